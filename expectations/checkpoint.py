@@ -38,7 +38,7 @@ SITE = "data_docs"
 SITE_LOCK_S = 300.0
 """How long a validation waits, in seconds, while another validation writes the site."""
 HISTORY = 500
-"""The most validations that the index page lists."""
+"""How many validations the index page of Data Docs lists at most."""
 
 
 def validate(run_dir: Path) -> None:
@@ -121,9 +121,9 @@ class _Session:
         )
 
     def _suite(self, name: Suite) -> Any:
-        """The suite from its committed JSON file, without the anomalies for which an older run was not searched.
+        """Returns the suite `name` from its committed JSON file. Each suite is loaded once per session.
 
-        Each suite is loaded once per session.
+        The expectation of an anomaly is left out if the run is so old that it was not searched for the anomaly.
         """
         from expectations.suites import load
 
@@ -188,7 +188,7 @@ def _configuration(site: Path) -> Any:
 
 
 def _ours(name: str) -> dict[str, str]:
-    """The configuration of a class in `data_docs.views`. The pages of these classes need no network."""
+    """Tells Great Expectations to use the class `name` of `data_docs.views`, whose pages need no network."""
     return {"module_name": "expectations.data_docs.views", "class_name": name}
 
 
@@ -198,7 +198,7 @@ def _files(folder: Path) -> dict[str, str]:
 
 
 def _tolerances(plans: Iterable[ExpectedEvaluation]) -> dict[str, int | None]:
-    """Maps the name of a suite parameter to the planned tolerance of an anomaly."""
+    """Maps the name of each anomaly's suite parameter to the tolerance that is planned for the anomaly."""
     from expectations.suites import tolerance_parameter
 
     return {tolerance_parameter(plan.about): plan.tolerance for plan in plans if plan.suite == "guarantee"}
@@ -207,7 +207,7 @@ def _tolerances(plans: Iterable[ExpectedEvaluation]) -> dict[str, int | None]:
 def _evaluated(
     suite: Suite, arm: str, plans: Mapping[str, ExpectedEvaluation], item: Mapping[str, Any], url: str
 ) -> Evaluated:
-    """Returns the Evaluated for `item`, a result of Great Expectations. `plans` maps an anomaly or law to its plan."""
+    """Converts `item`, one result of Great Expectations. `plans` maps an anomaly or law to its planned expectation."""
     config, result = item["expectation_config"], item["result"]
     about = str(config["meta"].get("about", ""))
     plan = plans.get(about)
@@ -231,7 +231,7 @@ def _evaluated(
 def _evaluated_tolerance(suite: Suite, config: Mapping[str, Any]) -> int | None:
     """The tolerance with which Great Expectations really evaluated. It may differ from the planned tolerance.
 
-    None means any number. The tolerance of a law is always 0.
+    The tolerance is the most cases that are permitted; None permits any number. For a law it is always 0.
     """
     limit = config["kwargs"].get("max_value") if suite == "guarantee" else 0
     return None if limit is None else int(limit)

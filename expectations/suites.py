@@ -32,7 +32,7 @@ SPECIAL: dict[str, type[ExpectLawToBalance]] = {
     "log_moved": ExpectLogNotToMove,
     CANARY: ExpectCanariesToBeFound,
 }
-"""The laws whose expectations have names of their own. All other laws have ExpectLawToBalance."""
+"""Maps a law to the special class of its expectation. The expectation of any other law is an ExpectLawToBalance."""
 
 
 def tolerance_parameter(anomaly: str) -> str:

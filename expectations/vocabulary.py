@@ -46,7 +46,7 @@ def _expectation_against(kind: AnomalyKind) -> type[ExpectColumnValuesToBeBetwee
 GUARANTEES: dict[Anomaly, type[ExpectColumnValuesToBeBetween]] = {
     anomaly: _expectation_against(kind) for anomaly, kind in KINDS.items()
 }
-"""The class of the expectation of every anomaly. `AnomalyKind.expectation` gives the name of the class."""
+"""Maps each anomaly to the class of its expectation. `AnomalyKind.expectation` is the name of this class."""
 
 __all__ = [
     "GUARANTEES",

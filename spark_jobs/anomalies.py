@@ -19,7 +19,7 @@ from spark_jobs.attempts import location, reported
 from spark_jobs.schemas import ANOMALIES, ATTEMPTS, LOCATION_UNIT, SUBJECTS, promise
 
 BOUND = 10_000
-"""The most cases that are written per arm and kind."""
+"""How many cases are written to anomalies/ at most, for each arm and kind of anomaly."""
 _FLAGS_OF_ATTEMPTS = subset(
     "flags of ATTEMPTS that can be true of an attempt, but not of a line; kinds that follow from copies have no flag",
     ("resent", "reordered", "late", *map(column, TRANSACTIONAL)),
@@ -32,7 +32,7 @@ for the line. (The header is the beginning of the record's value, see `spark_job
 def _owns_copies() -> Column:
     """True on an attempt that is in the ledger and is not FAILED. Such an attempt owns its copies.
 
-    The copies of any other attempt are lines that nobody sent.
+    Copies are records in the log. The copies of any other attempt count as records that nobody sent.
     """
     return F.coalesce(F.col("outcome") != Outcome.FAILED, F.lit(False))
 
@@ -94,9 +94,9 @@ def cases(subjects: DataFrame, bound: int = BOUND) -> DataFrame:
 
 
 def _parts() -> Column:
-    """An array of the subjects of one row of ATTEMPTS: the attempt, and each copy that the attempt does not own.
+    """Turns one row of ATTEMPTS into an array of subjects: the attempt, and each copy that the attempt does not own.
 
-    The attempt is left out if the ledger does not name it.
+    A subject is whatever can be a case of an anomaly. The attempt is left out if the ledger does not name it.
     """
     none = F.array().cast("array<bigint>")
     own, stray = (
@@ -111,9 +111,10 @@ def _parts() -> Column:
 
 
 def _columns_of_part() -> dict[str, Column]:
-    """Maps a column of SUBJECTS to its value. Has only columns that differ between an attempt and a line.
+    """Maps names of columns of SUBJECTS to expressions for their values, as `subjects` needs them.
 
-    Of a line, only the location and the header are known.
+    Only columns are included whose value is different for an attempt and for a line (one record in the log). Of a line,
+    only the location and the header are known.
     """
     line, copies = F.col("part.line"), F.col("part.copies")
     flags = {name: F.col(name) & ~line for name in ("corrupted", *_FLAGS_OF_ATTEMPTS)}
@@ -127,9 +128,10 @@ def _columns_of_part() -> dict[str, Column]:
 
 
 def _ownerless(lines: DataFrame, corrupted: bool) -> DataFrame:
-    """Returns subjects with one copy each from lines that no ledger knows. `kind` and `also` are still missing.
+    """Returns a row of SUBJECTS for each of `lines`, i.e. records in the log that no attempt accounts for.
 
-    `lines` has at least the columns arm, partition, offset and origin. `corrupted` is true if the lines are corrupted.
+    The columns `kind` and `also` are still missing. `lines` has at least the columns arm, partition, offset and origin.
+    `corrupted` is true if the lines are corrupted.
     """
     known = {
         "copies": F.array(location("offset", "partition")),
@@ -153,7 +155,7 @@ def _kind() -> Column:
 
 
 def _also() -> Column:
-    """The other kinds that apply to a subject. Its own kind has a higher precedence, and hides them."""
+    """The kinds in SECONDARY that apply to a subject beside its own kind, which has a higher precedence."""
     hidden = [
         F.when(F.coalesce(DETECTORS[kind](), F.lit(False)) & (F.col("kind") != kind.value), kind.value)
         for kind in SECONDARY

@@ -3,7 +3,7 @@
 In this package, a *claim* is what the ledger says of one attempt, a *line* is one record in the log, and a *copy* is a
 line that holds an attempt. A *sequence* is the number of an item that the application sends. If the application sends
 the item again, this is another attempt of the same sequence. A *partition sequence* numbers the attempts of a producer
-to one partition, in the order of sending. Sequences are numbered per *session* of a producer; a producer that is killed
+to one partition, in the order of sending. Sequences are numbered per *session* of a producer. A producer that is killed
 and started again keeps its session.
 """
 
@@ -82,8 +82,8 @@ def attempts(
 def believable(log: DataFrame) -> DataFrame:
     """Returns the rows of LOG whose header can be believed, and that belong to this run and arm, without markers.
 
-    Markers are the verifier's own records (see `is_marker`). Each returned line is a copy of the attempt that its
-    header names.
+    Markers are the verifier's own records (see `is_marker`). Each returned row is a copy of the attempt that its header
+    names.
     """
     return log.where(is_sound() & ~F.col("foreign") & ~is_marker())
 
@@ -91,7 +91,7 @@ def believable(log: DataFrame) -> DataFrame:
 def corrupted(log: DataFrame) -> DataFrame:
     """Returns the rows of LOG whose checksum is wrong, or whose bytes do not have the form of a record of the load.
 
-    Nothing in these lines can be believed, not even which attempt they hold.
+    Nothing in these records can be believed, not even which attempt they hold.
     """
     return promise(log, LOG).where(~is_sound())
 
@@ -102,7 +102,7 @@ def foreign(log: DataFrame) -> DataFrame:
 
 
 def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool, together: bool = False) -> DataFrame:
-    """Returns each corrupted line with its owner: the attempt that was acknowledged at the offset of the line.
+    """Returns each corrupted line (record in LOG) with its owner, the attempt that was acknowledged at its offset.
 
     The columns of the owner are null if no attempt was acknowledged there. Two attempts can have been acknowledged at
     one offset, if the record of the first attempt was truncated. Then the attempt that settled last is the owner.
@@ -124,18 +124,20 @@ def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool,
 
 
 def owned_copies(attributed: DataFrame) -> DataFrame:
-    """Returns the corrupted lines that have an owner, as copies of their owner. `attributed`: result of `attribute`."""
+    """Returns the corrupted records that have an owner, as copies of it. `attributed`: the result of `attribute`."""
     return _copies(attributed.where(F.col("sequence").isNotNull()), corrupted=True)
 
 
 def unowned(attributed: DataFrame) -> DataFrame:
-    """Returns arm, partition and offset of the corrupted lines without owner. `attributed`: result of `attribute`."""
+    """Returns arm, partition and offset of corrupted records without an owner. `attributed`: result of `attribute`."""
     return attributed.where(F.col("sequence").isNull()).select("arm", "partition", "offset")
 
 
 def _claims(ledger: DataFrame) -> DataFrame:
-    """Returns the rows of LEDGER as claims. Claims and copies have the same columns, so that they can be united.
-    In a claim, the columns about a copy are null or false."""
+    """Returns the rows of LEDGER with the columns that `_copies` returns, too, so that both can be united.
+
+    In these rows (claims), the columns about a copy in the log are null or false.
+    """
     acked = F.when(F.col("outcome") == Outcome.ACKED, location("offset", "partition"))
     no_copy = {"copy": F.lit(None).cast("bigint"), "corrupted": F.lit(False)}
     no_copy["numbered"] = F.lit(None).cast("bigint")
@@ -143,8 +145,10 @@ def _claims(ledger: DataFrame) -> DataFrame:
 
 
 def _copies(lines: DataFrame, corrupted: bool) -> DataFrame:
-    """Returns lines of LOG as copies. Copies and claims have the same columns, so that they can be united.
-    In a copy, the columns that only the ledger can fill are null."""
+    """Returns rows of LOG with the columns that `_claims` returns, too, so that both can be united.
+
+    In these rows (copies), the columns that only the ledger can fill are null.
+    """
     numbered = F.lit(None).cast("bigint") if corrupted else F.col("partition_sequence")
     copy = {"copy": location("offset", "partition"), "corrupted": F.lit(corrupted), "numbered": numbered}
     no_claim = [F.lit(None).cast(kind).alias(name) for name, kind in CLAIMED.items()]
@@ -152,10 +156,10 @@ def _copies(lines: DataFrame, corrupted: bool) -> DataFrame:
 
 
 def _astray() -> Column:
-    """True on an attempt that refutes the screen (see `spark_jobs.screen`), for one of two reasons.
+    """True on an attempt that shows that `spark_jobs.screen` was wrong, for one of two reasons.
 
-    Either a line of the attempt has another partition sequence than its claim, or the attempt owns a corrupted line
-    while its claim is not among the rows.
+    Either a record of the attempt in the log has another partition sequence than the ledger says. Or the attempt owns a
+    corrupted record in the log, while the ledger's row of the attempt was left out as proven.
     """
     claimed = F.col("claim").isNotNull()
     expected = F.col("claim.partition_sequence")

@@ -49,7 +49,7 @@ def planned_keys(scenario: Scenario) -> list[BookKey]:
 
 
 def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
-    """Returns SIGNATURES from SUBJECTS: the number of subjects that have each signature.
+    """Returns SIGNATURES from SUBJECTS: how many subjects there are with each combination of values (signature).
 
     Copies of an attempt beyond the first copy are counted apart (`role` is `extra`). The scenario says which producers
     were planned.
@@ -157,7 +157,7 @@ def cases(producers: pa.Table, written: Mapping[tuple[str, str], int], bound: in
 
 
 def _entries(row: dict[str, Any]) -> Iterator[tuple[BookKey, str]]:
-    """Yields key and column of each count in the books that includes the records of `row`, a row of SIGNATURES."""
+    """Yields (key, column) for each count in the books to which `row` of SIGNATURES adds. `key`: see BookKey."""
     if row["role"] == "extra":
         yield from ((_book_key(row, row["partition"]), name) for name in ("extra_copies", "log_records"))
         return
@@ -171,7 +171,7 @@ def _entries(row: dict[str, Any]) -> Iterator[tuple[BookKey, str]]:
 
 
 def _line_columns(row: dict[str, Any]) -> Iterator[str]:
-    """Yields the columns of the books that count a line that nobody sent."""
+    """Yields the columns of the books that count a record in the log that nobody sent."""
     yield "log_records"
     yield "unattributed" if row["kind"] == Anomaly.CORRUPTED else "phantoms"
 
@@ -204,7 +204,7 @@ def _producers(arm: Arm) -> list[tuple[int, int]]:
 
 
 def _owner(scenario: Scenario) -> dict[str, Column]:
-    """The columns producer and session, with NOBODY for a line whose header names no planned producer of the arm."""
+    """The columns producer and session. Both are NOBODY for a record in the log that names no planned producer."""
     limit = F.create_map(*[F.lit(part) for arm in scenario.arms for part in (arm.name, arm.producers)])
     is_planned = (F.col("origin") == OWN) & (F.col("producer") < limit[F.col("arm")]) & (F.col("session") < SESSIONS)
     is_owned = ~F.col("line") | F.col("outcome").isNotNull() | F.coalesce(is_planned, F.lit(False))

@@ -62,9 +62,10 @@ def _nothing_exposed(arm: str, injection_id: int) -> dict[str, object]:
 
 
 def _window(injection: Injection, scenario: Scenario) -> Column:
-    """An injection as a literal column.
+    """Returns the data of an injection as a column with the same value in every row.
 
-    Its fields are the id, the partitions that the injection hit per arm, and bite and recovery in µs since the epoch.
+    The value has four fields: the id, the partitions that the injection hit per arm, and the times of the bite (effect)
+    and of the recovery in µs since the epoch.
     """
     recovered_us = _FOREVER_US if injection.recovered_at_us is None else injection.recovered_at_us
     hit = [

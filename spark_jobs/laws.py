@@ -76,7 +76,7 @@ def laws(evidence: LawInputs) -> pa.Table:
 
 
 def _offset_laws(parts: Rows) -> Iterable[Law]:
-    """Yields, per partition, the laws about its offsets. `parts`: rows of PARTITIONS."""
+    """Yields the laws about the offsets of each partition. `parts`: rows of PARTITIONS."""
     for row in parts:
         arm, partition = row["arm"], row["partition"]
         read = row["data_records"] + row["control_records"]
@@ -94,7 +94,7 @@ def _offset_laws(parts: Rows) -> Iterable[Law]:
 
 
 def _outcome_laws(producers: pa.Table) -> Iterable[Law]:
-    """Yields the laws that add up the outcomes of attempts. `producers`: PRODUCERS."""
+    """Yields the laws that compare sums of counts of attempts by outcome. `producers`: PRODUCERS."""
     sums: Counter[tuple[str, int, str]] = Counter()
     for row in producers.to_pylist():
         key = row["arm"], row["partition"]
@@ -112,7 +112,7 @@ def _outcome_laws(producers: pa.Table) -> Iterable[Law]:
 
 
 def _line_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
-    """Yields the laws that add up the records of the log. `parts`: rows of PARTITIONS."""
+    """Yields the laws that compare sums of counts of records in the log. `parts`: rows of PARTITIONS."""
     booked: Counter[tuple[str, int]] = Counter()
     for row in evidence.producers.to_pylist():
         lines = row["first_copies"] + row["extra_copies"] + row["phantoms"] + row["unattributed"]
@@ -132,9 +132,10 @@ def _line_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
 
 
 def _view_laws(evidence: LawInputs, arm: str) -> Iterable[Law]:
-    """Yields the law that the two views of an arm agree, and the law that the committed view was read completely.
+    """Yields two laws about the committed view of an arm, i.e. the records that a read_committed consumer sees.
 
-    For an arm without transactions, the first law has zero on both sides, and the second law is left out.
+    First: a read_uncommitted consumer sees equal records at the same offsets. Second: the view was written to log/
+    completely. For an arm without transactions, the first law has zero on both sides, and the second is left out.
     """
     rows = sum(count for (owner, _), count in evidence.views.rows.items() if owner == arm)
     same = evidence.views.equal_rows[arm]
@@ -145,9 +146,9 @@ def _view_laws(evidence: LawInputs, arm: str) -> Iterable[Law]:
 
 
 def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
-    """Yields, per partition, the law that the committed view has as many rows as the leader has visible records.
+    """Yields, per partition, the law that read_committed consumers saw as many records as the leader's log shows them.
 
-    `settle` counted these records in the leader's batches. Neither the ledger nor a consumer took part in this count.
+    The step `settle` counted the records in the leader's log without the ledger and without a consumer.
     """
     for part in evidence.offsets.partitions:
         if part.arm in evidence.scenario.transactional:
@@ -160,7 +161,7 @@ def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
 def _ledger_laws(evidence: LawInputs) -> Iterable[Law]:
     """Yields the laws that the ledger is complete.
 
-    A count that was not announced is -1. No number of rows is equal to it, so the law is then unbalanced.
+    A count that was not announced is -1. No number of rows is equal to it, so the law is then broken.
     """
     rows: Counter[tuple[str, int, int]] = Counter()
     for row in evidence.ledger_census.to_pylist():

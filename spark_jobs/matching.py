@@ -20,7 +20,7 @@ from spark_jobs import anomalies, attempts, books, committed, screen
 from spark_jobs.schemas import ANOMALIES, arrow
 
 FEW = 100_000
-"""The most corrupted lines that Spark broadcasts to every task. If there are more, Spark shuffles the ledger
+"""How many corrupted records Spark broadcasts to every task at most. If there are more, Spark shuffles the ledger
 instead."""
 
 
@@ -68,9 +68,10 @@ def match(inputs: MatchingInputs, proven: screen.Screen | None) -> tuple[pa.Tabl
 
 
 def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: list[DataFrame]) -> DataFrame:
-    """Returns SUBJECTS of the rows that the screen has not proven. `proven` is None if the screen has proven nothing.
+    """Returns SUBJECTS of the rows of ledger and log that are not in `proven`, the result of `spark_jobs.screen`.
 
-    Appends every frame that is persisted here to `persisted`. The caller unpersists these frames.
+    If `proven` is None, all rows are used. Appends every frame that is persisted here to `persisted`. The caller
+    unpersists these frames.
     """
     ledger, log = inputs.ledger, inputs.log
     owned = unattributed = aliens = None
@@ -94,7 +95,7 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
 def _with_views(
     matched: DataFrame, inputs: MatchingInputs, corrupted: dict[str, int], persisted: list[DataFrame]
 ) -> DataFrame:
-    """Returns `matched` with the flags `aborted_visible` and `torn`. If no attempt has a flag, there is no join."""
+    """Returns `matched` with the flags `aborted_visible` and `torn`. Joins nothing if no attempt has a flag."""
     arms = inputs.scenario.transactional
     if not arms:
         return matched
@@ -107,7 +108,7 @@ def _with_views(
 
 
 def _by_arm(log_census: pa.Table, name: str) -> dict[str, int]:
-    """Maps each arm that has lines of the sort `name` (`corrupted` or `foreign`) to the number of these lines."""
+    """Maps each arm to its number of `corrupted` or `foreign` records (`name`), unless this number is 0."""
     counts: Counter[str] = Counter()
     for row in log_census.to_pylist():
         counts[row["arm"]] += row[name]

@@ -126,8 +126,8 @@ SUBJECTS = StructType(
 """Everything that can be a case of an anomaly: each attempt of the ledger, and each line that no attempt accounts for.
 
 A line is one record in the log. `line` is true in the row of a line that no attempt accounts for. This row has one
-copy, and `origin` says which run and arm the header of the line names. `kind` is the kind of the case; null if nothing
-is wrong. `also` are the kinds that apply to the subject, too, but have a lower precedence than `kind`.
+copy, and `origin` says which run and arm the header of the line names. `kind` is the kind of the case, or null if
+nothing is wrong. `also` are the kinds in SECONDARY that apply to the subject, too, but have a lower precedence.
 """
 
 SIGNATURES = _internal(
@@ -217,9 +217,9 @@ def check_log(file: Path) -> None:
 
 
 def _agrees(data_type: pa.DataType | None, expected: pa.DataType) -> bool:
-    """Whether a column has the expected type. All timestamps agree, whatever their unit.
+    """Whether a column has the expected type. The units of timestamps are ignored.
 
-    The unit in which Arrow reads Spark's timestamps differs from the unit in which Arrow writes timestamps.
+    The reason: Arrow reads Spark's timestamps in another unit than Arrow itself uses for writing timestamps.
     """
     if data_type is not None and pa.types.is_timestamp(data_type) and pa.types.is_timestamp(expected):
         return True

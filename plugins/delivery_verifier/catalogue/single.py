@@ -14,7 +14,7 @@ from delivery_verifier.model.scenario import Arm, Claim, ClusterSpec, Expectatio
 CANARY = "canary"
 FEWEST_RECORDS = 1000
 """The least number of records of an arm of the ad hoc scenario. With fewer, hardly a record is under way when the fault
-bites, and no comparison of a subject with its controls shows anything."""
+takes effect, so that a comparison of the subject with its controls shows nothing."""
 CONTROL_SHARE = 0.1
 """The number of records of a control arm, as a share of the subject's number of records. A control arm sends at least
 FEWEST_RECORDS. If the fault plan decides when records are sent, both numbers are 0."""

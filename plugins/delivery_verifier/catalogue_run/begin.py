@@ -83,7 +83,7 @@ def resume(name: str) -> CatalogueRun:
     host lacks for each entry is checked again, so that an item that was unavailable may run now.
 
     Raises BadInput if there is no such catalogue run. Also raises BadInput if the commit, the versions or the host have
-    changed since the catalogue run began, because one record must not mix verdicts of different software or hosts.
+    changed since the catalogue run began, because a catalogue run must not mix verdicts of different software or hosts.
     """
     catalogue = catalogue_runs.read(name)
     circumstances = (versions_of(ClusterSpec().kafka_version), commit(), machine.describe())
@@ -106,7 +106,7 @@ def _item(entry: Entry, number: int, expected: Sequence[str]) -> Item:
     """Returns an item without attempts for `entry` in the round `number`.
 
     The item says what this host lacks to run the entry, and whether the user expected this. `expected` are the words
-    with which the user said so (see `selection.expects`).
+    that say what the user expects this host to be unable to run (see `selection.expects`).
     """
     lacks = _lacks(entry)
     return Item(
@@ -140,9 +140,9 @@ def unavailable(entry: Entry) -> str:
 
 
 def _lacks(entry: Entry) -> dict[str, Lack]:
-    """Returns the capabilities that the entry needs and this host lacks, as keys. The values are the reasons.
+    """Maps each capability that the entry needs and this host lacks to the reason why the host lacks it.
 
-    If the backend of the entry cannot run on this host, the only key is the backend, as `backend <name>`.
+    If the backend of the entry cannot run on this host, the only key is `backend` with the name of the backend.
     """
     backend = backend_of(ClusterSpec(backend=entry.backend))
     if lack := backend.lack():

@@ -2,7 +2,7 @@
 
 A failed run does not stop the loop.
 
-An item is one entry in one round. A round runs every selected entry once.
+An item is one entry in one round. A round runs every selected entry once. An attempt is one run of an item.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Loop:
 
     `catalogue` is its state so far. `runner` runs the entries. `listener` is called after each attempt.
 
-    Each attempt is written to the record, catalogue.json, before the next run sends its first record.
+    Each attempt (run of an entry) is written to catalogue.json before the next run sends its first record.
     """
 
     def __init__(self, catalogue: CatalogueRun, runner: Runner, listener: AttemptListener) -> None:
@@ -74,8 +74,8 @@ class Loop:
     def _next(self) -> Item | None:
         """Returns the next item that must still be run, or None if there is no such item.
 
-        The item that is still being judged comes last, because it must run once more only if its verdict is
-        INCONCLUSIVE.
+        If no item is left but one that is still being judged, waits for its verdict. This item must run once more only
+        if the verdict is INCONCLUSIVE.
         """
         awaited = self._awaited[0] if self._awaited else None
         item = next((item for item in self.catalogue.open if item is not awaited), None)

@@ -110,7 +110,10 @@ class Progress:
                 self.say(f"{SIGNS['unavailable']} {item.name}  UNAVAILABLE: {item.unavailable}")
 
     def attempt_ended(self, catalogue: CatalogueRun, item: Item) -> None:
-        """Prints a line about the newest attempt of `item`: verdicts, state, duration, and the time that remains."""
+        """Prints the verdicts, the state and the duration of the newest attempt of `item` on one line.
+
+        The line also estimates how long the rest of the catalogue run will take.
+        """
         attempt, open_items = item.attempts[-1], len(catalogue.open)
         done = sum(len(other.attempts) for other in catalogue.items)
         state = "inconclusive, once more" if item.open else item.state

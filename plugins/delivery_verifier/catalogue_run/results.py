@@ -1,4 +1,4 @@
-"""The results: reads from a run directory the figures that catalogue.json, the record of a catalogue run, keeps."""
+"""Reads the figures of a run from its run directory. catalogue.json, the record of a catalogue run, keeps them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ columns count the attempts, the attempts of each outcome, and the cases of each 
 
 
 def attempt(run_dir: Path) -> Attempt:
-    """Returns the judged run in `run_dir` as an attempt, with at most 20 doubts.
+    """Returns the judged run in `run_dir` as an `Attempt`, i.e. one try to run an entry of the catalogue.
 
-    The canary is not among the arms of the attempt. `seconds` of the attempt is the time from the start of the step
+    The attempt has at most 20 doubts, and all arms but the canary. `seconds` is the time from the start of the step
     `plan` to the end of the step `conclude`. Raises IncompleteRun if the run has no verdict, or if a file of the
     verdict was altered.
     """
@@ -57,7 +57,8 @@ def attempt(run_dir: Path) -> Attempt:
 
 
 def failed(run: str, started_at: str, seconds: float, error: BaseException | str) -> Attempt:
-    """Returns an attempt without a verdict, for the run called `run`, which `error` ended.
+    """Returns the `Attempt`, i.e. one try to run an entry of the catalogue, for the run `run`, which ended with `error`
+    and has no verdict.
 
     `started_at`: when the run began, as ISO 8601. `seconds`: how long the run took. At most 600 characters of the error
     are kept.

@@ -44,11 +44,11 @@ def tags() -> list[str]:
 def expects(words: Collection[str], entry: Entry, lacking: Collection[str]) -> bool:
     """Returns whether the user expects this host to be unable to run `entry`.
 
-    `words` are words of EXPECTABLE that the user gave. `lacking` are the capabilities that this host lacks for the
-    entry. The result is true if `words` contain the name of the entry or its kind. The result is also true if `lacking`
-    is not empty and `words` contain every capability in it. A word that names both a capability and a kind, such as
-    `power`, stands for the capability. If the backend of the entry cannot run on this host, `lacking` contains the
-    backend, which no word can name.
+    `words` say what the user expects this host to be unable to run (see EXPECTABLE). `lacking` are the capabilities
+    that this host lacks for the entry. The result is true if `words` contain the name of the entry or its kind. The
+    result is also true if `lacking` is not empty and `words` contain every capability in it. A word that is the name of
+    a capability and of a kind, such as `power`, stands for the capability. If the backend of the entry cannot run on
+    this host, `lacking` contains the backend, which no word can name.
     """
     kind = KINDS[entry.name]
     is_named = entry.name in words or (kind in words and kind not in CAPABILITIES)
@@ -61,9 +61,9 @@ entries (see KINDS), and names of entries."""
 
 
 def expectable(text: str) -> tuple[str, ...]:
-    """Returns the words in `text`, a list with commas such as `power,network`. `expects` takes them as `words`.
+    """Returns the words in `text`, a list with commas such as `power,network`.
 
-    Raises BadInput if a word is not in EXPECTABLE.
+    The words say what the user expects this host to be unable to run. Raises BadInput if a word is not in EXPECTABLE.
     """
     return tuple(choice("expect_unavailable", word.strip(), EXPECTABLE) for word in text.split(",") if word.strip())
 

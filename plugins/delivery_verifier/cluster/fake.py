@@ -1,9 +1,9 @@
-"""A cluster in memory, for tests of code that uses a cluster. It satisfies `backend.RunningCluster`.
+"""A cluster in memory, for tests of code that uses a cluster. It implements `backend.RunningCluster`.
 
 Brokers have states. Partitions have leaders, leader epochs and ISRs. A broker that exits or freezes leaves the ISR of
 its partitions at once, and no longer leads them. The next broker of the ISR then leads in the next epoch. The fake
-cluster has no clients and no time, and only the records that a test puts into `logs`. `requested` lists the requests
-that the tested code made.
+cluster has no clients, and nothing changes by itself. Its only records are those that a test puts into `logs`.
+`requested` lists the requests that the tested code made.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class FakeCluster:
         """The answer to every request `hits` to the proxy: how often a rule acted. The outer key is the broker id, the
         inner key the client.id."""
         self.logs: dict[tuple[int, str, int], list[bytes]] = {}
-        """Maps (broker, topic, partition) to the batches of the replica. They are all below the high watermark."""
+        """Maps (broker, topic, partition) to the broker's replica of the partition: a list of bytes, each item with one
+        or more whole batches. All batches are below the high watermark."""
         self.finished = False
 
     @property
@@ -121,8 +122,8 @@ class FakeCluster:
                 )
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
-        """Marks brokers as isolated. Returns the wall time in µs. Does not change leaders; a test changes them with
-        `set_partition`. Raises CapabilityMissing without the capability network."""
+        """Marks brokers as isolated. Returns the wall time in µs. Does not change leaders, but a test can change them
+        with `set_partition`. Raises CapabilityMissing without the capability `network`."""
         self._require("network")
         self.requested.append(("isolate", tuple(nodes), tuple(links)))
         self.isolated |= dict.fromkeys(nodes, links)
@@ -135,12 +136,12 @@ class FakeCluster:
             self.isolated.pop(node, None)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns the count 1 for every link of every isolated broker, as if one packet had been dropped there."""
+        """Returns the number 1 for every cut link of every isolated broker, as if one packet had been dropped there."""
         return {broker: dict.fromkeys(links, 1) for broker, links in self.isolated.items()}
 
     def power_off(self, nodes: list[int]) -> int:
         """Makes brokers exit, and marks their disks as without power. Returns the wall time in µs. Raises
-        CapabilityMissing without the capability power."""
+        CapabilityMissing without the capability `power`."""
         self._require("power")
         self.requested.append(("power_off", tuple(nodes)))
         for node in nodes:
@@ -153,7 +154,7 @@ class FakeCluster:
         return broker in self.without_power
 
     def sync(self, brokers: Sequence[int]) -> None:
-        """Only records the request. Raises CapabilityMissing without the capability power."""
+        """Only records the request. Raises CapabilityMissing without the capability `power`."""
         self._require("power")
         self.requested.append(("sync", tuple(brokers)))
 
@@ -225,7 +226,8 @@ class FakeCluster:
         }
 
     def fetch(self, broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:
-        """Returns all batches of `logs` that end behind `offset`. Raises OSError unless `broker` runs."""
+        """Returns the batches of the broker's replica in `logs` that end after `offset`. Raises OSError unless `broker`
+        runs."""
         self._require_running(broker)
         batches = [batch for data in self.logs.get((broker, topic, partition), ()) for batch in whole_batches(data)]
         rest = b"".join(batch.data for batch in batches if batch.end > offset)

@@ -1,4 +1,4 @@
-"""A backend whose clusters are in memory, for tests of code that starts clusters. It satisfies `backend.Backend`."""
+"""A backend whose clusters are in memory, for tests of code that starts clusters. It implements `backend.Backend`."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ PATIENCE_S = 1.0
 """Seconds to wait for the host's lock. A process that asks who holds the lock may take a free lock for a moment. So a
 failed first attempt does not prove that a run has the lock."""
 ANSWER_S = 5.0
-"""Seconds that a server waits for the text of a request after the client has connected."""
+"""Seconds that the keeper waits for the text of a request after a client has connected."""
 
 
 class ClusterGone(VerifierError, RuntimeError):
@@ -45,21 +45,21 @@ class ClusterGone(VerifierError, RuntimeError):
 
 
 STOPPED = "STOPPED"
-"""The name of the file in a workspace that says who ended the run on purpose (see `kdv stop`)."""
+"""The name of a file in a workspace. The command `kdv stop` writes into this file who ended the run on purpose."""
 
 
 class HostBusy(VerifierError, RuntimeError):
-    """Another run uses this host."""
+    """Another process holds the host's lock, so this host cannot be used now."""
 
     exit_code = 75
 
 
 def lock_file() -> Path:
-    """Returns the path of the host's lock: the environment variable KDV_LOCK or, if it is unset, a file in the system's
-    temporary folder.
+    """Returns the path of the file that serves as the host's lock: the environment variable KDV_LOCK or, if it is
+    unset, a file in the system's temporary folder.
 
-    There is one lock per host and user, even if the project is in several folders. Two clusters at once would falsify
-    each other's timing.
+    There is one lock per host and user, even if the host has several copies of the project. Two clusters at once would
+    falsify each other's timing.
     """
     return variables.path("KDV_LOCK") or Path(tempfile.gettempdir()) / f"kdv-{os.getuid()}.lock"
 
@@ -82,8 +82,8 @@ def acquire_host(name: str, run_dir: Path | None = None) -> IO[str]:
 
 
 def hand_over(stream: IO[str], workspace: Path) -> None:
-    """Writes into the lock file that this process, the keeper of `workspace`, holds the lock now. The run stays the
-    same. `stream`: the open file that holds the lock."""
+    """Writes into the lock file that this process, the keeper of `workspace`, holds the lock from now on. Keeps the
+    other entries of the file, e.g. the id of the run. `stream`: the open file that holds the lock."""
     holders.write(stream, replace(holders.read(stream), process=myself(), workspace=str(workspace)))
 
 

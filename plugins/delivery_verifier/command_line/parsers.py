@@ -28,7 +28,10 @@ class Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"kdv: {message}\n")
 
     def parse_known_args(self, *arguments: Any, **named: Any) -> Any:
-        """Refuses unknown arguments here, in the parser of the command. argparse refuses them in the parser of kdv."""
+        """Refuses unknown arguments in the parser of the command, so that the usage of this command is printed.
+
+        argparse itself would refuse them in the parser of kdv.
+        """
         namespace, unknown = super().parse_known_args(*arguments, **named)
         if unknown:
             self.error(self._refusal(unknown))
@@ -43,7 +46,7 @@ class Parser(argparse.ArgumentParser):
         return f"unrecognized option: {option}" + (f"; did you mean {near}?" if near else "")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuses a value that is not among the choices of `action`. The commands of kdv are such choices, too."""
+        """Refuses a value that is not among the choices of `action`. Also refuses an unknown command of kdv."""
         action_name = str(action.metavar or "".join(action.option_strings) or action.dest)
         if action.choices is not None:
             try:

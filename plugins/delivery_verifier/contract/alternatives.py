@@ -41,8 +41,8 @@ A change that switches idempotence on also sets acks=all."""
 class Alternative(Struct, frozen=True, kw_only=True):
     """The effect of one change of settings. `setting` is the text that names the change (a key of ALTERNATIVES).
 
-    `lost` and `won` map each guarantee that the change loses or wins to the names of the classes of faults (see
-    `guarantees.FAULT_CLASSES`) in which it is lost or won.
+    `lost` maps each guarantee that the change loses to the names of the classes of faults in which it is lost (see
+    `guarantees.FAULT_CLASSES`). `won` maps in the same way each guarantee that the change wins.
     """
 
     setting: str
@@ -89,7 +89,7 @@ def lines(described: list[Alternative]) -> list[str]:
 
 
 def _changes(verb: str, changed: dict[Claim, list[str]]) -> list[str]:
-    """Returns a line for each guarantee in `changed`. `verb` is `lost` or `won`."""
+    """Returns a line for each guarantee in `changed` but exactly_once. `verb`, `lost` or `won`, begins each line."""
     return [
         f"    {verb} is {claim} under {_fault_classes(names)}"
         for claim, names in changed.items()

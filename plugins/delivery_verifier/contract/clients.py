@@ -48,7 +48,10 @@ def java_contract(settings: Settings) -> JavaContract:
 
 
 def _differences(settings: Settings) -> list[ClientDifference]:
-    """Returns every difference between the clients, one for each rule that permits what the other client forbids."""
+    """Returns one difference for each rule that permits an anomaly with one client only.
+
+    With the other client, the contract forbids the anomaly.
+    """
     reasons = {rule.id: rule.java for rule in RULES}
     differences: dict[str, ClientDifference] = {}
     for fault_class in FAULT_CLASSES:

@@ -1,7 +1,7 @@
 """The disturbances of the cluster, derived from observations and injections alone.
 
-An observation is a change that an independent observer of the cluster saw. An injection is a fault that the run made;
-it *bit* if it is proven that the fault took effect. A disturbance is planned if an injection that bit explains the
+An observation is a change that an independent observer of the cluster saw. An injection is a fault that the run made.
+It *bit* if it is proven that the fault took effect. A disturbance is planned if an injection that bit explains the
 disturbance: the injection's action has such effects, and brokers and time agree. Some disturbances cannot be observed,
 e.g. a loss of power or of connections. They are known only from the injection that caused them.
 
@@ -49,7 +49,7 @@ def disturbances(observations: Iterable[Observation], injections: Iterable[Injec
 def disturbances_of_topic(topic: str, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
     """Returns the disturbances that may excuse an anomaly on `topic`.
 
-    These are the disturbances of this topic, and those without a topic, which may have touched every topic.
+    These are the disturbances of this topic, and all disturbances that may have touched every topic.
     """
     return [disturbance for disturbance in disturbances if disturbance.topic in ("", topic)]
 
@@ -130,8 +130,10 @@ def _detail(injection: Injection, topic: str) -> str:
 
 
 def _process_disturbances(ordered: list[Observation], biting: list[Injection]) -> Iterator[Disturbance]:
-    """Yields a disturbance for each time that a broker process ended or stood still. `ordered`: the observations in the
-    order in which they were made."""
+    """Yields a disturbance for each time that a broker process ended or stood still.
+
+    `ordered`: the observations in the order in which they were made. `biting`: the injections that took effect.
+    """
     states: dict[int, str] = {}
     targets = {broker for injection in biting for broker in injection.brokers}
     causes = {broker: [injection for injection in biting if broker in injection.brokers] for broker in targets}

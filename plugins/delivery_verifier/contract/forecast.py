@@ -82,7 +82,7 @@ class _Partition:
     power_cuts: list[Injection] = field(default_factory=list)
 
     def run_step(self, at_us: int, step: FaultStep) -> Iterator[Disturbance]:
-        """Performs one step. Yields an unclean election if the step brings back only replicas that are not in sync."""
+        """Simulates one step of the plan. Yields an unclean election if it brings back only replicas out of sync."""
         if not self.observations:
             self._observe(0)
         if step.target != "same":
@@ -94,7 +94,7 @@ class _Partition:
         self._observe(at_us + STEP_US // 2)
 
     def _disturb(self, at_us: int, step: FaultStep) -> None:
-        """Applies the fault of a step to the target brokers."""
+        """Applies the fault of a step to the simulated partition."""
         act = step.act
         if "power_loss" in act.counts_as:
             self.power_cuts.append(
@@ -120,7 +120,7 @@ class _Partition:
             self.isr = self.isr & self.up or self.isr  # the last broker in sync stays in the ISR, though it is down
 
     def _heal(self, at_us: int) -> Iterator[Disturbance]:
-        """Brings the target brokers back. Yields an unclean election if no broker in the ISR is up then."""
+        """Brings the target brokers back. Yields an unclean election if every broker in the ISR is down even then."""
         returning = self.target - self.up
         if not returning:
             return
@@ -131,7 +131,7 @@ class _Partition:
         self.isr |= returning
 
     def _observe(self, at_us: int) -> None:
-        """Adds what an observer would see of the partition now."""
+        """Adds to `observations` the leader and the ISR that an observer would see at `at_us`."""
         leader = min(self.isr & self.up, default=-1)
         self.observations.append(
             Observation(

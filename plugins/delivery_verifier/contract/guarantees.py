@@ -27,14 +27,14 @@ class FaultClass(Struct, frozen=True, kw_only=True):
 
     @property
     def disturbances(self) -> list[Disturbance]:
-        """One planned disturbance of each kind of this class."""
+        """A list with one disturbance for each of `kinds`. All these disturbances are planned."""
         return [Disturbance(kind=kind, at_us=0, planned=True, replicas=self.replicas) for kind in self.kinds]
 
 
 _ENDED: tuple[DisturbanceKind, ...] = ("leader_change", "isr_shrink")
-"""The disturbances that follow when a broker ends, stands still or is cut off."""
+"""The kinds of disturbance that follow when a broker ends, stands still or loses its network connections."""
 _POWER: tuple[DisturbanceKind, ...] = ("power_loss", "broker_crash", *_ENDED)
-"""The disturbances when a broker loses power."""
+"""The kinds of disturbance that a loss of power of a broker causes."""
 
 FAULT_CLASSES: tuple[FaultClass, ...] = (
     FaultClass(name="none", summary="a quiet day"),
@@ -98,14 +98,15 @@ UNCLASSED: dict[DisturbanceKind, str] = subset(
         "operator who asks for one there gets it",
     },
 )
-"""The kinds of disturbance that belong to no class of faults, each with the reason."""
+"""Maps each kind of disturbance that belongs to no class of faults to the reason why it belongs to none."""
 
 
 class GuaranteeRow(Struct, frozen=True, kw_only=True):
     """One row of the matrix: one class of faults, and what the settings guarantee under it.
 
-    `fault_class`, `summary` and `disturbances` are the name, the summary and the kinds of the class. `guarantees` says
-    of each claim whether it holds. `broken_by` holds the ids of the rules that break the claims that do not hold.
+    `fault_class` is the name of the class. `summary` describes the class in words. `disturbances` are the kinds of
+    disturbance that a fault of the class causes. `guarantees` says of each claim whether it holds. `broken_by` holds
+    the ids of the rules that break claims.
     """
 
     fault_class: str

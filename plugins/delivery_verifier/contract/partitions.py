@@ -46,8 +46,8 @@ def partition_disturbances(ordered: list[Observation], biting: list[Injection]) 
     """Yields a disturbance for each change of a leader or an ISR.
 
     `ordered` are the observations in the order in which they were made. `biting` are the injections that are proven to
-    have taken effect. An unclean election in `__transaction_state` is a kind of its own, without topic and partitions:
-    it loses no record of an arm, but may touch the transactions of every arm.
+    have taken effect. An unclean election in `__transaction_state` becomes a disturbance of a special kind, without
+    topic and partitions: it loses no record of an arm, but may touch the transactions of every arm.
     """
     known: dict[tuple[str, int], _Partition] = {}
     for observation in ordered:
@@ -114,7 +114,8 @@ def _explains_leader(cause: Injection, before: _Partition, now: Observation) -> 
 def _explains_shrink(cause: Injection, gone: set[int], leader: int) -> bool:
     """Whether `cause` explains that the brokers `gone` left an ISR whose leader was `leader`.
 
-    The action of `cause` must be known to shrink ISRs. An action that `ACTS` lacks counts as known.
+    The action of `cause` must be known to shrink ISRs. An action that `ACTS` lacks counts as known. Besides, `leader`
+    or all of `gone` must be among the target brokers.
     """
     act = ACTS.get(cause.action)
     if act is not None and "isr_shrink" not in act.observed_as:

@@ -63,7 +63,7 @@ def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[An
 def _permit_as_altered(
     rulings: dict[Anomaly, Ruling], settings: Settings, weaker: Settings, observed: list[Disturbance], doubtful: bool
 ) -> None:
-    """Puts the rulings under the settings `weaker` into `rulings`, in place of the rulings that permit less.
+    """Computes the rulings for the settings `weaker`. Each that permits more than its entry in `rulings` replaces it.
 
     `settings` are the settings at the start. `observed` are the disturbances. `doubtful`: the topic may never have had
     the settings `weaker`.
@@ -86,9 +86,9 @@ ALTERED = "The topic was altered during the run: the weakest of its settings cou
 def weakened(settings: Settings, disturbances: Iterable[Disturbance]) -> Settings:
     """Returns `settings` with the weakest of all values that each topic setting had during the run.
 
-    Of `disturbances` only those of the kind `topic_altered` count. The weakest value is the one that permits most, e.g.
-    the least min.insync.replicas. Changes of settings that no rule looks at are ignored. A change of
-    min.insync.replicas also removes the eligible leader replicas (`elr`), because the controller then forgets them.
+    Only disturbances of the kind `topic_altered` count. The weakest value is the one that permits most, e.g. the least
+    min.insync.replicas. Changes of settings that no rule looks at are ignored. A change of min.insync.replicas also
+    removes the eligible leader replicas (`elr`), because the controller then forgets them.
     """
     for altered in disturbances:
         if altered.kind != "topic_altered":
@@ -156,10 +156,10 @@ def effective(settings: Settings, claim: Claim, disturbances: Iterable[Disturban
 
 
 def refuses_late(settings: Settings, disturbances: Iterable[Disturbance]) -> bool:
-    """Returns whether brokers must refuse a record that arrives behind a later one of the same producer: see LATE.
+    """Whether brokers must refuse a record that arrives behind a later record of the same producer (see LATE).
 
-    This holds for idempotent producers of which none was killed. A producer that starts again has another producer id,
-    so that nothing keeps requests of its former life from arriving late.
+    True if the producers are idempotent and none of them was killed. A producer that starts again has another producer
+    id. So nothing keeps its requests from before the restart from arriving late.
     """
     killed = any(disturbance.kind == "client_crash" for disturbance in disturbances)
     return settings.enable_idempotence and not killed
@@ -176,8 +176,8 @@ def _forbidden(anomaly: Anomaly) -> Ruling:
 def _permitted(rule: ContractRule, settings: Settings, observed: list[Disturbance]) -> Ruling | None:
     """Returns the ruling by `rule`, or None if a disturbance that the rule needs was not observed.
 
-    The rule must apply to `settings`. The ruling counts as planned only if a planned disturbance meets each condition
-    of the rule.
+    The rule must apply to `settings`. The field `only_unplanned` is true if a condition of the rule is met by unplanned
+    disturbances alone.
     """
     excuses = [
         disturbance

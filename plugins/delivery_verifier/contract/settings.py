@@ -19,8 +19,8 @@ ALIASES = {
     "message.timeout.ms": "delivery.timeout.ms",
     "queue.buffering.max.ms": "linger.ms",
 }
-"""The aliases that librdkafka has for settings, each with the setting's canonical name. A profile (see
-`scenario.Profile`) that uses an alias is refused, because it could give the two names different values."""
+"""Maps each alias that librdkafka has for a setting to the setting's canonical name. A profile (see `scenario.Profile`)
+with an alias is refused, because a profile could give alias and canonical name different values."""
 
 
 class ContradictorySettings(VerifierError, ValueError):

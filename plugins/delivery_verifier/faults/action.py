@@ -13,15 +13,16 @@ from delivery_verifier.model.scenario import Scenario
 
 ActionProof = Mapping[str, str | int | list[int] | Mapping[str, int]]
 """An action's own proof: the facts that show its effect. A key names what a fact is about, e.g. `broker 1`. The value
-is the fact, e.g. `exited`. The value is empty if there are no such facts."""
+is the fact, e.g. `exited`. The mapping is empty if there are no such facts."""
 
 
 @dataclass(frozen=True)
 class ActionContext:
-    """What an action may use: the cluster, the target brokers, the options of the plan's step, the scenario, its load.
+    """What an action may use: the cluster, the target brokers, the options, the scenario and its load.
 
-    `brokers` are the target brokers, to which the action is done. `options` are the options of the step. When only the
-    cluster is healed, `scenario` and `load` are None. An action that needs one of them then raises ValueError.
+    `brokers` are the target brokers, to which the action is done. `options` are the options of the fault plan's step
+    that names the action. When only the cluster is healed, `scenario` and `load` are None. An action that needs one of
+    them then raises ValueError.
     """
 
     cluster: Cluster

@@ -35,7 +35,7 @@ ACTIONS: dict[str, Action] = {
     "send": Send(),
     "wait": Wait(),
 }
-"""Every action, by its name in a fault plan."""
+"""Maps the name of each action in a fault plan to the object that performs the action."""
 
 
 def heal(cluster: Cluster) -> None:

@@ -17,14 +17,14 @@ from delivery_verifier.model.history import Injection
 
 
 class LeaderBefore(Struct, frozen=True):
-    """The leader of a partition just before a fault took effect. -1 means that the partition had no leader."""
+    """The leader of a partition just before a fault took effect. `leader` is -1 if the partition had no leader."""
 
     leader: int
     leader_epoch: int
 
 
 class LeaderAfter(Struct, frozen=True):
-    """The leader and the in-sync replicas of a partition when effects are checked. -1 means that there is no leader."""
+    """The leader and the in-sync replicas of a partition when effects are checked. `leader` is -1 if there is none."""
 
     leader: int
     leader_epoch: int
@@ -32,8 +32,8 @@ class LeaderAfter(Struct, frozen=True):
 
 
 Effect = Mapping[str, LeaderAfter] | Mapping[str, int]
-"""What was seen of one effect (see act.Proof). For the effect `brief`, the values are two times in ms. For any other
-effect, the keys are names of partitions (see `partition_name`) and the values their leaders. The value is empty if the
+"""What was seen of one effect (see act.Proof). For the effect `brief`, the mapping holds two times in ms. For any other
+effect, it maps the name of a partition (see `partition_name`) to the partition's leader. The mapping is empty if the
 effect was not seen."""
 
 
@@ -46,7 +46,7 @@ class Proofs(Struct, kw_only=True, omit_defaults=True):
     * `required`: the effects that must be seen. In injections.json this field is called `wanted`.
     * `coordinated`: the partitions of `__transaction_state` that hold transactions of the load, and that the target
       brokers led just before the fault took effect. None unless the effect `coordinator_moved` is required.
-    * `waited_for`: the effects that the plan waited for and saw.
+    * `waited_for`: what was seen of the effects for which triggers of the plan waited.
     * `process_before_heal`: the action's own proof just before healing. None until then.
     * `effects`: what was seen of each effect just before healing. In injections.json each effect is a field.
     * `failed`: why the plan could not go on, usually a deadline that passed. None if the plan went on.

@@ -37,14 +37,14 @@ class Signal:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns the process state of each target; empty unless all targets are in `state`."""
+        """Returns the process state of each target broker. The result is empty unless all of them are in `state`."""
         states = context.cluster.states()
         reached = all(states[broker] == self.state for broker in context.brokers)
         return {f"broker {broker}": states[broker] for broker in context.brokers} if reached else {}
 
 
 class Start:
-    """Starts brokers that have exited, which heals `kill`, `stop` and `power_off`."""
+    """Starts brokers that have exited. This ends (heals) the effect of the actions `kill`, `stop` and `power_off`."""
 
     def do(self, context: ActionContext) -> int:
         """Starts the brokers that have exited, and waits until all target brokers serve requests.

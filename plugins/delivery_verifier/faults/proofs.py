@@ -1,6 +1,7 @@
 """Proofs: checks which effects of an injection are seen in the cluster. act.Proof explains each effect.
 
-An injection has bitten only if all effects that its plan requires are seen just before the injection is healed.
+An injection has bitten (taken effect) only if all effects that its plan requires are seen just before the injection is
+healed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Scenario
 
 PartitionStates = Mapping[tuple[str, int], PartitionState]
-"""The states of partitions by (topic, partition)."""
+"""Maps (topic, partition) to the state of the partition."""
 BRIEF = 0.8
 """The greatest length of an injection with the effect `brief`, as a share of broker.session.timeout.ms. The controller
 does not notice an injection that is so short."""
@@ -27,8 +28,8 @@ _HOLDS_FOR_PARTITION: dict[Proof, Callable[[PartitionState, list[int]], bool]] =
     "leaderless": lambda state, brokers: state.leader < 0,
     "isr_shrunk": lambda state, brokers: not set(state.isr) & set(brokers),
 }
-"""For each of these effects, a function that tells whether one partition shows the effect. The arguments of the
-function are the state of the partition and the target brokers."""
+"""Maps an effect to the function that tells whether one partition shows the effect. The arguments of the function are
+the state of the partition and the target brokers."""
 
 
 def prove(
@@ -57,7 +58,10 @@ def prove(
 
 
 def _holds(proof: Proof, states: PartitionStates, injection: OpenInjection) -> bool:
-    """Returns whether the effect `proof` holds for every partition in `states`."""
+    """Returns whether the effect `proof` (see act.Proof) holds for every partition in `states`.
+
+    `leader_moved` and `deposed` hold only if target brokers led all hit partitions before the fault.
+    """
     before = injection.proofs.before
     if proof == "re_elected":
         return all(_has_new_leader(state, before[partition_name(*key)]) for key, state in states.items())
@@ -69,15 +73,15 @@ def _holds(proof: Proof, states: PartitionStates, injection: OpenInjection) -> b
 
 
 def _has_new_leader(state: PartitionState, before: LeaderBefore) -> bool:
-    """Returns whether a partition is led by another broker than just before the bite, in a later leader epoch."""
+    """Returns whether the partition has a different leader than before the fault, in a later leader epoch."""
     return state.leader not in (-1, before.leader) and state.leader_epoch > before.leader_epoch
 
 
 def _elected(states: PartitionStates, scenario: Scenario, injection: OpenInjection) -> Effect:
     """Returns the present leaders of the partitions that had no leader just before the fault took effect.
 
-    Only hit partitions of subject arms (the arms that the user asks about) are considered. The result is empty if all
-    of them had a leader then, or if one that had no leader then has none now."""
+    Only hit partitions of subject arms (the arms that the user asks about) count. The result is empty if no such
+    partition was without a leader before the fault, or if one of these partitions is still without a leader."""
     topics, before = {arm.topic_name for arm in scenario.subjects}, injection.proofs.before
     offline = {
         (topic, partition): state
@@ -96,7 +100,7 @@ def coordinated_partitions(cluster: Cluster, scenario: Scenario, brokers: Sequen
 def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: OpenInjection) -> Effect:
     """Returns the present leaders of the partitions that are listed in `Proofs.coordinated`.
 
-    The result is empty if there are no such partitions, or if one of them has no leader or is led by a target.
+    The result is empty unless partitions are listed, and brokers that are not targets lead all of them.
     """
     partitions = injection.proofs.coordinated or []
     states = coordinators.states(cluster, scenario.transactional_ids)
@@ -108,9 +112,9 @@ def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: OpenInje
 
 
 def _brief(scenario: Scenario, injection: OpenInjection) -> Effect:
-    """Returns the time since the bite and the length of the broker session, both in ms.
+    """Returns the time since the fault took effect, and the timeout of the broker session, both in ms.
 
-    The result is empty if BRIEF times the length of the session, or more, has passed since the bite.
+    The result is empty unless the time is less than BRIEF times the timeout.
     """
     passed_ms, session_ms = (now_us() - injection.bite_at_us) // 1000, scenario.cluster.session_timeout_ms
     return {"passed_ms": passed_ms, "session_ms": session_ms} if passed_ms < BRIEF * session_ms else {}

@@ -21,7 +21,7 @@ from delivery_verifier.model.scenario import Scenario
 
 
 class FaultRunner:
-    """Runs one scenario's fault plan. While waiting it calls `check_load`, which raises if the load has failed."""
+    """Runs one scenario's fault plan. Most triggers call `check_load`, which raises an error if the load has failed."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class FaultRunner:
 
         A trigger or an action that misses its deadline ends the cycle. The open injections (or, if none is open, the
         cycle's last injection) are then recorded as injections that had no effect, so that no verdict will be HELD.
-        Raises DeadlinePassed if the cycle has no injection yet, or if the cluster does not recover.
+        Raises DeadlinePassed if this happens before the cycle's first injection, or if the cluster does not recover.
         """
         try:
             for cycle in range(self._scenario.fault.cycles):
@@ -86,7 +86,7 @@ class FaultRunner:
     def _recover(self) -> None:
         """Heals the open injections, and waits until every broker sees every replica of every partition in sync.
 
-        A broker that died by itself is started again, too. The observer has recorded its death.
+        A broker that died by itself is started again, too. The observer of the cluster has recorded its death.
         """
         injections = self.injections
         for injection in injections.open:

@@ -49,7 +49,7 @@ class Targets:
     def followers(self) -> list[int]:
         """Returns all brokers except the target `leader`.
 
-        The order is by id, begins with the broker after the leader, and continues with the lowest id after the highest.
+        The order is by id, and begins with the broker after the leader. After the highest id comes the lowest.
         """
         (leader,) = self.resolve("leader")
         brokers = self.all()
@@ -73,7 +73,7 @@ class Targets:
         return leaders
 
     def next(self) -> list[int]:
-        """Returns one broker. Each cycle gets the next broker. After the last broker comes the first again."""
+        """Returns one broker: in each cycle of the plan the next one. After the last broker comes the first again."""
         return [self.nth(0)]
 
     def nth(self, index: int) -> int:
@@ -98,11 +98,11 @@ _KINDS: dict[str, Callable[[Targets], list[int]]] = {
     "all": Targets.all,
     "none": lambda targets: [],
 }
-"""Per target name, the function that resolves the name. A test checks that `fault_targets.TARGETS` has these names."""
+"""Maps each target name to the function that finds its brokers. A test checks that `TARGETS` has the same names."""
 
 
 def touched_partitions(act: Act, cluster: Cluster, scenario: Scenario, brokers: list[int]) -> dict[str, list[int]]:
-    """Returns the partitions per topic that `act`, done to `brokers`, touches.
+    """Maps each topic to its partitions that `act` touches when it is done to `brokers`.
 
     An act on brokers touches the partitions that these brokers lead now. If the brokers lead no partition, the act
     touches the partitions of which the brokers hold a replica. An act on clients, or an act that alters topics,

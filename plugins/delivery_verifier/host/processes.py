@@ -30,7 +30,7 @@ class ProcessId(Struct, frozen=True):
 
     @property
     def alive(self) -> bool:
-        """Whether this very process still runs. False for a zombie, and if another process has the pid now."""
+        """Whether the process still runs. False if it is a zombie, or if the pid belongs to another process now."""
         return identify(self.pid) == self and state(self.pid) not in ("Z", "X", "")
 
     def send(self, number: int) -> bool:
@@ -63,7 +63,10 @@ def process_of(name: str) -> ProcessId | None:
 
 
 def user_of(pid: int) -> str:
-    """Returns the name, or else the number, of the user whose process `pid` is. Returns `unknown` without a process."""
+    """Returns the name of the user who owns process `pid`, or the user's number if the user has no name.
+
+    Returns `unknown` if there is no such process.
+    """
     try:
         number = Path(f"/proc/{pid}").stat().st_uid
         return pwd.getpwuid(number).pw_name

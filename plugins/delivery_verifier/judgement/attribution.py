@@ -4,10 +4,10 @@ A case is a record that shows an anomaly. The files in anomalies/ of the run dir
 settled when the client learns its outcome. An injection is recovered when every replica is in sync again.
 
 A case belongs to the injection during which its record was under way: the record was sent at most one second after the
-injection was recovered, and was not settled yet one second before the injection bit. The second after the recovery is
-added because clients then still have to find the new leaders; `LEAD_US` gives the reasons for the second before the
-bite. If several injections qualify, the case belongs to the one that bit last, or, if the record was never settled, to
-the one that bit first. All functions are pure.
+injection was recovered, and was not settled yet one second before the injection bit (took effect). The second after the
+recovery is added because clients then still have to find the new leaders. `LEAD_US` gives the reasons for the second
+before the bite. If several injections qualify, the case belongs to the injection that bit last. If the record was never
+settled, the case belongs to the injection that bit first. All functions are pure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from delivery_verifier.model.history import LEAD_US, Injection
 from delivery_verifier.store.times import as_us
 
 COLUMNS = ("arm", "kind", "also", "sent_at", "settled_at")
-"""The columns of the files in anomalies/ that the attribution reads."""
+"""The columns that this module reads from the files in anomalies/."""
 LAG_US = 1_000_000
 """How long after its recovery (µs) an injection may still hurt a record."""
 CONFIDENCE = 0.95
@@ -30,8 +30,8 @@ CONFIDENCE = 0.95
 OUTSIDE = -1
 """Stands in place of an injection's id for the cases that belong to no injection."""
 CasesByInjection = dict[str, list[int]]
-"""Maps an anomaly to the ids of the injections to which its cases belong. The ids are sorted. If cases belong to no
-injection, OUTSIDE comes first."""
+"""Maps an anomaly to the ids of the injections to which its cases belong. The ids are sorted. The first is OUTSIDE if
+any case of the anomaly belongs to no injection."""
 
 
 class _Case(NamedTuple):
@@ -131,7 +131,7 @@ def _cases(cases: pa.Table) -> Iterator[_Case]:
 
 
 def _windows(injections: Sequence[Injection]) -> list[_Window]:
-    """Returns the windows of the injections, in the order in which the windows begin."""
+    """Returns one _Window for each injection, in the order in which the windows begin."""
     windows = []
     for injection in sorted(injections, key=lambda injection: injection.bite_at_us):
         recovered_us = injection.recovered_at_us

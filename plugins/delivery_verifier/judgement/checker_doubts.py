@@ -27,7 +27,7 @@ from delivery_verifier.model.verdict import Doubt
 __all__ = ["ALL", "LAW_DOUBTS", "OwnedDoubt", "checker_doubts"]
 
 OwnedDoubt = tuple[str, Doubt]
-"""The name of the arm to which a doubt belongs, or ALL for every arm; and the doubt."""
+"""A pair: the name of an arm, and a doubt about this arm. ALL instead of a name stands for every arm."""
 
 LAW_DOUBTS = {
     "offsets_accounted": "read_incomplete",
@@ -80,7 +80,7 @@ def _rows(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _partitions(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless exactly the planned partitions were read, from and to the offsets of the snapshot."""
+    """Yields doubts unless exactly the planned partitions were read, from the first to the last offset to be judged."""
     taken = evidence.offsets.partitions
     rows = evidence.books.rows("partitions")
     columns = ("arm", "partition", "start", "end", "tail_records")
@@ -153,7 +153,7 @@ def _canary(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _exposure(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless the table exposure has exactly one row for each loaded arm and each injection."""
+    """Yields doubts unless books/exposure has exactly one row for each pair of an arm with load and an injection."""
     for arm in evidence.scenario.loaded:
         for injection in evidence.injections:
             count = evidence.books.rows("exposure", arm=arm.name, injection=injection.id).num_rows
@@ -181,7 +181,8 @@ def _evaluations(evidence: Evidence, validation: Validation) -> Iterator[OwnedDo
 
 
 def _evaluation(expected: ExpectedEvaluation, evaluated: Evaluated) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless the expectation had its tolerance, saw its rows without nulls, and agrees with the books."""
+    """Yields a doubt for each of these faults: the evaluation raised an exception, used another tolerance, saw another
+    number of rows, saw nulls, or contradicts the books. `expected` is the expectation as planned."""
     name = _name(expected.key)
     if evaluated.exception:
         yield _doubt(expected.arm, "expectation_not_evaluated", f"{name} raised: {evaluated.exception}")

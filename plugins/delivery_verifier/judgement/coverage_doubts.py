@@ -22,8 +22,8 @@ NamedDetail = tuple[str, str]
 def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
     """Returns every reason why the arm must not be called HELD.
 
-    The canary has no load that a fault could put to the test. Of all coverage doubts, it can only have those about the
-    replicas of its topic.
+    The canary has no load that a fault could put to the test. So the only doubts that it can have here are doubts about
+    the replicas of its topic.
     """
     doubts = list(replica_doubts(arm))
     if not arm.is_canary:
@@ -42,7 +42,7 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
 
 
 def _faults(evidence: Evidence) -> Iterator[NamedDetail]:
-    """Yields doubts unless every planned injection was made, bit, was healed, and the cluster recovered from it."""
+    """Yields doubts unless every planned injection was made and healed, took effect, and the cluster recovered."""
     fault = evidence.scenario.fault
     planned = Counter(step.action for step in fault.steps if step.act.bites)
     recorded = Counter(injection.action for injection in evidence.injections)
@@ -108,7 +108,8 @@ def _end_us(injection: Injection) -> int:
 def _last_reported_us(arm: ArmEvidence) -> int | None:
     """Returns when the arm last sent a record, or last had one reported, whichever is earlier (µs since the epoch).
 
-    The time is the beginning of an interval of timeline/load. Returns None if this table does not tell.
+    The table timeline/load counts records per interval of time. The result is the beginning of such an interval, or
+    None if the table lacks the counts or holds no such record.
     """
     rows = arm.run.books.rows("load", arm=arm.name)
     if not {"at_us", "sent", "reported"} <= set(rows.column_names):
@@ -120,7 +121,7 @@ def _last_reported_us(arm: ArmEvidence) -> int | None:
 
 
 def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt for every injection that could have hurt too few reported records of the arm."""
+    """Yields a doubt for every injection that could have hurt fewer reported records of the arm than required."""
     needed = max(1, arm.run.scenario.min_exposed)  # with 0, an arm that no fault could hurt could be HELD
     for row in arm.run.books.rows("exposure", arm=arm.name).to_pylist():
         if (row.get("reported") or 0) < needed:

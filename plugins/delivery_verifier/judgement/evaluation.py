@@ -44,8 +44,8 @@ partition. If they are not, the books cannot be trusted. One expectation of the 
 LAWS_OF_PARTITIONS = frozenset(
     {"offsets_accounted", "outcomes_sum", "reported_sum", "log_sum", "log_moved", "start_zero"}
 )
-"""The laws whose rows in the books concern one partition each. The rows of any other law concern a whole arm (partition
--1)."""
+"""The laws of which the books must have a row for every partition of an arm. Of every other law, the books must have a
+row for the arm as a whole (partition -1)."""
 
 
 class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
@@ -72,11 +72,11 @@ class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
 class Evaluated(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What Great Expectations said of one expectation. `suite`, `arm` and `about` are as in ExpectedEvaluation.
 
-    `expectation` is the type of the expectation. `tolerance` is the tolerance that was really used. `element_count`,
-    `missing_count` and `unexpected_count` are the numbers that Great Expectations gave (rows, nulls, unexpected rows),
-    or None. `expected_rows` and `count` are copied from `rows` and `count` of the ExpectedEvaluation, and are 0 if
-    there is none. `exception` is empty if nothing was raised. `url` is the page in Data Docs, relative to the folder
-    that holds all run directories.
+    `expectation` is the type of the expectation. `tolerance` is the tolerance that was really used. Great Expectations
+    gave three numbers, or None: `element_count` of rows, `missing_count` of nulls, and `unexpected_count` of rows that
+    break the expectation. Two numbers come from the ExpectedEvaluation, and are 0 if there is none: `expected_rows` is
+    its `rows`, and `count` is its `count`. `exception` is empty if nothing was raised. `url` is the page in Data Docs,
+    relative to the folder that holds all run directories.
     """
 
     suite: Suite
@@ -137,9 +137,9 @@ def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def expected_evidence(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns one expectation per law. It judges all pairs of counts to which the law applies, and tolerates no breach.
+    """Returns one expectation per law: the two sides of the law are equal wherever the law applies.
 
-    The books hold these pairs. Only the pairs of the law CANARY come from `canary_pairs`.
+    Each side is a count. The counts of the law CANARY come from `canary_pairs`. All other counts come from the books.
     """
     expected = []
     for law in LAWS:

@@ -121,14 +121,14 @@ class Evidence:
     def kinds_sent_afterwards(self) -> dict[str, set[str]]:
         """Maps an arm to the anomalies of its records that were sent after all injected losses of power were over.
 
-        Without such losses, every record counts. The result is empty if `cases` is None.
+        If no loss of power was injected, the records of the whole run count. The result is empty if `cases` is None.
         """
         power_losses = [injection for injection in self.biting if is_power_loss(injection)]
         return {} if self.cases is None else kinds_sent_afterwards(self.cases, power_losses)
 
     @property
     def biting(self) -> list[Injection]:
-        """The injections that are proven to have bitten."""
+        """The injections that are proven to have bitten, that is, taken effect."""
         return [injection for injection in self.injections if injection.bit]
 
 
@@ -166,15 +166,15 @@ class ArmEvidence:
 
     @cached_property
     def totals(self) -> dict[str, int]:
-        """The arm's counts in the table books/producers: for every column of counts, the sum over the arm's rows. If
-        `late_convicts`, and there are such attempts, there is one more entry, LATE, equal to `resolved_late`."""
+        """Maps each column of counts in books/producers to the sum over the arm's rows. If `late_convicts` is true, the
+        key LATE is added, with the value of `resolved_late`, unless this value is 0."""
         totals = self.run.books.totals(self.name)
         late = totals.get("resolved_late", 0) if self.late_convicts else 0
         return totals | ({LATE: late} if late else {})
 
     @cached_property
     def late_convicts(self) -> bool:
-        """Whether `refuses_late` holds for the arm. No contract applies to the canary."""
+        """Whether a late INDETERMINATE attempt counts as REORDERED (see `refuses_late`). False for the canary."""
         settings = Settings.of_arm(self.run.scenario, self.spec)
         return not self.is_canary and refuses_late(settings, self.run.disturbances)
 
@@ -202,17 +202,20 @@ class ArmEvidence:
 
     @property
     def cases_by_injection(self) -> CasesByInjection | None:
-        """Maps an anomaly to the injections that caused it; None for the canary, or if the run's `cases` is None."""
+        """Maps an anomaly to the ids of the injections to which its cases in this arm belong (see CasesByInjection).
+
+        None for the canary, or if `cases` of the run is None.
+        """
         by_arm = self.run.cases_by_injection
         return None if by_arm is None or self.is_canary else by_arm.get(self.name, {})
 
     @property
     def kinds_sent_afterwards(self) -> set[str]:
-        """The anomalies of those records of the arm that were sent after all injected losses of power were over."""
+        """The anomalies of records that the arm sent only after the last injected loss of power was over."""
         return self.run.kinds_sent_afterwards.get(self.name, set())
 
     def cases(self, anomaly: Anomaly) -> tuple[int, int]:
-        """Returns two counts of the arm's records that show `anomaly`. `case_counts` explains both."""
+        """Returns how many of the arm's records are cases of `anomaly`, and how many others show it (`case_counts`)."""
         return case_counts(self.totals, anomaly)
 
 

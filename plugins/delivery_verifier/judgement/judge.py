@@ -148,7 +148,7 @@ def _finding(arm: ArmEvidence, ruling: Ruling) -> Finding:
 
 
 def _canary_findings(arm: ArmEvidence) -> list[Finding]:
-    """Returns one finding per anomaly for which the run was searched. Its tolerance is the number of planted cases.
+    """Returns one finding per anomaly for which the run was searched. `tolerance` is the number of planted cases.
 
     If another number of cases is found, `checker_doubts` raises the doubt `canary_wrong`.
     """
@@ -188,13 +188,13 @@ def _meets(totals: dict[str, int], bound: Bound) -> bool:
 
 
 def _longest_gap_s(arm: ArmEvidence) -> float | None:
-    """Returns the longest time (s) between two reports of records of one partition of the arm; None if unknown."""
+    """Returns the longest time (s) between consecutive reports for one partition of the arm; None if unknown."""
     gaps_s = arm.run.books.values("gaps", "longest_gap_s", arm=arm.name)
     return max((float(gap_s) for gap_s in gaps_s), default=None)
 
 
 def _notes(evidence: Evidence) -> list[str]:
-    """Returns a note for every anomaly of an arm of which not all cases were written down."""
+    """Returns a note for each arm and anomaly, if only some of its cases were written to anomalies/."""
     rows = evidence.books.rows("cases")
     if not {"arm", "kind", "cases", "written", "cut"} <= set(rows.column_names):
         return []

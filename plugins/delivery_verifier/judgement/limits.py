@@ -17,8 +17,8 @@ from delivery_verifier.model.verdict import COUNTED, exposed
 from delivery_verifier.store.counts import LATE
 
 WANTED_BOUND = 0.1
-"""An anomaly that was not seen may still occur in some share of injections. If the run cannot bound this share by
-WANTED_BOUND, the limits advise to repeat the fault plan more often."""
+"""An anomaly that a run did not see may still occur in a share of the injections, up to some bound. If this bound is
+above WANTED_BOUND, `limits` advises to repeat the fault plan more often."""
 
 
 def limits(evidence: Evidence) -> list[str]:
@@ -79,10 +79,11 @@ def _rounds_with_cases(evidence: Evidence, cases: CasesByInjection) -> dict[str,
 
 
 def _advised(scenario: Scenario, rounds: int) -> str:
-    """Returns advice: how often to repeat the fault, so that an anomaly that is not seen is bounded by WANTED_BOUND.
+    """Returns advice: how often to repeat the fault, so that the bound for an unseen anomaly falls to WANTED_BOUND.
 
-    `rounds` is the number of cycles of this run that bit. The advice names the command of the run with more cycles. A
-    scenario of the catalogue has fixed cycles, so its run itself must be repeated.
+    `rounds` is the number of cycles of this run in which an injection took effect. The advice contains a command: that
+    of this run, with a greater number of cycles. The number of cycles of a scenario of the catalogue is fixed. For such
+    a scenario, the advice is how many runs to make.
     """
     needed = math.ceil(math.log(0.05) / math.log(1 - WANTED_BOUND))
     text = f" To bring that down to {WANTED_BOUND:.0%}, the fault must be repeated {needed} times"
@@ -104,7 +105,7 @@ def _with_option(words: list[str], option: str, value: int) -> list[str]:
 
 
 def _tried(evidence: Evidence) -> str:
-    """Returns a sentence: how many injections bit, and how many attempts of each arm they could have hurt."""
+    """Returns a sentence: how many injections took effect, and how many attempts of each arm they could have hurt."""
     biting = len(evidence.biting)
     if not biting:
         done = "No injected fault is proven to have bitten" if evidence.injections else "No fault was injected"

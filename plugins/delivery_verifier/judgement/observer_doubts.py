@@ -19,9 +19,9 @@ from delivery_verifier.model.scenario import Arm
 from delivery_verifier.store.tables import HEARTBEATS_SINCE
 
 ALL = ""
-"""Stands in place of an arm for every arm of the run."""
+"""Stands in place of an arm's name in a doubt that concerns every arm of the run."""
 LOAD_INTERVAL_US = 1_000_000
-"""The greatest length (µs) of an interval of the table timeline/load, whose rows say when their intervals begin."""
+"""The greatest length (µs) of an interval in timeline/load. This table says when an interval begins, not its length."""
 
 
 class ObserverDoubt(NamedTuple):
@@ -53,9 +53,12 @@ def observer_doubts(evidence: Evidence) -> Iterator[ObserverDoubt]:
 
 
 def _first_observed(evidence: Evidence, arm: Arm) -> Iterator[ObserverDoubt]:
-    """Yields a doubt unless the observer saw every partition of the arm before the load, and the topic of the
-    transaction coordinators at all. This topic exists only once transactions are written. Runs without heartbeats are
-    from versions that did not watch it."""
+    """Yields a doubt unless the observer saw every partition of the arm before the load.
+
+    If the arm writes transactions, also yields a doubt unless the observer saw the topic `__transaction_state` at any
+    time. (Kafka creates this topic with the first transaction.) This second check is left out for runs of versions in
+    which the observer did not watch the topic.
+    """
     began_us = min(evidence.books.values("load", "at_us", arm=arm.name), default=None)
     observed = {
         observation.partition
@@ -117,12 +120,12 @@ def _window(injection: Injection, taken_at_us: int) -> tuple[int, int]:
 
 
 def _blind_times(heartbeats: list[Observation], taken_at_us: int) -> Iterator[tuple[int, int]]:
-    """Yields the times longer than OBSERVER_LAG_US in which the observer did not see the cluster, as (from, to) in µs.
+    """Yields (from, to) in µs for each pause longer than OBSERVER_LAG_US. In a pause the observer saw no cluster.
 
-    `taken_at_us` is the time of the snapshot. Before the first heartbeat, the observer saw nothing.
-    A heartbeat names the longest such time since the heartbeat before. The observer writes it as soon as it sees the
-    cluster again, so that the time ends with the heartbeat. Two heartbeats, or the last one and the snapshot, lie at
-    most HEARTBEAT_US and that time apart: if they do not, then heartbeats are missing.
+    The first pause ends with the first heartbeat. Each later heartbeat names the longest pause since the heartbeat
+    before it, and counts as the end of this pause. If the time between two heartbeats is longer than this pause and
+    HEARTBEAT_US together, heartbeats are missing: then this time, less HEARTBEAT_US, counts as the pause. The snapshot,
+    which was taken at `taken_at_us`, counts as a last heartbeat that names no pause.
     """
     beats = [(heartbeat.at_us, heartbeat.pause_us) for heartbeat in heartbeats]
     yield 0, beats[0][0]
@@ -135,10 +138,12 @@ def _blind_times(heartbeats: list[Observation], taken_at_us: int) -> Iterator[tu
 def _clock(evidence: Evidence) -> Iterator[ObserverDoubt]:
     """Yields a doubt if the clock was set back while the observer watched.
 
-    The order of the observations is right all the same. But the verifier compares their times with the times of
-    injections, of records and of the snapshot, to find out what explains what. All processes of a run share this one
-    clock (`now_us`), so that no comparison across the step can be trusted, and neither HELD nor VIOLATED: this is a
-    checker doubt. Versions that wrote no heartbeats took the times of two threads in no strict order.
+    The observations are still in the right order. But the verifier compares their times with the times of injections,
+    of records and of the snapshot, to find out what explains what. All these times come from the same clock (`now_us`).
+    After the clock was set back, the comparisons cannot be trusted. So the doubt forbids HELD and VIOLATED.
+
+    The check is left out for runs of versions that wrote no heartbeats. There, times of two threads may be out of order
+    although the clock was not set back.
     """
     steps_us = [before.at_us - now.at_us for before, now in pairwise(evidence.observations)]
     steps_us += [-observation.pause_us for observation in evidence.observations]

@@ -17,8 +17,9 @@ from delivery_verifier.model.verdict import Doubt
 def unproven_counts(evidence: Evidence) -> Iterator[tuple[str, Doubt]]:
     """Yields a doubt, with its arm, for every anomaly that the books count although none was planted in the canary.
 
-    Nothing shows that such a count is right. It cannot be ignored, either. A record is a case of only the first anomaly
-    that applies to it. So a case of this anomaly may be missing among the cases of a later anomaly.
+    Nothing shows that such a count is right. It cannot be ignored, either: a record that shows two anomalies is a case
+    of only the first. So the record may have been counted here by mistake, and be missing among the cases of another
+    anomaly.
     """
     for arm in evidence.loaded:
         for anomaly in _unsearched(evidence):

@@ -54,7 +54,7 @@ def run_sentence(evidence: Evidence, subjects: Sequence[ArmVerdict], controls: S
 def _controls(controls: Sequence[ArmVerdict], faulted: bool, without: str) -> str:
     """Returns a sentence on more than two controls: the hurt controls with their anomalies, and the unhurt controls.
 
-    `without`: the words for a run in which no fault bit.
+    `without`: the words for a run in which no fault took effect.
     """
     hurt, unhurt = [], []
     for control in controls:
@@ -70,7 +70,7 @@ def _controls(controls: Sequence[ArmVerdict], faulted: bool, without: str) -> st
 def _control(control: ArmVerdict, faulted: bool, without: str) -> str:
     """Returns a sentence on one control: how many records were lost, and whether a fault can be blamed for the loss.
 
-    `without`: the words for a run in which no fault bit.
+    `without`: the words for a run in which no fault took effect.
     """
     lost, reported = _count(control.books.get("lost", 0)), control.books.get("reported", 0)
     if faulted:
@@ -136,7 +136,7 @@ def _listed(findings: Sequence[Finding]) -> str:
 
 
 def _reported(arm: ArmEvidence) -> str:
-    """Returns how many records were reported, and beside them how many attempts were not."""
+    """Returns in words how many attempts of the arm were reported, and how many were not."""
     only_sent = arm.totals.get("sent", 0) and not arm.totals.get("acked", 0)
     counts = {name: arm.totals.get(name, 0) for name in ("indeterminate", "failed")}
     others = " and ".join(f"{count:,} {name.upper()}" for name, count in counts.items() if count)

@@ -18,7 +18,7 @@ answers every attempt. The margin is for attempts that a fault delayed until aft
 
 
 def stakes(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
-    """Yields name and detail of each doubt about the stakes of the arm."""
+    """Yields the name and the detail of each doubt whether the run put the promise of the arm to the test."""
     yield from _nothing_at_stake(arm)
     yield from _unanswered(arm)
 
@@ -26,10 +26,12 @@ def stakes(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 def _nothing_at_stake(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
     """Yields a doubt if injections bit, and nothing shows that one of them could have harmed the arm.
 
-    Each of the following shows this: an attempt of the arm was outstanding when an injection bit; an injection was a
-    loss of power, which also harms records that were acknowledged before; an injection hurt any arm, because all arms
-    are under the same faults at the same moment. An attempt with acks=0 is never outstanding: for such an arm,
-    attempts of other arms count.
+    Each of the following shows this:
+
+    * An attempt of the arm was outstanding when an injection bit (took effect). With acks=0, no attempt is ever
+      outstanding. For such an arm, attempts of other arms count.
+    * An injection was a loss of power. It also harms records that were acknowledged before.
+    * An injection hurt any arm, because all arms are under the same faults at the same moment.
     """
     biting = arm.run.biting
     if not biting or any(is_power_loss(injection) for injection in biting):
@@ -54,7 +56,8 @@ def _is_hurt(arm: ArmEvidence) -> bool:
 def _unanswered(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
     """Yields a doubt if less than LEAST_ANSWERED of the arm's attempts outside all fault windows was reported.
 
-    The totals less what the timeline shows inside the windows are outside, so that nothing is missed.
+    The attempts outside are the arm's totals minus the attempts that the timeline counts inside fault windows. So an
+    attempt that the timeline lacks counts as outside.
     """
     inside = [row for row in _intervals(arm) if _is_inside(row["at_us"], arm.run)]
 
@@ -71,7 +74,7 @@ def _unanswered(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
 
 def _intervals(arm: ArmEvidence) -> list[dict[str, Any]]:
-    """Returns the arm's intervals of timeline/load; empty if columns are missing."""
+    """Returns the arm's rows of timeline/load, one row per interval of time; empty if columns are missing."""
     rows = arm.run.books.rows("load", arm=arm.name)
     if not {"at_us", "reported", "indeterminate", "failed"} <= set(rows.column_names):
         return []
@@ -79,7 +82,7 @@ def _intervals(arm: ArmEvidence) -> list[dict[str, Any]]:
 
 
 def _is_inside(at_us: int, run: Evidence) -> bool:
-    """Returns whether a time lies in the window of an injection, as `attribution` defines it."""
+    """Returns whether a time lies in the window of any injection. `attribution` defines these windows."""
     return any(injection.bite_at_us - LEAD_US <= at_us <= _end_us(injection, at_us) for injection in run.injections)
 
 

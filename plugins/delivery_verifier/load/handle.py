@@ -35,7 +35,7 @@ class RunningLoad:
     def reported(self) -> int:
         """Returns how many attempts are reported as acknowledged or, with acks=0, as sent.
 
-        Only the subject arm with the fewest such attempts counts.
+        The attempts are counted for each subject arm, and the smallest count is returned.
         """
         return min(sum(control[Word.REPORTED] for control in self._controls(arm)) for arm in self._scenario.subjects)
 
@@ -82,8 +82,7 @@ class RunningLoad:
     def restart(self) -> None:
         """Asks the supervisor to start every killed producer again. Does nothing if there is no killed producer.
 
-        Waits until each of these producers has sent again every record that had no outcome or was INDETERMINATE. Raises
-        DeadlinePassed.
+        Waits until each of these producers has sent again all records without a certain outcome. Raises DeadlinePassed.
         """
         if all(control[Word.KILLS] == control[Word.STARTS] for control in self._all_controls()):
             return

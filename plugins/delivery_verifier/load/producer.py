@@ -35,9 +35,9 @@ from delivery_verifier.model import record
 class SequencedProducer:
     """Sends blocks of records in the order of their sequence numbers.
 
-    `sequence` is the least sequence that was never sent. `resent` is the number of resends, the attempts after a
-    record's first. `shifts` maps each partition to its number of resends. Each later first attempt gets the partition
-    sequence of the layout plus this number. While the client's queue is longer than `limit`, no block is handed over.
+    `sequence` is the number of the first record that was never sent. `resent` is the number of resends: attempts after
+    a record's first. `shifts` maps each partition to its number of resends. This number is added to the partition
+    sequence of each later first attempt. While the client's queue is longer than `limit`, no block is handed over.
     `fatal` says in words why the load ended early: a fatal client error or an unended transaction. Otherwise None.
     """
 
@@ -186,7 +186,7 @@ class SequencedProducer:
                 self.send_block()
 
     def run(self) -> None:
-        """Waits for each gate, and sends the warm-up and the load. After a kill, sends only the rest of the load."""
+        """Sends the warm-up and the load, each once the `Gate` allows it. After a kill, sends the rest of the load."""
         if self.transactions:
             self.transactions.init()
         if self.spec.life:

@@ -40,7 +40,7 @@ class LedgerOwner(NamedTuple):
     """The producer whose attempts are published. `folder` holds its live ledger.
 
     `session` is the number with that name in the headers of the producer's records, and not a session of Kafka.
-    `transaction_records` is the number of records in a transaction; 0: the producer uses no transactions.
+    `transaction_records` is the number of records in a transaction. It is 0 if the producer uses no transactions.
     """
 
     arm: str
@@ -74,16 +74,16 @@ def publish_ledger(
 
 
 def _resend_table(owner: LedgerOwner, resend: SequenceRange) -> pa.Table:
-    """Returns a table with `ledger.SCHEMA` of the attempts in the range `resend`."""
+    """Returns the attempts of the range `resend` (resends of consecutive records) as a table with `ledger.SCHEMA`."""
     slots = read_slots(attempt_folder(owner.folder, resend.attempt), resend.first, resend.count)
     partition_sequences = np.arange(resend.partition_sequence, resend.partition_sequence + resend.count, dtype=np.int64)
     return _table(slots, owner, resend.first, partition_sequences, resend.attempt)
 
 
 def _partition_sequences(first: int, count: int, rounds: Iterable[Round], layout: LoadLayout) -> Numbers:
-    """Returns the partition sequences of the first attempts of the sequences [first, first + count).
+    """Returns the partition sequence of each first attempt to send the records [first, first + count).
 
-    These are the layout's partition sequences, plus the number of earlier resends to the same partition.
+    It is the partition sequence of the layout, plus the number of earlier resends to the same partition.
     """
     partitions, partition_sequences = layout.columns(first, count)
     for resends in rounds:
@@ -95,9 +95,10 @@ def _partition_sequences(first: int, count: int, rounds: Iterable[Round], layout
 
 
 def _table(slots: Numbers, owner: LedgerOwner, first: int, partition_sequences: Numbers, attempt: int = 0) -> pa.Table:
-    """Returns a table with `ledger.SCHEMA` of the attempts with number `attempt`, from sequence `first` on.
+    """Returns one attempt for each of several consecutive records, from `first` on, as a table with `ledger.SCHEMA`.
 
-    `slots` holds result, sent and settled of these attempts, with the shape (3, count).
+    `attempt` is the number that the attempts have. The three rows of `slots` are the columns result, sent and settled
+    of the live ledger.
     """
     result, sent_ns, settled_ns = slots
     count = len(result)

@@ -58,7 +58,7 @@ class Act(Struct, frozen=True, kw_only=True):
     done: str = ""
     """The predicate of a sentence about the action, e.g. `was killed`. The value is empty if the action is no fault."""
     whom: Literal["broker", "leader", "partition", "topic", "producer"] = "broker"
-    """What the action is done to. The word is also the subject of a sentence about the action."""
+    """What the action is done to. A sentence about the action gets a fitting subject, e.g. `every producer`."""
     bites: bool = False
     """Whether the action is a fault. For every fault that is injected, proof must be found that the fault bit, that is,
     took effect."""

@@ -173,7 +173,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         can_be_hidden=True,
     ),
 }
-"""Every anomaly, in order of precedence."""
+"""Maps every anomaly to its definition and its words for people, in order of precedence."""
 
 TRANSACTIONAL = tuple(anomaly for anomaly, kind in KINDS.items() if kind.transactional)
 """The kinds of anomaly that only records of transactions can show."""

@@ -20,7 +20,8 @@ STATES: tuple[State, ...] = ("not as expected", "failed", "inconclusive", "unava
 """Every state of an item. The state that most deserves attention comes first."""
 
 MOST_ATTEMPTS = 2
-"""The most runs of an item. An item whose first run is inconclusive is run once more. Both runs are recorded."""
+"""How many runs an item (one entry in one round) can have. It is run again only if its first run is inconclusive. Both
+runs are recorded."""
 
 
 class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -30,10 +31,11 @@ class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class ArmResult(_Part, frozen=True):
     """The result of one arm in one run of an entry.
 
-    The first eight fields are those of `ArmVerdict`. `counts` are the arm's counts by name, e.g. `lost`, summed over
-    all producers and partitions. `longest_gap_s` is the longest time in seconds between two reports of records of
-    one partition. `latency_ms_p99` is an upper bound of the latency of 99 % of the reported records. `records_per_s` is
-    the number of reported records per second of the load. A figure that is not known is None, never zero.
+    The fields from `arm` to `sentence` are as in `ArmVerdict`. `counts` are the arm's counts by name, e.g. `lost`,
+    summed over all producers and partitions. `longest_gap_s` is the longest time in seconds between two consecutive
+    reports of records of one partition. `latency_ms_p99` is an upper bound of the latency of 99 % of the reported
+    records. `records_per_s` is the number of reported records per second of the load. A figure that is not known is
+    None, never zero.
     """
 
     arm: str
@@ -88,8 +90,8 @@ class Item(_Part, frozen=True):
     """One entry in one round of the catalogue run, with its runs so far (`attempts`).
 
     `name`, `title`, `kind`, `tags` and `promise` are those of the entry. `fault` is the name of its fault plan. `round`
-    counts the rounds from 1. `unavailable` says what this host lacks for the entry; it is empty if the host can run the
-    entry. `expected_unavailable`: the user said beforehand that this host lacks what the entry needs.
+    counts the rounds from 1. `unavailable` says what this host lacks for the entry. If the host can run the entry, it
+    is empty. `expected_unavailable`: the user said beforehand that this host lacks what the entry needs.
     """
 
     name: str

@@ -1,5 +1,5 @@
-"""The base of all errors that this project raises on purpose. This tree shows every class; a number is the exit code
-of `kdv`.
+"""The base of all errors that this project raises on purpose. This tree shows every class. A number in the tree is the
+exit code of `kdv`.
 
 ```
 VerifierError                   70  the run or the program failed: there is no verdict

@@ -47,7 +47,7 @@ class Trigger(Data, frozen=True):
 
 
 class FaultStep(Data, frozen=True):
-    """One step of a fault plan. `action` is a key of `fault_actions.ACTS`; `options` are the options of the action.
+    """One step of a fault plan. `action` is a key of `fault_actions.ACTS`. `options` are values for its options.
 
     `target` is a key of `fault_targets.TARGETS`, or `same`: the target of the step before. A target is resolved to
     brokers once per cycle, when a step first names the target. `proofs` are the effects that must be seen just before

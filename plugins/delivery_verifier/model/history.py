@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Struct
 
 LEAD_US = 1_000_000
-"""The exposure window of an injection begins this time (µs) before the injection's bite, the moment of its effect. The
-exposure window is the time in which the injection could hurt records. It begins early for two reasons. The bite is
-known only once it is proven. A record that was acknowledged shortly before may still have been on the leader alone."""
+"""How long (µs) before an injection's bite (effect) its exposure window begins. The window is the time in which the
+injection could hurt records. It begins before the bite for two reasons. The bite is known only once it is proven. And
+a record that was acknowledged shortly before may still have been on the leader alone."""
 
 HEARTBEAT_US = 1_000_000
 """How often (µs) the observer records that it sees the cluster, as an observation of kind `heartbeat`."""
@@ -169,8 +169,8 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     `planned`: whether an injected fault that is proven to have taken effect explains the event. `at_us` is in µs since
     the epoch. `topic` is empty if the disturbance may have touched any topic. `detail` describes the event for people.
     In the kind `topic_altered`, the topic's `setting` got the new `value`. Only the kind `isr_power_loss` has
-    `replicas`. For a number m, let I be the last ISR with at least m members. `replicas` is the greatest m for which
-    every member of I lost its power or crashed.
+    `replicas`. This is the greatest number m for which all members of the last ISR with at least m members lost their
+    power or crashed.
     """
 
     kind: DisturbanceKind

@@ -15,7 +15,7 @@ from delivery_verifier.model.errors import VerifierError
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
 _SHOWN = 80
-"""The most characters of a value that a message shows."""
+"""How many characters of a value a message shows at most."""
 
 
 class BadInput(VerifierError, ValueError):

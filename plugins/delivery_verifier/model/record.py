@@ -34,7 +34,7 @@ MARKER_PRODUCER = 9999
 
 
 class Field(NamedTuple):
-    """The position of a header field in a record. `start` counts from 0; Spark's `substring` takes start + 1."""
+    """The position of a header field in a record. `start` counts from 0, but Spark's `substring` counts from 1."""
 
     start: int
     width: int

@@ -106,8 +106,8 @@ class Load(Data, frozen=True):
     `pacing`: with `spread`, the least number of records (`Arm.records`) is spread over `duration_s` seconds. With
     `flat_out`, the producers send as fast as they can. With `scripted`, only the `send` steps of the fault plan send
     records, block by block, so that the verifier knows exactly which records are in flight at every step. `block` is
-    the number of consecutive records that a producer sends to one partition before it turns to the next; with 0, the
-    producer's rate and number of records decide. `rate` is in records per second and arm, and overrides `spread` and
+    the number of consecutive records that a producer sends to one partition before it turns to the next. If `block` is
+    0, it follows from the rate and number of records. `rate`, in records per second and arm, overrides `spread` and
     `flat_out`. The load goes on for `recovery_s` seconds after the end of the fault plan. `deadline_s` is how many
     seconds one wait during the load may last, e.g. the wait for the end of the fault plan.
 
@@ -206,8 +206,7 @@ class Scenario(Data, frozen=True):
     def transactional(self) -> tuple[str, ...]:
         """The names of the arms whose topics are read twice: once with read_uncommitted, once with read_committed.
 
-        These are the arms that write transactions and the canary. If no arm writes transactions, there are no such
-        names.
+        These are the canary and the arms that write transactions. Empty if no arm writes transactions.
         """
         names = tuple(arm.name for arm in self.loaded if arm.transactional_id)
         return (*names, self.canary.name) if names else ()

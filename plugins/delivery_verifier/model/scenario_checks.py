@@ -74,8 +74,10 @@ def _check_plan(scenario: Scenario) -> None:
 
 
 def _check_transactions(scenario: Scenario) -> None:
-    """Raises BadInput if producers write transactions although the plan acts on producers. Also raises BadInput if
-    producers write transactions although the pacing of the load is `scripted`, and as `_check_coordinator` does."""
+    """Raises BadInput if producers write transactions, but the plan acts on producers or the load is `scripted`.
+
+    Also raises BadInput if `_check_coordinator` does.
+    """
     names = [arm.name for arm in scenario.loaded if arm.transactional_id]
     clients = [step.action for step in scenario.fault.steps if step.act.clients]
     what = f"the action {clients[0]}" if clients else "load.pacing scripted"

@@ -31,10 +31,10 @@ class Finding(_Part, frozen=True):
 
     `ruled_by` says whether the ruling comes from the contract (what the settings promise) or from the user's claim.
     `rule` is the name of the rule. `sentence` gives the reason for the ruling in words, and `source` says where the
-    reason stands, e.g. a KIP. `count` is the number of cases of this anomaly. `also` is the number of records that show
-    this anomaly, too, but are cases of a kind of higher precedence, or are late INDETERMINATE attempts (see
-    `reordered_late` of `ArmVerdict.books`). `count` and `also` together may be at most `tolerance`; None stands for any
-    number. In the canary, `tolerance` is the number of planted cases.
+    reason stands, e.g. a KIP. `count` is the number of cases of this anomaly. `also` is the number of further records
+    that show this anomaly, but are cases of a kind of higher precedence, or late INDETERMINATE attempts (see
+    `reordered_late` of `ArmVerdict.books`). `count` and `also` together may be at most `tolerance`. A `tolerance` of
+    None permits any number. In the canary, `tolerance` is the number of planted cases.
     """
 
     anomaly: str
@@ -90,7 +90,7 @@ class ArmVerdict(_Part, frozen=True):
     `as_expected`: whether the arm meets its expectation. `expected` is the expectation in words. `sentence` sums up the
     verdict for people. `books` are the arm's counts by name (attempted, acked, lost, extra_copies ...). They have the
     entry `reordered_late`, equal to `resolved_late`, only where these attempts count as REORDERED. `longest_gap_s` is
-    the longest time in seconds between two reports of records of one partition; None if it is not known.
+    the longest time in seconds between two consecutive reports of records of one partition. None: it is not known.
 
     `bites` maps each anomaly to the ids of the injections that its cases belong to. A case belongs to an injection if
     its record was under way during the injection. -1 stands for cases outside of every injection. `bites` is None if

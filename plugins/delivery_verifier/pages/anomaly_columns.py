@@ -24,8 +24,9 @@ def cases(books: Mapping[str, int], anomaly: Anomaly) -> int | None:
 
     `books`: the totals of the arm by column. If a record shows several anomalies, the column of the first of them, in
     the order of Anomaly, counts the record. For some anomalies, a column `also_...` counts the records that show the
-    anomaly but are counted in the column of an earlier one. The result is then the sum of both columns, and for
-    REORDERED also of the entry LATE. Returns None if `books` lacks the column of `anomaly`.
+    anomaly but are counted in the column of an earlier one. The result is then the sum of both columns. For REORDERED,
+    the INDETERMINATE attempts that `books` counts under the name LATE are added. Returns None if `books` lacks the
+    column of `anomaly`.
     """
     count = books.get(column(anomaly))
     if count is None or anomaly not in SECONDARY:

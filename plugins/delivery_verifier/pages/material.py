@@ -43,7 +43,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 }
 """The columns that the pages read, by the name of the table. The Parquet file of a table may have more columns."""
 _NOT_IN_OLDER_RUNS = {table.name for table in tables.TABLES if table.since > 1}
-"""The tables that no page misses: a run of an older format cannot have them. The judge doubts a newer run without."""
+"""The tables that runs of older formats do not have. If a run lacks such a table, no page lists it as missing."""
 
 _T = TypeVar("_T")
 _UNREADABLE = (OSError, ValueError, KeyError, IncompleteRun, pa.ArrowException)

@@ -24,8 +24,8 @@ from delivery_verifier.model.scenario import Arm, Claim, Scenario, expected_text
 class Guarantee(Struct, frozen=True, kw_only=True):
     """A guarantee, and whether settings give it.
 
-    `under_fault`: whether they give it under the fault of the scenario. `always`: whether they give it under every
-    class of faults (see FaultClass).
+    `under_fault`: whether the settings give the guarantee under the fault of the scenario. `always`: whether they give
+    the guarantee under every class of faults (see FaultClass).
     """
 
     guarantee: Claim
@@ -176,7 +176,7 @@ def scenario_text(scenario: ScenarioExplanation) -> str:
 
 
 def _rulings(explanation: Explanation) -> list[str]:
-    """Returns two lines for each ruling: the ruling itself, and then its rule with the rule's source."""
+    """Returns two lines for each anomaly: whether it is forbidden or permitted, and then the rule with its source."""
     rows = []
     for ruling in explanation.rulings:
         rows += [
@@ -187,7 +187,10 @@ def _rulings(explanation: Explanation) -> list[str]:
 
 
 def _yes_or_no(guarantee: Guarantee) -> str:
-    """Returns two columns of text: whether the settings give the guarantee under the fault, and whether always."""
+    """Returns two columns of text. The first says whether the settings give the guarantee under the scenario's fault.
+
+    The second says whether they give it under every class of faults, too. It is empty if the first says no.
+    """
     always = ""
     if guarantee.always:
         always = "always"

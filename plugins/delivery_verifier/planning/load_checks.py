@@ -18,8 +18,8 @@ def check_transactions(scenario: Scenario) -> None:
 def check_exposure(scenario: Scenario) -> None:
     """Raises BadInput if the load has too few records for the fault, so that no arm could be HELD.
 
-    Each cycle of the fault must expose at least `min_exposed` records. A load without a pace sends as many records as
-    it can while the fault lasts, so it is never too small.
+    Each cycle (repetition) of the fault must be able to hurt at least `min_exposed` records. A load without a pace
+    sends as many records as it can while the fault lasts, so it is never too small.
     """
     load, cycles, records = scenario.load, scenario.fault.cycles, scenario.subjects[0].records
     needed = scenario.min_exposed * cycles

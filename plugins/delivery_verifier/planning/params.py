@@ -93,5 +93,5 @@ FIELDS: dict[str, Check] = {
     "deadline_s": _seconds(0, LONGEST_S, above=True),
     **dict.fromkeys(("own_profile", "producer_overrides", "topic_overrides", "owner"), lambda _field, value: value),
 }
-"""Maps the name of a field in the form to the check of this field. The last four fields pass here unchecked: the code
-that uses them checks them."""
+"""Maps the name of a field of a run to the check of this field. The checks of the last four fields accept any value,
+because the code that uses these fields checks them later."""

@@ -25,16 +25,16 @@ from delivery_verifier.model.scenario import Scenario
 
 GB = 1e9
 MEMORY_GB, RUN_MEMORY_GB = 4.0, 2.0
-"""The available memory that is recommended for a run, and the least with which a run begins; both in GB."""
+"""Available memory in GB. MEMORY_GB is recommended for a run. With less than RUN_MEMORY_GB, no run begins."""
 DISK_GB = 5.0
 FIXED_BYTES = {"workspace": 500e6, "runs": 100e6}
-"""Bytes that a run writes besides its load. `workspace`: formatted storage, internal topics and logs. `runs`: what the
-tasks of a run record, and the report."""
+"""Bytes that a run writes to two folders besides its load. `workspace`: formatted storage, internal topics and logs.
+`runs`: what the tasks of a run record, and the report."""
 RECORD_OVERHEAD, LEDGER_ROW, LOG_ROW = 25, 20, 30
 """Bytes per record, measured and rounded up. RECORD_OVERHEAD: in a broker's log, in addition to the payload.
 LEDGER_ROW: in the run directory's folder ledger/. LOG_ROW: in its folder log/."""
 FILES_FIXED, FILES_PER_REPLICA = 1024, 6
-"""The number of open files that every run needs, and the number of further ones per replica of a partition."""
+"""Open files that a run needs: FILES_FIXED, and FILES_PER_REPLICA more for each replica of a partition."""
 
 
 class Unfit(VerifierError, RuntimeError):
@@ -178,7 +178,7 @@ def needed_bytes(scenario: Scenario) -> dict[str, float]:
 
 
 def _disks(host: Host, needed: dict[str, float]) -> list[Check]:
-    """Returns one check per file system, because folders on the same file system share its space.
+    """Returns one check of the free space per file system. Folders on the same file system share its space.
 
     `needed` is the result of `needed_bytes`.
     """

@@ -1,7 +1,7 @@
 """The books: small tables of exact counts that the step reconcile wrote. This module reads the tables strictly.
 
-A missing table, an empty table, or a null in a column that forbids nulls never means "nothing found". It becomes a
-`problem`. Each problem is a doubt that forbids the verdicts HELD and VIOLATED. Only two tables may be empty.
+A missing table, an empty table, or a null in a column that forbids nulls never means "nothing found". Each of them is
+listed in `Books.problems`, and forbids the verdicts HELD and VIOLATED. Only two tables may be empty.
 books/exposure.parquet is empty if there was no injection. books/cases.parquet may be empty, because its counts are
 also in books/laws.parquet, in the rows whose column `law` is `anomaly_rows`.
 """
@@ -24,7 +24,7 @@ from delivery_verifier.store.counts import LATE
 from delivery_verifier.store.table import Table
 
 COUNTS = tuple(count.name for count in declared.COUNTS)
-"""The columns of books/producers.parquet that count attempts, records or cases."""
+"""The names of the columns of books/producers.parquet that count attempts, records or cases."""
 
 BOOKS = (
     declared.PRODUCERS,
@@ -35,10 +35,10 @@ BOOKS = (
     declared.GAPS,
     declared.LOAD,
 )
-"""The declarations of the tables that a judgement needs."""
+"""The declarations of the tables that are needed to judge a run."""
 
 TABLES: dict[str, tuple[str, ...]] = {table.file: table.column_names for table in BOOKS}
-"""The names of the columns of each table in BOOKS. The keys are the files of the tables."""
+"""Maps the file of each table in BOOKS to the names of the table's columns."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Books:
         """Returns the books that consist of `tables`, which maps the file of a table (a key of TABLES) to the table.
 
         `version` is the format version of the step that wrote the tables. They must have exactly the columns of this
-        version. Whatever is wrong with the tables becomes a problem. No error is raised.
+        version. Whatever is wrong with the tables is listed in `problems`. No error is raised.
         """
         problems = [problem for table in BOOKS for problem in _problems(table, tables.get(table.file), version)]
         return cls({table.file: tables.get(table.file, _empty(table)) for table in BOOKS}, problems)
@@ -111,7 +111,7 @@ class Books:
 
 
 def counts_of(version: int) -> tuple[str, ...]:
-    """Returns those columns of COUNTS that books of the format `version` have."""
+    """Returns the names in COUNTS that are columns of the books in the run directory's format `version`."""
     searched = searched_for(version)
     later = {name for anomaly in Anomaly if anomaly not in searched for name in _columns(anomaly)}
     return tuple(name for name in COUNTS if name not in later)
@@ -146,7 +146,7 @@ def case_counts(totals: Mapping[str, int], anomaly: Anomaly) -> tuple[int, int]:
     """Returns how many records are cases of `anomaly`, and how many more show it but are cases of another anomaly.
 
     A record is a case of the first anomaly (in the order of `Anomaly`) that it shows. `totals` are counts by column of
-    the books. The second count of REORDERED includes the INDETERMINATE attempts of the entry LATE, which are no cases.
+    the books. The second count of REORDERED includes the entry LATE: INDETERMINATE attempts, which are no cases.
     """
     also = totals.get(also_column(anomaly), 0) if anomaly in SECONDARY else 0
     if anomaly is Anomaly.REORDERED:
@@ -155,7 +155,7 @@ def case_counts(totals: Mapping[str, int], anomaly: Anomaly) -> tuple[int, int]:
 
 
 def _columns(anomaly: Anomaly) -> list[str]:
-    """The columns of books/producers.parquet that count an anomaly."""
+    """The names of the columns of books/producers.parquet that count `anomaly`, including hidden cases."""
     return [column(anomaly), also_column(anomaly)] if anomaly in SECONDARY else [column(anomaly)]
 
 
@@ -174,9 +174,9 @@ def _empty(table: Table) -> pa.Table:
 
 
 def _problems(declaration: Table, table: pa.Table | None, version: int) -> list[tuple[str, str]]:
-    """What is wrong with a table, as (name of the doubt, sentence). `table` is None if its file is missing.
+    """Lists what is wrong with a table: pairs of a doubt's name and a sentence. A doubt is a reason to give no verdict.
 
-    `version` is the format version of the step that wrote the table.
+    `table` is None if its file is missing. `version` is the format version of the step that wrote the table.
     """
     file = declaration.file
     if table is None:

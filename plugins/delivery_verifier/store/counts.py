@@ -9,7 +9,8 @@ from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, c
 from delivery_verifier.store.table import Column
 
 LATE = "reordered_late"
-"""The name under which totals of an arm count `resolved_late`, if these attempts convict (see `ArmEvidence.totals`)."""
+"""A key of `ArmEvidence.totals`. Its value is the arm's count `resolved_late`. The key exists only if this count is
+above 0 and speaks against the arm (`ArmEvidence.late_convicts`)."""
 
 _COUNTS_OF_ATTEMPTS = {
     "attempted": "attempts in the ledger",
@@ -40,4 +41,4 @@ COUNTS = (
     *(Column(name, "int64", meaning, unit="records") for name, meaning in _COUNTS_OF_RECORDS.items()),
     *(Column(name, "int64", meaning, unit="cases") for name, meaning in _COUNTS_OF_ANOMALIES.items()),
 )
-"""The columns of books/producers.parquet that count attempts, records or cases."""
+"""The declarations of the columns of books/producers.parquet that count attempts, records or cases."""

@@ -63,7 +63,7 @@ def check_schema(file: Path) -> None:
 
 
 def column_types(file: Path) -> dict[str, pa.DataType]:
-    """The columns of a Parquet file with their types. Raises BadInput if the file is not whole Parquet."""
+    """The columns of a Parquet file with their types. Raises BadInput if the file cannot be read as Parquet."""
     try:
         return {field.name: field.type for field in pq.read_schema(file)}
     except (OSError, pa.ArrowException) as error:

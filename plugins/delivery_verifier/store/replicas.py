@@ -32,12 +32,10 @@ REPLICAS = Table(
 
 
 def read_replicas(run_dir: Path, format_version: int) -> pa.Table | None:
-    """Returns the table of a run, without rows if its file is missing.
+    """Returns the table of the replicas of a run. Without the table's file, the result has no rows and no columns.
 
-    Returns None if the file is missing and the run's format does not have the table.
-
-    `format_version`: the version in the manifest of the step that writes the table. Raises pyarrow.ArrowException if
-    the file is damaged or lacks a column.
+    Returns None if the file is missing and the run's format has no such table. `format_version` is the version in the
+    manifest of the step that writes the table. Raises pyarrow.ArrowException if the file is damaged or lacks a column.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -54,7 +54,7 @@ class _Version(Struct, frozen=True):
 
 
 class IncompleteRun(VerifierError, RuntimeError):
-    """The output of a step is missing, unfinished, altered, or in an unknown format. No verdict may rest on it."""
+    """The output of a step is missing, unfinished, altered, or in an unknown format. Such output allows no verdict."""
 
 
 class RunDirectory:
@@ -148,9 +148,9 @@ class RunDirectory:
 
     @contextmanager
     def writing(self, step: str) -> Iterator[StepOutput]:
-        """Returns a context manager that gives its block a StepOutput. This collects the output in a temporary folder.
+        """A context manager. Its block gets a StepOutput, which collects the step's files in a temporary folder.
 
-        The output is published at the end of the block. If the block raises an error, nothing is published.
+        At the end of the block the files are moved into the run directory. If the block fails, no file is moved.
         """
         output = StepOutput(self, step)
         try:
@@ -161,7 +161,7 @@ class RunDirectory:
 
 
 class StepOutput:
-    """The output that a step is about to publish.
+    """The output of a step, before it is published (moved into the run directory).
 
     The step writes its files to the temporary folder `staging`, under their final paths. The manifest will hold
     `counts` and `notes`, to which the step adds its figures and texts.
@@ -183,7 +183,7 @@ class StepOutput:
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
-        """Sets the count `<phase>_ms` to the duration of the block in milliseconds, also if the block fails."""
+        """A context manager. Sets the count `<phase>_ms` to the duration of its block, even if the block fails."""
         start = time.monotonic()
         try:
             yield
@@ -202,8 +202,8 @@ class StepOutput:
     def publish(self) -> None:
         """Moves all files below `staging` into the run directory. Writes the manifest last.
 
-        First removes the old manifests of this step and of the steps whose output becomes invalid (VOIDS). If the step
-        may be repeated, also removes the old versions of the folders in `staging` from the run directory.
+        First removes the old manifests of this step and of the steps in VOIDS, whose output becomes invalid. If the
+        step may be repeated, also removes the old versions of the folders in `staging` from the run directory.
         """
         files = {str(file.relative_to(self.staging)): sha256(file) for file in _data_files(self.staging)}
         manifest = Manifest(
@@ -236,7 +236,7 @@ def _data_files(folder: Path) -> list[Path]:
 def _require_known_version(file: Path, content: bytes) -> None:
     """Raises IncompleteRun if the manifest `file` has a format version that this program does not know.
 
-    `content` is the bytes of the manifest. Bytes that cannot be decoded raise nothing here. `manifest` reports them.
+    `content` is the bytes of the manifest. Bytes that cannot be decoded raise no error here.
     """
     try:
         version = msgspec.json.decode(content, type=_Version).format_version

@@ -17,11 +17,12 @@ from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.table import ARM, PARTITION, Column, Table
 
 _VERSION_OF_FORM = 2
-"""The version of the format in which anything but the set of anomalies changed last."""
+"""The latest version of the run directory's format that changed more than the set of anomalies."""
 FORMAT_VERSION = max(_VERSION_OF_FORM, *(kind.since for kind in KINDS.values()))
 """The version of the run directory's format that this program writes, and the highest version that it reads."""
 HEARTBEATS_SINCE = 2
-"""The first version of the format in which observations.json has heartbeats, and the coordinators' topic."""
+"""The first version of the run directory's format in which observations.json has heartbeats, and observations of
+`__transaction_state` (the topic of the transaction coordinators)."""
 
 LEDGER = Table(
     "ledger",

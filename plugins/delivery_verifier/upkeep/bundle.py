@@ -69,7 +69,7 @@ def write(run_dir: Path, file: Path, *, full: bool = False) -> About:
 
 
 class _Packer:
-    """Adds files to the archive, without secrets. Records in `about` which files were added, changed or left out."""
+    """Adds files to the bundle without their secrets. `about` says which files were added, changed or left out."""
 
     def __init__(self, archive: zipfile.ZipFile, about: About) -> None:
         self.archive, self.about, self.secrets = archive, about, known_secrets()
@@ -121,9 +121,10 @@ def _is_inside(run_dir: Path, file: Path) -> bool:
 
 
 def _logs(run_dir: Path) -> Iterator[tuple[str, Path]]:
-    """Yields (name, file) of the logs of the run's tasks in the local Airflow, and of the run's workspace.
+    """Yields (name in the bundle, file) of each text log of the run.
 
-    The workspace has no logs if it no longer exists.
+    These are the logs of the run's tasks in the local Airflow. As long as the workspace (the folder of the run's
+    cluster) exists, they include the logs of the keeper, the brokers and the producers.
     """
     tasks = folders.state_dir() / "airflow" / "logs" / "dag_id=verify_delivery"
     for folder in sorted(tasks.glob("run_id=*")):
@@ -137,7 +138,7 @@ def _logs(run_dir: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _workspace(run_dir: Path) -> Path | None:
-    """Returns the workspace of the run's cluster; None if the workspace no longer exists."""
+    """Returns the folder of the run's cluster, the workspace; None if this folder no longer exists."""
     try:
         workspace = workspaces.folder() / RunDirectory(run_dir).read_scenario().run_token
     except (IncompleteRun, BadInput):

@@ -46,7 +46,7 @@ class EmbeddedCluster:
 
     @property
     def load_connection(self) -> Connection:
-        """The addresses for the producers under test: those of the proxy, if there is a proxy, or of the brokers."""
+        """The addresses for the producers under test. If there is a proxy, these are the addresses of the proxy."""
         return self.layout.load_connection
 
     def proxy(self, operation: str, **arguments: Any) -> Any:

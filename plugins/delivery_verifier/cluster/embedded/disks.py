@@ -23,7 +23,8 @@ from delivery_verifier.model.errors import VerifierError
 SIZE = 512 << 20
 """Size of a broker's disk in bytes."""
 _SHUTDOWN, _NO_LOG_FLUSH = 0x8004587D, 2
-"""The request and its flag, from Linux's include/uapi/linux/ext4.h: EXT4_IOC_SHUTDOWN, EXT4_GOING_FLAGS_NOLOGFLUSH."""
+"""An ioctl request and its flag: EXT4_IOC_SHUTDOWN and EXT4_GOING_FLAGS_NOLOGFLUSH (Linux:
+include/uapi/linux/ext4.h)."""
 _OPTIONS = "loop,noatime,commit=300"
 """Mount options. With `commit=300` the kernel commits the journal on request or after 300 s; the default is 5 s."""
 FREE_DEADLINE_S = 10.0

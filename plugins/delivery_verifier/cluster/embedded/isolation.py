@@ -11,12 +11,13 @@ from delivery_verifier.model.step_options import Link
 
 
 def rules(layout: ClusterLayout, broker: int, links: Iterable[Link]) -> list[FilterRule]:
-    """Returns the packet filter's rules that cut `broker` off on `links`. The rules stop the requests of both sides.
+    """Returns the rules with which the packet filter cuts `broker` off from the peers that `links` names. The rules
+    stop the requests of both sides.
 
-    On the links to the controller and to other brokers, the rules drop the packets with the broker's requests. The
-    controller sends no requests to a broker, so the link to the controller needs no other rule. Other brokers and
-    clients send requests to the broker's own ports. On these links, the rules therefore also drop packets to and from
-    these ports.
+    * From the controller: the rules drop the requests of the broker. The controller sends no requests.
+    * From other brokers: the rules drop the requests of the broker, and all packets to and from the port at which the
+      broker receives requests of other brokers.
+    * From clients: the rules drop all packets to and from the ports at which the broker serves clients.
     """
     from_broker = f"-m owner --gid-owner {GROUPS + broker} -m tcp --dport"
     other_brokers = [other for other in layout.brokers if other != broker]
@@ -45,8 +46,8 @@ class Isolation:
         self._used = False
 
     def cut(self, broker: int, links: Iterable[Link]) -> None:
-        """Cuts `broker` off on `links`. Raises ValueError if the broker is cut off already, and FilterError if the
-        packet filter cannot be changed."""
+        """Cuts `broker` off from the peers that `links` names. Raises ValueError if the broker is cut off already, and
+        FilterError if the packet filter cannot be changed."""
         if broker in self._rules:
             raise ValueError(f"broker {broker} is cut off already")
         self._used = True
@@ -62,8 +63,8 @@ class Isolation:
         self._rules.pop(broker, None)
 
     def dropped(self) -> dict[int, dict[str, int]]:
-        """Returns how many packets were dropped so far. The outer key is the broker that is cut off, the inner key the
-        link. Leaves out a link if the kernel lacks one of the link's rules."""
+        """Returns how many packets were dropped so far, by the id of the broker that is cut off, and then by link.
+        Leaves out a link if the kernel lacks one of the link's rules."""
         counters, packets_of = self._read(), dict[int, dict[str, int]]()
         for broker, filter_rules in self._rules.items():
             packets_of[broker] = {}
@@ -80,6 +81,6 @@ class Isolation:
             self._chain.destroy()
 
     def _read(self) -> list[tuple[str, int]]:
-        """Returns (name, number of dropped packets) for every rule of this process's chain that the kernel has. Empty
-        if no broker is cut off."""
+        """Returns (name, number of dropped packets) for every rule that the kernel has in this process's chain. The
+        result is empty if no broker is cut off."""
         return self._chain.dropped() if self._rules else []

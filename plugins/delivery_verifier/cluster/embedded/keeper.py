@@ -111,8 +111,8 @@ class Keeper(NodeProcesses):
 
     def clean_up(self) -> None:
         """Kills the keeper's children and the adopted processes, removes the cluster's rules from the packet filter,
-        and unmounts the brokers' disks. Removes the workspace, unless `finish` asked to keep it. After the request
-        `finish`, calls `keep_class_archive` before it kills the brokers."""
+        and unmounts the brokers' disks. After the request `finish`, calls `keep_class_archive` while the brokers still
+        run. Removes the workspace, unless `finish` asked to keep it."""
         print(f"keeper: {self.end_reason or 'interrupted'}: cleaning up", flush=True)
         self.observer.stop()
         for guest in self.guests:

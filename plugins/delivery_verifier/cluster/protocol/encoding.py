@@ -97,8 +97,8 @@ class Channel:
 
     def call(self, request: bytes, timeout_s: float) -> bytes:
         """Sends `request`. Returns the answer without the size that precedes it. Connects first if there is no
-        connection. Raises OSError, also if the broker is silent for `timeout_s` seconds, and then closes the
-        connection, so that a late answer is never taken for the answer to a later request."""
+        connection. Raises OSError if this fails, or if the broker is silent for `timeout_s` seconds. After an error the
+        connection is closed, so that a late answer is never taken for the answer to a later request."""
         try:
             if self._socket is None:
                 self._socket = socket.create_connection(self._address, timeout=timeout_s)

@@ -1,8 +1,8 @@
 """Fetches batches of a partition from one broker, be it the partition's leader or a follower.
 
-A follower answers a consumer's Fetch from version 11 on, up to its own high watermark (KIP-392). From version 13 on, a
-Fetch names topics by their ids. So this module sends version 12 (`FetchRequest.json`), as a consumer that also reads
-uncommitted records.
+The request of Kafka's protocol for this is called Fetch. A follower answers a consumer's Fetch from version 11 on, up
+to its own high watermark (KIP-392). From version 13 on, a Fetch names topics by their ids. So this module sends version
+12 (`FetchRequest.json`). Like a consumer with read_uncommitted, it also gets uncommitted records.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from delivery_verifier.cluster.connection import Address
 from delivery_verifier.cluster.protocol.encoding import Reader, call, varint
 
 FETCH_BYTES = 8 << 20
-"""The greatest size of one answer. If the first batch is larger, the broker sends this batch all the same."""
+"""The greatest size of one answer, in bytes. If the first batch is larger, the broker sends this batch all the same."""
 TIMEOUT_S = 20.0
 WAIT_MS = 1000
 """Milliseconds for which a broker waits with its answer if it has no batch at the offset."""
@@ -23,7 +23,8 @@ _HEADER = struct.Struct(">qiibIhi")
 """The first fields of a batch: base offset, length in bytes of all fields after these two, leader epoch, magic, CRC,
 attributes, last offset delta."""
 _HEADER_BYTES, _FRAME_BYTES = 61, 12
-"""The size of all fields before the records of a batch, and the size of the first two fields."""
+"""`_HEADER_BYTES` is the size of all fields before the records of a batch, `_FRAME_BYTES` the size of the first two
+fields."""
 
 
 class Refused(ConnectionError):
@@ -32,14 +33,14 @@ class Refused(ConnectionError):
 
 class Fetched(NamedTuple):
     """The answer to a Fetch of one partition. `high_watermark`: the high watermark as this broker knows it. `data`: the
-    bytes of the batches; the last batch may be cut."""
+    bytes of the batches. The last batch may be incomplete."""
 
     high_watermark: int
     data: bytes
 
 
 class RawBatch(NamedTuple):
-    """The batch at the offsets [first, end) of a log. `data`: all bytes of the batch."""
+    """One batch of a log, at the offsets [first, end). `epoch`: the leader epoch. `data`: all bytes of the batch."""
 
     first: int
     end: int

@@ -162,7 +162,8 @@ def _refusals(reader: Reader) -> Iterator[str]:
 
 
 _TOPIC, _SET = 2, 0
-"""Codes of Kafka's protocol: the resource type of a topic, and the operation that sets a configuration."""
+"""Codes of Kafka's protocol. `_TOPIC` is the resource type of a topic, `_SET` the operation that sets a
+configuration."""
 
 
 def alter_topics(

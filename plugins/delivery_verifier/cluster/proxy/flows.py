@@ -22,7 +22,7 @@ sender has to wait."""
 
 
 class Closed(VerifierError):
-    """A rule of the proxy requires that this connection is closed."""
+    """A rule of the proxy says that the connection must be closed."""
 
 
 class Flow:

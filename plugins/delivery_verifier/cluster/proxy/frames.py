@@ -14,7 +14,8 @@ from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.step_options import APIS
 
 PRODUCE, PRODUCE_FLEXIBLE, PRODUCE_TRANSACTIONAL = APIS["Produce"], 9, 3
-"""The API key of Produce, its first flexible version, and its first version with a transactional.id."""
+"""`PRODUCE` is the API key of Produce. `PRODUCE_FLEXIBLE` is its first flexible version, `PRODUCE_TRANSACTIONAL` its
+first version with a transactional.id."""
 LARGEST = 1 << 27
 """Size in bytes of the largest frame that the proxy accepts. Brokers accept no frame above 100 MiB
 (socket.request.max.bytes)."""
@@ -77,7 +78,8 @@ def correlation_of(frame: bytes) -> int:
 
 def _acks(frame: bytes, version: int, offset: int) -> int:
     """Returns the acks of a Produce request. `version`: the request's version. `offset`: the position after the
-    client.id. If the request has tagged fields there, returns 1 without reading the acks."""
+    client.id. If the request has tagged fields there, returns 1, as if the request had acks=1, without reading the
+    acks."""
     if version >= PRODUCE_FLEXIBLE:
         # No client here sends tagged fields. A request that has tagged fields counts as a request with a response.
         if frame[offset]:

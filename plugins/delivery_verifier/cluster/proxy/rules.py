@@ -14,17 +14,18 @@ from delivery_verifier.model.step_options import APIS
 
 Direction = Literal["request", "response"]
 Hits = dict[str, dict[str, int]]
-"""The numbers of times that a rule acted, by broker id and client.id. Broker ids are text, because JSON requires
-that."""
+"""How often a rule acted. The outer key is the broker id, as text, because JSON requires that. The inner key is the
+client.id."""
 
 
 class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One rule: what the proxy does to requests of clients to `brokers`, or to the responses of these brokers.
 
-    Actions: `drop` discards the frame. `hold` makes the frame, and all later frames of the same direction of the
-    connection, wait until the proxy gets the request `release` for the broker. All these frames then go out in order.
-    Held requests go out even if the client has hung up meanwhile. `delay` makes the frame wait for `delay_ms`, and
-    later frames go out after this frame. `close` closes both sides of the connection and does not pass the frame on.
+    A frame is one request or one response. Actions: `drop` discards the frame. `hold` makes the frame, and all later
+    frames of the same direction of the connection, wait until the proxy gets the request `release` for the broker. All
+    these frames then go out in order. Held requests go out even if the client has hung up meanwhile. `delay` makes the
+    frame wait for `delay_ms`, and later frames go out after this frame. `close` closes both sides of the connection and
+    does not pass the frame on.
 
     A frame matches if three things hold: it has the rule's `direction`, it comes from or goes to one of `brokers`, and
     its API is `api`. `api` is a name in `step_options.APIS`, or an API key. The rule acts from the `nth` matching frame
@@ -85,9 +86,9 @@ class RuleBook:
         self._in_force[rule.key] = _RuleInForce(rule)
 
     def decide(self, direction: Direction, api: int, client: str, broker: int) -> ProxyRule | None:
-        """Returns the rule that acts on a frame; None if no rule acts, so that the frame passes. `api` and `client`:
-        API key and client.id of the frame's request. Counts the frame for the rule that acts, and for all earlier rules
-        that match the frame."""
+        """Returns the rule that acts on a frame; None if no rule acts, so that the frame passes. `api`: the API key of
+        the frame's request. `client`: the client.id of this request. Counts the frame for the rule that acts, and for
+        all earlier rules that match the frame."""
         for active in self._in_force.values():
             rule = active.rule
             if rule.direction != direction or active.api != api or broker not in active.brokers:

@@ -11,7 +11,7 @@ from delivery_verifier.model.anomalies import Anomaly
 
 
 def _unflushed(settings: Settings) -> bool:
-    """Whether an acknowledged record may be in page caches only, and on no disk."""
+    """Whether brokers acknowledge a record that may still be only in their page caches, and not on any disk."""
     return settings.acks != "0" and settings.flush_messages > 1
 
 
@@ -97,7 +97,8 @@ LOST: tuple[ContractRule, ...] = (
 def _misplaced(loss: ContractRule) -> ContractRule:
     """Returns the rule that permits MISPLACED under the conditions under which `loss` permits LOST.
 
-    A record is misplaced if a retry wrote the acknowledged copy, this copy is cut off, and an earlier copy survives.
+    For example, a retry wrote a second copy of a record, and the offset of this copy was acknowledged. Then the log is
+    truncated between the two copies. The acknowledged copy is gone, and the first copy remains at another offset.
     """
     return replace(
         loss,

@@ -23,7 +23,7 @@ class Promise:
 PROMISES: dict[Anomaly, Promise] = {
     anomaly: Promise(f"{column(anomaly)}.never", kind.promise, kind.promised_by) for anomaly, kind in KINDS.items()
 }
-"""Maps each anomaly to its promise."""
+"""Maps each anomaly to the promise that forbids it if no rule permits it."""
 
 LATE = Promise(
     "reordered.late",
@@ -33,5 +33,5 @@ LATE = Promise(
     "KIP-98 (sequence numbers); KIP-360 (epoch bump); Kafka: ProducerAppendInfo.checkSequence, checkProducerEpoch; "
     "librdkafka: rd_kafka_idemp_drain_epoch_bump",
 )
-"""The reason why an INDETERMINATE attempt behind a later one is REORDERED, if its producer is idempotent and was not
-killed."""
+"""Brokers promise an idempotent producer that was not killed: no record of it stands behind a later record of it. So
+even an INDETERMINATE attempt (one with unknown outcome) that stands behind a later attempt is a case of REORDERED."""

@@ -19,7 +19,7 @@ def _retries_unchecked(settings: Settings) -> bool:
 def _refuses_requests(_settings: Settings, disturbance: Disturbance) -> bool:
     """Whether brokers may refuse requests for a while because of the disturbance.
 
-    Of the alterations of a topic only those of min.insync.replicas have this effect.
+    An alteration of a topic has this effect only if it changes min.insync.replicas.
     """
     return disturbance.kind != "topic_altered" or disturbance.setting == "min.insync.replicas"
 

@@ -19,8 +19,9 @@ class CanaryAttempt:
     """A row of the canary's ledger: what the canary's producer claims about one attempt.
 
     `sequence` is the number of the record. `attempt` is 0, and counts up if the application sends the record again.
-    `acked_at` is the index in `CanaryLayout.values` of the record that was acknowledged. If `acked_at` is NOWHERE or
-    greater, it is an acknowledged offset that holds no record. It is None if no offset was acknowledged.
+    `acked_at` says which offset is acknowledged. None: no offset. A number below NOWHERE is an index in
+    `CanaryLayout.values`: the offset of the record with this index is acknowledged. Any greater number is itself the
+    acknowledged offset, and no record stands there.
     """
 
     sequence: int
@@ -71,7 +72,7 @@ class Planter:
         return len(self.layout.values) - 1
 
     def value(self, sequence: int, attempt: int = 0) -> bytes:
-        """Returns the encoded record of an attempt. The canary has only one producer."""
+        """Returns the encoded record of an attempt of the canary's only producer."""
         scenario = self._scenario
         return record.encode(
             scenario.run_token,

@@ -40,7 +40,7 @@ def ledger_table(scenario: Scenario, layout: CanaryLayout, offsets: list[int]) -
 
 
 def _offset(acked_at: int | None, offsets: list[int]) -> int | None:
-    """Returns the acknowledged offset: the offset of a value, an offset that holds no record, or None."""
+    """Returns the offset that `acked_at` stands for (see CanaryAttempt), or None. `offsets`: as in `ledger_table`."""
     if acked_at is None or acked_at >= NOWHERE:
         return acked_at
     return offsets[acked_at]

@@ -16,11 +16,11 @@ from delivery_verifier.store.books import counts_of
 from delivery_verifier.store.tables import FORMAT_VERSION
 
 PER_KIND = 3
-"""The number of calls of each planter that plants a single kind of case."""
+"""How many times `lay_out` calls each planter in PLANTERS, and the planter `_absent`."""
 HEALTHY = 20
-"""The number of records that show no anomaly."""
+"""How many healthy records, i.e. records without any anomaly, `lay_out` adds first."""
 COMBINED = 9
-"""How many sequence numbers are for records that show two anomalies, or an anomaly that is easily overlooked."""
+"""How many sequence numbers `_combined` uses, for records with two anomalies and for cases that are easily missed."""
 
 Plant = Callable[[Planter, int], None]
 """A planter. Its second argument is the sequence number of the case's record."""
@@ -101,7 +101,7 @@ def _resent(planter: Planter, sequence: int) -> None:
 
 
 def _reordered(planter: Planter, sequence: int) -> None:
-    """Plants one case. Uses two sequences: the lower sequence is written after the higher sequence."""
+    """Plants two records. The lower sequence is written after the higher sequence, and so is a case of REORDERED."""
     planter.sequence += 1
     planter.acked(sequence + 1)
     planter.acked(sequence)
@@ -193,4 +193,5 @@ PLANTERS: dict[Anomaly, Plant] = subset(
         Anomaly.REORDERED: _reordered,
     },
 )
-"""The planter of each single kind. `lay_out` calls each of them PER_KIND times, in order of precedence."""
+"""Maps an anomaly to the function that plants cases of it. `lay_out` calls each function PER_KIND times, in order of
+precedence."""

@@ -32,8 +32,11 @@ T = TypeVar("T")
 
 
 class RunFailed(VerifierError, RuntimeError):
-    """The error of a run that has no verdict, or whose Airflow state contradicts its verdict. The message names
-    `task_id`, a task or the DAG, and ends with `log`, the last lines of the task's log or a remedy."""
+    """The error of a run that has no verdict, or whose Airflow state contradicts its verdict.
+
+    `task_id` is the task that caused the error, or else the id of the DAG. `log` holds the last lines of the
+    message: the end of the task's log, or a remedy.
+    """
 
     def __init__(self, task_id: str, message: str, log: list[str]) -> None:
         super().__init__("\n".join([f"{task_id}: {message}", *log]))
@@ -204,8 +207,8 @@ def end_quietly(client: Client, dag_id: str, run_id: str, stuck: bool = False) -
 def _require_verdict(client: Client, run_id: str, state: str, run: Path) -> None:
     """Raises RunFailed unless the run has a verdict that agrees with `state`, the run's state in Airflow.
 
-    In a failed run, a verdict counts only if no task but the gate (conclude) failed and the verdict is not green. Any
-    other verdict.json of a failed run does not count.
+    A run that succeeded must have a green verdict and no failed task. A run that failed must have a verdict that is not
+    green, and no failed task but the gate, the task conclude.
     """
     tasks = patiently(lambda: client.tasks(DAG_ID, run_id))
     failed = [task for task in tasks if task.state in FAILED_TASK]

@@ -160,7 +160,7 @@ def data_docs(path: str) -> FileResponse:
 def run_file(path: str, reads_logs: _ReadsLogs) -> Response:
     """A file of a run directory or of a catalogue run. `path` is relative to the folder of all runs.
 
-    The addresses here have the same form as the paths on disk, so that links between reports work in both places.
+    The addresses of files have the same form as their paths on disk, so that links between reports work in both cases.
     The files of catalogue runs quote errors of runs, so only users who may read the logs of runs (`reads_logs`) get
     these files. If a run was reconciled or validated again but has not been judged again since, a page that says so is
     shown in place of the old report.
@@ -185,8 +185,8 @@ def nothing(path: str) -> None:
 
 
 def _has_report(run: Path) -> bool:
-    """Whether the run has a report of its last judgement. A report without conclude.json, the manifest of the step
-    conclude, comes from an earlier judgement."""
+    """Whether the run has a report of its last judgement. A report without conclude.json, which lists the output
+    of the step conclude, comes from an earlier judgement."""
     return (run / "conclude.json").is_file() and (run / _REPORT).is_file()
 
 

@@ -199,7 +199,7 @@ def _collect(context: Context, ended_at: str = "") -> CatalogueRun:
 
 
 def _cell(catalogue: CatalogueRun, item: Item, suffix: str = "") -> Cell:
-    """Returns the argument (see `Cell`) of the task instance that runs `item`. The id of its run ends with `suffix`."""
+    """Returns the argument of the task instance that runs the scenario `item`. The id of its run ends with `suffix`."""
     from delivery_verifier.catalogue_run.loop import run_name
 
     return {"scenario": item.name, "run": run_name(catalogue, item) + suffix}

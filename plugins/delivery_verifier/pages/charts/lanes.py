@@ -27,10 +27,10 @@ COUNTS_DRAWN = 2000
 
 @dataclass(frozen=True)
 class Segment:
-    """A span of time in which the leader and the ISR of a partition stayed the same.
+    """A piece of a lane of the chart: a span of time in which a partition had the same leader and the same ISR.
 
-    A segment lasts from one observation of the partition to the next. `start`, `end`: its bounds in s on the clock of
-    the run. `observation`: the leader and the ISR in this time.
+    A segment lasts from one observation of the partition to the next. `start`: its first moment, in s on the clock of
+    the run. `end`: its last moment, in s. `observation`: the leader and the ISR in this time.
     """
 
     partition: int
@@ -40,7 +40,7 @@ class Segment:
 
 
 def segments(material: Material, clock: Clock, end_s: float) -> list[Segment]:
-    """The segments of all partitions that have a lane, partition by partition, between 0 s and `end_s` on `clock`."""
+    """The pieces of the chart's lanes (one lane per partition), lane by lane, between 0 s and `end_s` on `clock`."""
     topic, leadership = subject_topic(material), Leadership(material.observations)
     all_segments = []
     for partition in lanes(material, leadership, topic):
@@ -50,7 +50,7 @@ def segments(material: Material, clock: Clock, end_s: float) -> list[Segment]:
 
 
 def _lane(observations: Sequence[Observation], clock: Clock, end_s: float) -> Iterable[Segment]:
-    """Yields the segments of one partition. Each observation holds until the next observation."""
+    """Yields the segments of one partition. Each observation holds until the next one, the last one until `end_s`."""
     for observation, after in zip(observations, [*observations[1:], None], strict=True):
         start = max(0.0, clock.seconds(observation.at_us))
         end = end_s if after is None else min(end_s, clock.seconds(after.at_us))
@@ -61,8 +61,9 @@ def _lane(observations: Sequence[Observation], clock: Clock, end_s: float) -> It
 def _thin(lane: list[Segment], end_s: float) -> list[Segment]:
     """The segments of `lane`, reduced to at most SEGMENTS_DRAWN, because a screen cannot show more.
 
-    Of the segments that begin in one span of time, one remains: a segment without a leader or, if there is none, the
-    segment with the smallest ISR. So no time without a leader disappears.
+    The time until `end_s` is divided into SEGMENTS_DRAWN equal spans. Of the segments that begin in one span, one
+    remains: a segment without a leader or, if there is none, the segment with the smallest ISR. So no time without a
+    leader disappears.
     """
     if len(lane) <= SEGMENTS_DRAWN:
         return lane

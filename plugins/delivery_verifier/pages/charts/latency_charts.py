@@ -17,7 +17,7 @@ from delivery_verifier.pages.words import latency, number, share
 def distribution(spreads: list[Spread], target: str) -> dict[str, Any] | None:
     """The histograms, one per arm, as a JSON item of Bokeh for the HTML element with the id `target`.
 
-    A spread holds the latencies of one arm (see `latency.Spread`). Returns None if `spreads` is empty.
+    `spreads`: the latencies of each arm during faults, and those outside of faults. Returns None if `spreads` is empty.
     """
     if not spreads:
         return None

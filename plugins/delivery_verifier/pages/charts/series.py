@@ -29,8 +29,8 @@ class Series:
     """The load of one arm over time. `x`: the start of each interval, in s. `interval_s`: the length of an interval.
 
     `reported`: the reported records per second. `errors`: the attempts that became FAILED or INDETERMINATE, per second.
-    `p50`, `p99`: the median and the 99th percentile of the latency, in ms; NaN for an interval without reports. If
-    intervals were joined, the greatest p50 and the greatest p99 of them remain.
+    `p50`: the median of the latency, in ms. `p99`: the 99th percentile of the latency, in ms. Both are NaN for an
+    interval without reports. If intervals were joined, both are the greatest value of the joined intervals.
     """
 
     arm: str

@@ -17,8 +17,8 @@ from delivery_verifier.pages.words import latency, number
 from delivery_verifier.store.run_directory import RunDirectory
 
 BOOKS = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "found")
-"""The totals of an arm that the comparison shows, as columns of the books. The numbers of anomalies come from the
-findings of the verdict instead."""
+"""The columns of the books (counts per arm) that the comparison shows. The numbers of anomalies come from the findings
+of the verdict instead."""
 
 ABSENT = "–"
 """The text of a figure that a run does not have."""
@@ -26,9 +26,10 @@ ABSENT = "–"
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the comparison. It shows a figure of an arm or a property of the scenario, for both runs.
+    """One line of the comparison: a figure of an arm or a property of the scenario, with its values in the two runs.
 
-    `name`: the name of the figure or property. `left`, `right`: its value in each run as text, or ABSENT.
+    `name`: the name of the figure or property. `left`: its value in the first run as text, or ABSENT. `right`: its
+    value in the second run as text, or ABSENT.
     """
 
     name: str
@@ -107,9 +108,9 @@ def _side(path: Path) -> Side:
 
 
 def _properties(scenario: Scenario) -> dict[str, object]:
-    """The properties of a scenario without versions: load, fault, cluster, and the settings of the arms.
+    """The properties of a scenario other than versions: load, fault, cluster, the settings of the arms, and others.
 
-    Two runs of one scenario have equal properties. The key is the name of the property on the page.
+    A key is the name of a property on the page.
     """
     properties: dict[str, object] = {"seed": scenario.seed, "min_exposed": scenario.min_exposed}
     properties |= _prefixed("load", msgspec.to_builtins(scenario.load)) | _prefixed(
@@ -202,7 +203,7 @@ def _figures(side: Side, arm: ArmVerdict | None) -> dict[str, object]:
 
 
 def _throughput(material: Material, arm: str) -> dict[str, object]:
-    """Maps the name of the throughput on the page to the throughput of `arm` as text.
+    """The throughput of `arm` as text, in a dictionary whose only key is its name on the page.
 
     Returns an empty dictionary if the throughput is not known.
     """

@@ -16,9 +16,9 @@ from delivery_verifier.pages.words import enumeration
 from delivery_verifier.store import catalogue_runs
 
 SIGNS = {"good": "✔", "proven": "✔", "bad": "✘", "unsure": "?"}
-"""The sign that the page shows for each tone of a `Cell`."""
+"""The sign that the page shows for each tone of a `Cell`, that is, for each way in which an arm can end."""
 TONES = {"good": "as expected", "proven": "as expected", "bad": "not as expected", "unsure": "cannot be told"}
-"""The words that the page shows for each tone of a `Cell`."""
+"""The words that the page shows for each tone of a `Cell`, that is, for each way in which an arm can end."""
 
 
 def write(catalogue: CatalogueRun) -> Path:

@@ -14,7 +14,10 @@ from delivery_verifier.pages.words import enumeration
 
 
 def explanation(material: Material, row: dict[str, Any]) -> str:
-    """How the settings caused the loss or duplicate, as sentences. Returns an empty text without an explanation."""
+    """How the settings caused a loss or a duplicate, as sentences. `row`: the row of the case in anomalies/.
+
+    Returns an empty text if no explanation is known.
+    """
     if material.scenario is None or row["arm"] not in material.scenario.arm_names or row["sent_at"] is None:
         return ""
     settings = material.scenario.arm(row["arm"]).profile.producer
@@ -29,7 +32,10 @@ def explanation(material: Material, row: dict[str, Any]) -> str:
 
 
 def _loss_explanation(material: Material, row: dict[str, Any], acks: str) -> str:
-    """How `acks` and a new leader caused a loss, as sentences. Returns an empty text if they are not the cause."""
+    """How acks=0, or acks=1 together with a new leader, caused a loss, as sentences.
+
+    `acks`: the setting of the producer. Returns an empty text if it is not known that this caused the loss.
+    """
     if acks == "0":
         return "With acks=0 the client asks nobody whether it arrived: sent is not written."
     topic, sent_us, settled_us = topic_of(material, row["arm"]), row["sent_at"], row["settled_at"] or row["sent_at"]

@@ -66,9 +66,10 @@ def offset_content(
 
 
 def _description(clock: Clock, row: dict[str, Any], logged: dict[str, Any]) -> str:
-    """The text that says whether `logged` is the record of a case, another record, or no record of this tool.
+    """The text that says what `logged`, a row of log/, is. `row`: the row of a case in anomalies/.
 
-    `logged`: a row of log/. `row`: the row of the case in anomalies/.
+    It is the record of this case, another record, a marker (a record that the verifier writes after the load), or no
+    record of this tool.
     """
     if not logged["parsed"]:
         return "stands something that is no record of this tool."

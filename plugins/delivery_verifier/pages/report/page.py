@@ -85,7 +85,7 @@ def render(run_dir: Path, verdict: RunVerdict | None) -> str:
 
 
 def _sections(material: Material, zero: Clock) -> dict[str, Any]:
-    """The values for the template that need only the material and the clock of the run, `zero`."""
+    """The values of the template that are computed from the material and from `zero`, the clock of the run."""
     verdict, scenario = material.verdict, material.scenario
     arms = scenario.arms if scenario else ()
     run_id = _run_id(material)

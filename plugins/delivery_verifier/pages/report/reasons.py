@@ -15,16 +15,16 @@ from delivery_verifier.store.counts import LATE
 
 @dataclass(frozen=True)
 class Reason:
-    """The reason for the verdict of one or more subjects, in two texts: the reason itself, and the details."""
+    """The reason for the verdict of one or more subjects. The page shows `lead` in bold, and `text` after it."""
 
     lead: str
     text: str
 
 
 def reasons(verdict: RunVerdict | None) -> list[Reason]:
-    """The reasons of all subjects with findings, in the order of the verdict. Returns an empty list without verdict.
+    """The reasons of all subjects with findings, in the order of the verdict.
 
-    Subjects with equal reasons share one Reason.
+    Subjects with equal reasons share one Reason. Returns an empty list if `verdict` is None.
     """
     subjects = [arm for arm in (verdict.arms if verdict else []) if arm.role == "subject" and arm.findings]
     owners: dict[tuple[str, str], list[str]] = {}
@@ -37,7 +37,7 @@ def reasons(verdict: RunVerdict | None) -> list[Reason]:
 
 
 def _reason(arm: ArmVerdict) -> tuple[str, str]:
-    """Returns the two texts of the Reason of one subject."""
+    """Returns the fields `lead` and `text` of the Reason of one subject."""
     if broken := [_counted(arm, finding) for finding in arm.findings if _is_broken(finding)]:
         lead = "Violated because" if arm.verdict == "VIOLATED" else "The doubts withhold a verdict, although"
         return f"{lead} {enumeration(broken, 'and')}.", _permitted(arm)
@@ -78,7 +78,7 @@ def _convicting_case(finding: Finding) -> str:
 
 
 def _permitted(arm: ArmVerdict) -> str:
-    """The sentence on the anomalies that are permitted in any number. Empty if there is none."""
+    """The sentence on the anomalies that are permitted in any number, or an empty text if no anomaly is permitted."""
     permitted = [record_that_is(finding.anomaly) for finding in arm.findings if finding.tolerance is None]
     if not permitted:
         return ""

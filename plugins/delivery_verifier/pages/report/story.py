@@ -80,14 +80,14 @@ def _example_case(cases: list[Case]) -> Case:
 
 
 def _record_name(row: dict[str, Any]) -> str:
-    """The name of a record. It has the sequence and the producer or, if nobody sent the record, the offset."""
+    """The name of a record: its sequence number and its producer or, if nobody sent the record, its offset."""
     if row["sequence"] is None:
         return f"the line at offset {offsets_text(row['offsets'])}"
     return f"record {number(row['sequence'])} of producer {row['producer']}"
 
 
 def _is_permitted(material: Material, group: CaseGroup) -> bool:
-    """Whether the verdict sets no limit to the cases of the kind `group.kind` in the arm `group.arm`."""
+    """Whether, by the verdict, the arm `group.arm` may have any number of cases of the anomaly `group.kind`."""
     return any(
         arm.arm == group.arm and finding.anomaly == group.kind and finding.tolerance is None
         for arm in (material.verdict.arms if material.verdict else [])
@@ -96,7 +96,10 @@ def _is_permitted(material: Material, group: CaseGroup) -> bool:
 
 
 def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:
-    """The sort key: first groups with too many cases, then subjects, then kinds with a low `telling` (see `KINDS`)."""
+    """The sort key of a group. Groups with more cases than tolerated come first, then the groups of subjects.
+
+    Among equal groups, the kind of anomaly with the lowest `AnomalyKind.telling` comes first.
+    """
     broken = any(
         arm.arm == group.arm
         and finding.anomaly == group.kind
@@ -182,7 +185,10 @@ def _outcome_sentence(row: dict[str, Any], leader: int) -> str:
 
 
 def _fault_events(injection: Injection, observation: Observation | None) -> Iterator[_Event]:
-    """Yields the bite (start of the effect), healing and recovery. `observation`: the partition at the bite."""
+    """Yields the bite (start of the effect), the healing and the recovery of `injection`.
+
+    `observation`: the last observation of the record's partition before the bite. None if there is none.
+    """
     was_leader = observation is not None and observation.leader in injection.brokers
     role = "; it led this partition" if was_leader else ""
     yield injection.bite_at_us, f"Fault {injection_name(injection)} bites{role}.", True
@@ -193,7 +199,7 @@ def _fault_events(injection: Injection, observation: Observation | None) -> Iter
 
 
 def _closing_moments(material: Material, clock: Clock, row: dict[str, Any]) -> Iterator[Moment]:
-    """Yields the last lines of a story: the copies of the record in the topic, the finding, and the explanation."""
+    """Yields the last lines of a story: the end of the log, the copies of the record, the finding, the explanation."""
     snapshot = snapshot_of(material, row)
     if snapshot is not None:
         ends = f"The log of partition {row['partition']} ends at offset {number(snapshot.end)}; broker "

@@ -35,9 +35,9 @@ PROOF_SHOWN = 800
 class FindingRow:
     """One row of the findings: one kind of anomaly of one arm, with texts for readers.
 
-    `name`, `definition`: the name and the definition of the anomaly in words. `tolerated`: the tolerance as text.
-    `share`: the cases as a share of the records, as text. It is empty if there is no case, or if the number of records
-    is not known.
+    `name`: the name of the anomaly in plain language. `definition`: the definition of the anomaly. `tolerated`: the
+    number of tolerated cases as text. `share`: the cases as a share of the records, as text. It is empty if there is no
+    case, or if the number of records is not known.
     """
 
     finding: Finding
@@ -92,8 +92,8 @@ class LawRow:
     """One law of the books. A law says that two independent counts are equal, e.g. for each partition.
 
     `meaning`: the law in words. `checks`: the number of equations that were checked, e.g. one per partition.
-    `left_name`, `right_name`: the names of the two counts. `left`, `right`: the sums of the two counts over all
-    equations. `unbalanced`: the equations that do not hold, as rows of books/laws.
+    `left_name`: the name of the first count. `left`: the sum of the first count over all equations. `right_name` and
+    `right`: the same for the second count. `unbalanced`: the equations that do not hold, as rows of books/laws.
     """
 
     law: str

@@ -1,9 +1,12 @@
-"""Where a lost record was cut off: the leader epoch from whose first offset on the records of earlier leaders are gone,
-and the replicas that still have an earlier leader's records there.
+"""How lost records were removed when logs were truncated, as far as the replicas show it.
 
-The table of the replicas says which leader epochs each replica holds, and from which offsets on. Which epoch the record
-itself had is not known: a leader that was frozen acknowledges records under its old epoch long after another leader was
-elected.
+Each new leader begins a leader epoch. From the first offset of this epoch on, the other replicas remove the records of
+earlier leaders. The table of the replicas says which leader epochs each replica holds, and from which offsets on. So it
+shows which epoch replaced the records at the offset of a lost record, and which replicas still have an earlier leader's
+records there.
+
+Which epoch the lost record had is not known: a leader that was frozen acknowledges records under its old epoch long
+after another leader was elected.
 """
 
 from __future__ import annotations
@@ -31,10 +34,11 @@ class Truncations:
         self._leaders = {(part.arm, part.partition): part.leader for part in parts}
 
     def text(self, case: Row) -> str:
-        """What became of the offset at which a lost record was acknowledged, in words.
+        """How the log changed at the offset at which a lost record was acknowledged, in words.
 
-        `case`: the row of the case in anomalies/. Empty if the leader's replica was not read, or if no leader after the
-        first one began at or before this offset, so that nothing can have been cut off there.
+        `case`: the row of the case in anomalies/. Returns an empty text if it is no lost record with an acknowledged
+        offset, or if the leader's replica was not read. Also returns an empty text if fewer than two leader epochs
+        begin at or before the offset, because then no later leader can have replaced the record.
         """
         key, offset = (case["arm"], case["partition"]), case["acked_offset"]
         replicas = {row["broker"]: row for row in self._replicas.get(key, [])}

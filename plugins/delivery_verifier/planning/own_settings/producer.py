@@ -29,8 +29,8 @@ _ALL_NAMES = (*EXERCISED, *SAME, *LEFT_OUT, *REFUSED, *_LEVELS, "buffer.memory",
 def translate(properties: Mapping[str, str], client: Client, transactional: bool = False) -> Translation:
     """Returns the translation of the given producer properties, which were written for `client`.
 
-    The result has librdkafka's names and units. The properties may change older settings; `transactional` says whether
-    these have a transactional.id. transaction.timeout.ms is left out if neither the older settings nor the properties
+    The result has librdkafka's names and units. If the properties override other settings, `transactional` is whether
+    those settings have a transactional.id. transaction.timeout.ms is left out unless those settings or the properties
     have a transactional.id. Raises BadInput, which names the refused property.
     """
     translation = Translation()

@@ -54,7 +54,7 @@ def judge_and_report(run_dir: Path) -> RunVerdict:
 def _clear_workspace(run: RunDirectory, run_token: str, keep: bool) -> None:
     """Removes the workspace with the brokers' data and logs. If `keep` is true or KDV_KEEP is 1, keeps the workspace.
 
-    Does nothing if the workspace is not on this host, or if the cluster is still running.
+    `run_token` is the workspace's name. Removes nothing if the workspace is not on this host or its cluster still runs.
     """
     try:
         workspace = Path(run.manifest("start_cluster").notes["workspace"])

@@ -41,7 +41,7 @@ def create_topics(run_dir: Path) -> None:
 def watched_topics(scenario: Scenario) -> list[str]:
     """Returns the topics that the observer must watch: those of all arms, and the internal topics on which arms depend.
 
-    Arms that write transactions depend on `__transaction_state`. It exists once the first of them has begun.
+    Arms that write transactions depend on `__transaction_state`. Kafka creates this topic for the first of them.
     """
     internal = [TRANSACTION_STATE] if scenario.transactional_ids else []
     return [*(arm.topic_name for arm in scenario.arms), *internal]

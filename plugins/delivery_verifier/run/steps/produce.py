@@ -53,7 +53,7 @@ def produce(run_dir: Path) -> None:
 def _send_load(
     scenario: Scenario, cluster: Cluster, pool: ProducerPool, signals: Signals, gone: threading.Event
 ) -> int:
-    """Lets the producers send the warm-up and then the load. Waits until all producers are done.
+    """Lets the producers send the warm-up (a few records per partition), and then the load, to the end.
 
     Returns the time at which the load began, in µs since the epoch. `gone` is set when the cluster has ended. Raises
     the errors that `produce` names.
@@ -131,7 +131,7 @@ def missing(reported: Mapping[str, int], high_watermarks: Mapping[tuple[str, int
 
 
 def _seal_ledgers(pool: ProducerPool, output: StepOutput) -> None:
-    """Adds to the output the ledger of each producer, as a Parquet file, and the counts that the producer has kept."""
+    """Adds each producer's ledger (all sends with their outcomes) and each producer's own counts to the output."""
     (output.staging / "ledger").mkdir()
     for producer in pool.producers:
         producer.process.wait(timeout=30)

@@ -34,7 +34,7 @@ def settle(run_dir: Path) -> None:
     The canary is a topic with known anomalies, which test the verifier itself. The output is the ledger of the canary,
     offsets.json (the snapshot), replicas.parquet, and observations.json. The last file has the heartbeats of the
     keeper's observer, and each change of a leader, of in-sync replicas or of a broker's process that the observer saw.
-    A replica that differs from its leader, or cannot be read, becomes a doubt later.
+    A replica that differs from its leader, or cannot be read, is later a reason to give no verdict.
 
     Raises TimeoutError if replicas stay out of sync or records still arrive, StepFailed if the verifier's own records
     are not written as planned, and ValueError if a topic's settings let brokers remove records.
@@ -64,7 +64,7 @@ def settle(run_dir: Path) -> None:
 
 
 def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -> None:
-    """Writes the canary's records to its topic, and adds the canary's ledger to the output.
+    """Writes the records of the canary, a topic with known anomalies. Adds the canary's ledger to the output.
 
     Raises StepFailed if the records are not in the log in the planned order.
     """
