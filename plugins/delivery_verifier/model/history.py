@@ -111,11 +111,12 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     * `process`: the action's own proof, taken once the action was done.
     * `process_before_heal`: the action's own proof, taken just before healing.
     * `before`: maps each hit partition (`<topic>-<partition>`) to its leader and leader_epoch just before the bite.
-    * `wanted`: the names of the effects that had to be seen (`act.Proof`). Once they were looked for, each of these
-      names is a key of `proof`, too. Its value is what was seen of the effect, and is empty if the effect was not seen.
+    * `wanted`: the names of the effects that had to be seen (`act.Proof`). Once an effect was looked
+      for, its name is a key of `proof`, too. The value is what was seen of the effect; empty if it was not seen.
     * `coordinated`: the partitions of `__transaction_state` that hold transactions of the load and that the targets led
       just before the bite. The key exists if `coordinator_moved` is wanted.
-    * `waited_for`: the effects that the trigger `isr_shrunk` of a later step waited for and saw.
+    * `waited_for`: what was seen of an effect for which a later step of the fault plan had to wait. The key exists only
+      if there is such a step, one with the trigger `isr_shrunk`.
     * `failed`: the reason why the plan could not go on: one of its waits timed out. Every injection that was not healed
       at this time has the key. If all were healed, the last injection has it. An injection with this key counts as one
       that did not bite.
