@@ -132,8 +132,8 @@ def _coverage_of_laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _missing_law(present: set[tuple[str, str, int]], law: str, arm: str, partitions: int) -> Iterator[OwnedDoubt]:
-    """Yields a doubt if the table books/laws has no row for the law in this arm, or, if the law is about partitions, not
-    a row for each partition."""
+    """Yields a doubt if the table books/laws has no row for the law in this arm. A law about
+    partitions needs a row for each partition."""
     detail = f"{arm}: the law {law} is not in the books"
     if law in LAWS_OF_PARTITIONS:
         missing = [partition for partition in range(partitions) if (law, arm, partition) not in present]

@@ -171,8 +171,8 @@ def canary_pairs(evidence: Evidence) -> list[Pair]:
 def evidence_table(evidence: Evidence) -> pa.Table:
     """Returns the table that the evidence suite sees: law, arm, partition, left_name, left, right_name, right.
 
-    `left` and `right` are the two counts that must be equal. The table has all rows of books/laws. Its rows of the law
-    `canary` compare the totals that were planted in the canary (left) with the totals that were found (right).
+    `left` and `right` are the two counts that must be equal. The table has all rows of books/laws, and further rows for
+    the law `canary`. These rows compare the totals that were planted in the canary (left) with those that were found.
     """
     canary, pairs = evidence.scenario.canary.name, canary_pairs(evidence)
     planted = {

@@ -114,7 +114,7 @@ class Evidence:
 
     @cached_property
     def cases_by_injection(self) -> dict[str, CasesByInjection] | None:
-        """Maps each arm with cases to the injections that hurt it (see CasesByInjection); None if `cases` is None."""
+        """Maps an arm to the injections to which its cases belong (see CasesByInjection); None if `cases` is None."""
         return None if self.cases is None else attribute_cases(self.cases, self.biting)
 
     @cached_property

@@ -63,9 +63,9 @@ _PADDING = b"the-padding-is-deterministic-so-that-a-flipped-bit-is-seen-"
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The header of one record, as parsed. The module docstring explains the fields.
+    """The fields of the header, which is the first part of a record's value. The module docstring explains the fields.
 
-    `crc_ok` is False if the checksum of the record does not match its header and padding.
+    `crc_ok` is False if the checksum in the value does not match the rest of the value.
     """
 
     run: str

@@ -73,10 +73,10 @@ COUNTED: tuple[Counted, ...] = get_args(Counted)
 
 
 def exposed(exposure: Iterable[Exposure], name: Counted = "reported") -> int:
-    """Returns how many attempts of an arm the injections could have hurt, summed over the passes through the fault plan.
+    """Returns how many attempts of an arm the injections could have hurt, summed over all cycles.
 
-    `exposure` has one entry per injection. `name` is the field of Exposure that is summed. Of each pass, only the
-    injection with the greatest number counts, because the injections of one pass may have exposed the same attempts.
+    `exposure` has one entry per injection. `name` is the field of Exposure that is summed. Of each cycle, only the
+    injection with the greatest number counts, because the injections of one cycle may have exposed the same attempts.
     """
     most: dict[int, int] = {}
     for injection in exposure:
