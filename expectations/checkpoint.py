@@ -2,10 +2,10 @@
 
 The suites are JSON files in this package (see `expectations.suites`). The books are small tables of exact counts.
 
-The other packages reach Great Expectations only through this module. The functions here import Great Expectations,
-because the import costs seconds. (Great Expectations itself imports `data_docs`.) This module decides nothing. Great
-Expectations fails open: for example, an empty table passes. So the judgement believes a result only if it was planned
-and saw as many rows as planned.
+The other packages reach Great Expectations only through this module. It imports Great Expectations only inside
+functions, because the import costs seconds. It does not import `expectations.data_docs`: Great Expectations does. This
+module decides nothing. Great Expectations fails open: for example, an empty table passes. So `judgement` believes a
+result only if its expectation was planned, and judged as many rows as planned.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def evaluate(evidence: Evidence, runs: Path) -> Validation:
 
 
 class _Session:
-    """A session with Great Expectations, whose context is in memory. The suites come from the committed JSON files. The
-    results and Data Docs go to files."""
+    """A session with Great Expectations for one run. Its suites come from the committed JSON files. It writes the
+    results and Data Docs to files, and keeps everything else in memory."""
 
     def __init__(self, runs: Path, run_id: str, searched: tuple[Anomaly, ...]) -> None:
         from expectations import vocabulary  # silences the log, and registers the names in suites
@@ -123,7 +123,8 @@ class _Session:
     def _suite(self, name: Suite) -> Any:
         """Returns the suite `name` from its committed JSON file. Each suite is loaded once per session.
 
-        The expectation of an anomaly is left out if the run is so old that it was not searched for the anomaly.
+        Older versions of the verifier did not search for every anomaly. The returned suite has no expectation of an
+        anomaly for which the run was not searched.
         """
         from expectations.suites import load
 
@@ -142,7 +143,7 @@ class _Session:
 
 
 def _configuration(site: Path) -> Any:
-    """The configuration of the context. Results and pages go to files below `site`. The rest stays in memory."""
+    """The configuration of Great Expectations. Results and pages go to files below `site`. The rest stays in memory."""
     from great_expectations.data_context.types.base import DataContextConfig, ProgressBarsConfig
 
     memory = {"class_name": "InMemoryStoreBackend"}
@@ -240,7 +241,8 @@ def _evaluated_tolerance(suite: Suite, config: Mapping[str, Any]) -> int | None:
 def _exception(info: Mapping[str, Any]) -> str:
     """The messages of all exceptions; empty if there are none.
 
-    `info` says whether the evaluation raised an exception, or maps each metric to a dictionary that says so.
+    `info` either says itself whether the evaluation raised an exception, or holds one dictionary per metric. Each of
+    these dictionaries then says whether the evaluation of the metric raised an exception.
     """
     entries = [info] if "raised_exception" in info else [entry for entry in info.values() if isinstance(entry, Mapping)]
     raised = [entry for entry in entries if entry.get("raised_exception")]

@@ -1,8 +1,9 @@
 """Anomalies: one detector per kind of anomaly.
 
-A *line* is one record in the log. A *subject* is whatever can be a case of an anomaly: an attempt of the ledger, or a
-line that no attempt accounts for. A *copy* of an attempt is a line that holds the attempt. Several kinds can apply to
-one subject. The subject is a case of the first of them in order of precedence (see `Anomaly`).
+A *line* is one record in the log. In this package, a *subject* is not an arm. It is whatever can be a case of an
+anomaly: an attempt of the ledger, or a line that no attempt accounts for. A *copy* of an attempt is a line that holds
+the attempt. Several kinds of anomaly can apply to one subject. The subject is then a case of only one of these kinds:
+the first in order of precedence (see `Anomaly`).
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from spark_jobs.attempts import location, reported
 from spark_jobs.schemas import ANOMALIES, ATTEMPTS, LOCATION_UNIT, SUBJECTS, promise
 
 BOUND = 10_000
-"""How many cases are written to anomalies/ at most, for each arm and kind of anomaly."""
+"""The greatest number of cases that are written to anomalies/ for each arm and kind of anomaly."""
 _FLAGS_OF_ATTEMPTS = subset(
     "flags of ATTEMPTS that can be true of an attempt, but not of a line; kinds that follow from copies have no flag",
     ("resent", "reordered", "late", *map(column, TRANSACTIONAL)),
 )
 OWN = "this run and arm"
-"""The value of `origin` in SUBJECTS for a line whose header names this run and this arm, although no attempt accounts
-for the line. (The header is the beginning of the record's value, see `spark_jobs.parse`.)"""
+"""A value of the column `origin` in SUBJECTS. It stands in the rows of lines that no attempt accounts for, and whose
+header names the run that is reconciled and the arm of the topic."""
 
 
 def _owns_copies() -> Column:
@@ -60,10 +61,10 @@ applies to a subject, regardless of all other kinds."""
 def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFrame | None) -> DataFrame:
     """Returns SUBJECTS: the attempts of the ledger and the lines that no attempt accounts for, each with its kind.
 
-    `attempts`: ATTEMPTS. `aliens`: rows of LOG whose header names another run or arm. `unattributed`: corrupted lines
-    at offsets that no attempt has as its acknowledged offset, with columns arm, partition and offset. `aliens` and
-    `unattributed` are None if there are no such lines. Three sorts of lines are subjects: each copy of an attempt that
-    the ledger does not know or that FAILED, each row of `aliens`, and each row of `unattributed`.
+    `attempts`: ATTEMPTS. `aliens`: rows of LOG whose header names another run or arm. `unattributed`: arm, partition
+    and offset of each corrupted line at whose offset no attempt was acknowledged. `aliens` and `unattributed` are None
+    if there are no such lines. Three sorts of lines are subjects: each copy of an attempt that the ledger does not know
+    or that FAILED, each row of `aliens`, and each row of `unattributed`.
     """
     rows = [promise(attempts, ATTEMPTS).withColumn("part", F.explode(_parts())).withColumns(_columns_of_part())]
     if aliens is not None:
@@ -111,10 +112,10 @@ def _parts() -> Column:
 
 
 def _columns_of_part() -> dict[str, Column]:
-    """Maps names of columns of SUBJECTS to expressions for their values, as `subjects` needs them.
+    """Maps the name of a column of SUBJECTS to an expression for its value, as `DataFrame.withColumns` needs it.
 
-    Only columns are included whose value is different for an attempt and for a line (one record in the log). Of a line,
-    only the location and the header are known.
+    A part (see `_parts`) is an attempt or a line, i.e. one record in the log. The mapping has only those columns whose
+    value in the row of a line can differ from the value in the row of its attempt.
     """
     line, copies = F.col("part.line"), F.col("part.copies")
     flags = {name: F.col(name) & ~line for name in ("corrupted", *_FLAGS_OF_ATTEMPTS)}

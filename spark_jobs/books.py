@@ -1,9 +1,9 @@
 """The books: small tables of exact counts, by which a run is judged.
 
 The books count subjects (see `spark_jobs.anomalies`): attempts, and records in the log that no attempt accounts for.
-Spark counts them by *signature*: the values of all columns that the books distinguish. The table of signatures is
-small, however many records there are. The books are sums over signatures. They have a row for each planned combination
-of arm, producer, session and partition, so that a missing row is noticed.
+Spark counts them by *signature*. A signature is one combination of values in the columns of SIGNATURES, without the
+column `records`. The table of signatures is small, even if there are many records. The books are sums over signatures.
+They have a row for each planned combination of arm, producer, session and partition, so that a missing row is noticed.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _entries(row: dict[str, Any]) -> Iterator[tuple[BookKey, str]]:
 
 
 def _line_columns(row: dict[str, Any]) -> Iterator[str]:
-    """Yields the columns of the books that count a record in the log that nobody sent."""
+    """Yields the columns of the books that count a record in the log for which no attempt accounts."""
     yield "log_records"
     yield "unattributed" if row["kind"] == Anomaly.CORRUPTED else "phantoms"
 

@@ -1,5 +1,5 @@
-"""The committed view of the log: what a read_committed consumer sees. This module compares it with the ends of the
-transactions in the ledger.
+"""The committed view of the log: what a read_committed consumer sees. This module compares it with the ledger, which
+says how each transaction ended.
 
 The view `raw` is what a read_uncommitted consumer sees. Only the arms in `Scenario.transactional` have the committed
 view, too. For all other arms, the two views would be equal.
@@ -110,12 +110,12 @@ def with_flags(matched: DataFrame, flagged: DataFrame) -> DataFrame:
 
 
 def _aborted_visible() -> Column:
-    """True on an attempt of an aborted transaction that a read_committed consumer sees all the same."""
+    """True on a visible attempt of an aborted transaction. Visible means that a read_committed consumer sees it."""
     return F.col("visible") & (F.col("transaction_outcome") == TransactionOutcome.ABORTED)
 
 
 def _torn() -> Column:
-    """True on an attempt of a committed transaction that a read_committed consumer does not see.
+    """True on an attempt of a committed transaction, if a read_committed consumer does not see the attempt.
 
     If the consumer sees one record of an INDETERMINATE transaction, this proves that the transaction was committed.
     Then the consumer must see all records of the transaction.

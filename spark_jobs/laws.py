@@ -1,6 +1,7 @@
-"""The laws of the books. A law is a pair of counts that were made independently of each other and must be equal.
+"""The laws of the books. A law says that two counts, which were made independently of each other, are equal.
 
-If the two counts differ, the evidence of the run cannot be trusted: the run ends neither HELD nor VIOLATED.
+A law has several equations, for example one for each partition of each arm. If the two counts of an equation differ,
+the evidence of the run cannot be trusted: the verdict is then neither HELD nor VIOLATED.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ Rows = list[dict[str, Any]]
 class Law(NamedTuple):
     """One equation of a law: a row of books/laws.parquet.
 
-    `partition` is -1 if the equation is about the whole arm. `left_name` and `right_name` say what was counted. A count
-    that nobody made is -1.
+    `partition` is -1 if the equation is about the whole arm. `left_name` and `right_name` say what was counted. A
+    missing count is -1.
     """
 
     law: str
@@ -94,7 +95,7 @@ def _offset_laws(parts: Rows) -> Iterable[Law]:
 
 
 def _outcome_laws(producers: pa.Table) -> Iterable[Law]:
-    """Yields the laws that compare sums of counts of attempts by outcome. `producers`: PRODUCERS."""
+    """Yields two laws per partition: both compare numbers of attempts by outcome. `producers`: PRODUCERS."""
     sums: Counter[tuple[str, int, str]] = Counter()
     for row in producers.to_pylist():
         key = row["arm"], row["partition"]
@@ -112,7 +113,7 @@ def _outcome_laws(producers: pa.Table) -> Iterable[Law]:
 
 
 def _line_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
-    """Yields the laws that compare sums of counts of records in the log. `parts`: rows of PARTITIONS."""
+    """Yields the laws about the number of records in the log. `parts`: rows of PARTITIONS."""
     booked: Counter[tuple[str, int]] = Counter()
     for row in evidence.producers.to_pylist():
         lines = row["first_copies"] + row["extra_copies"] + row["phantoms"] + row["unattributed"]
@@ -146,9 +147,10 @@ def _view_laws(evidence: LawInputs, arm: str) -> Iterable[Law]:
 
 
 def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
-    """Yields, per partition, the law that read_committed consumers saw as many records as the leader's log shows them.
+    """Yields an equation per partition: a read_committed consumer saw as many records as the leader's log has for it.
 
-    The step `settle` counted the records in the leader's log without the ledger and without a consumer.
+    The number in the leader's log is the number of offsets minus control records and aborted records. The step `settle`
+    counted these records without the ledger and without a consumer.
     """
     for part in evidence.offsets.partitions:
         if part.arm in evidence.scenario.transactional:
@@ -161,7 +163,7 @@ def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
 def _ledger_laws(evidence: LawInputs) -> Iterable[Law]:
     """Yields the laws that the ledger is complete.
 
-    A count that was not announced is -1. No number of rows is equal to it, so the law is then broken.
+    -1 stands for a count that produce.json and settle.json lack. No number of rows is -1, so the law is then broken.
     """
     rows: Counter[tuple[str, int, int]] = Counter()
     for row in evidence.ledger_census.to_pylist():
@@ -213,7 +215,7 @@ def _transaction_laws(evidence: LawInputs, producer: tuple[str, int, int], rows:
 
 
 def _plan_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
-    """Yields the laws that books and snapshot have every planned partition. `parts`: rows of PARTITIONS."""
+    """Yields two equations per arm: books and snapshot have as many rows as planned. `parts`: rows of PARTITIONS."""
     books = Counter(row["arm"] for row in evidence.producers.to_pylist())
     snapshot = Counter(row["arm"] for row in parts)
     width = evidence.scenario.load.partitions
@@ -232,7 +234,7 @@ def _plan_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
 
 
 def _case_laws(evidence: LawInputs) -> Iterable[Law]:
-    """Yields the laws that anomalies/ has as many rows as the books have cases, but no more than the bound."""
+    """Yields an equation per arm and kind: anomalies/ has a row for each case in the books, at most `bound` rows."""
     for row in cases(evidence.producers, evidence.written, evidence.bound).to_pylist():
         count, name = (evidence.bound, "bound") if row["cut"] else (row["cases"], "cases in the books")
         yield Law("anomaly_rows", row["arm"], -1, f"rows of {row['kind']}", row["written"], name, count)

@@ -20,8 +20,8 @@ from spark_jobs import anomalies, attempts, books, committed, screen
 from spark_jobs.schemas import ANOMALIES, arrow
 
 FEW = 100_000
-"""How many corrupted records Spark broadcasts to every task at most. If there are more, Spark shuffles the ledger
-instead."""
+"""The greatest number of corrupted records that Spark broadcasts to every task. If there are more, Spark shuffles the
+ledger instead."""
 
 
 class MatchingInputs(NamedTuple):
@@ -108,7 +108,7 @@ def _with_views(
 
 
 def _by_arm(log_census: pa.Table, name: str) -> dict[str, int]:
-    """Maps each arm to its number of `corrupted` or `foreign` records (`name`), unless this number is 0."""
+    """Maps each arm to the sum of the column `name` of `log_census`. Leaves out arms whose sum is 0."""
     counts: Counter[str] = Counter()
     for row in log_census.to_pylist():
         counts[row["arm"]] += row[name]

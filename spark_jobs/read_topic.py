@@ -46,7 +46,7 @@ ArmPartition = tuple[str, int]
 def read_topics(
     spark: SparkSession, offsets: Offsets, isolation: Isolation = RAW_VIEW, connection: Mapping[str, str] | None = None
 ) -> DataFrame:
-    """Returns RAW: the snapshot and the tail of every partition, up to the end of the partition now.
+    """Returns RAW: the snapshot and the tail of every partition. Reads up to the end that the partition has now.
 
     `offsets`: the bounds of the snapshot. `isolation`: the isolation level of the consumer. `connection`: options by
     which Spark's Kafka source reaches the brokers (`Connection.spark_options`). Without these options, Spark reads in
@@ -73,7 +73,7 @@ def read_topics(
 def read_committed(
     spark: SparkSession, offsets: Offsets, arms: Sequence[str], connection: Mapping[str, str] | None = None
 ) -> DataFrame:
-    """Returns RAW: the records of `arms` that a read_committed consumer sees, up to the last stable offset now.
+    """Returns RAW: the records of `arms` that a read_committed consumer sees now, i.e. before the last stable offset.
 
     The last records of each partition are markers, which the verifier wrote after the load. When the snapshot was
     taken, every earlier transaction was committed or aborted. So the last stable offset should be greater than the
@@ -99,8 +99,8 @@ def view(offsets: Offsets, snapshot_view: str = SNAPSHOT, tail_view: str = TAIL)
 def count_tail(log: Path, offsets: Offsets) -> dict[ArmPartition, int]:
     """Maps (arm, partition) to the number of records behind the snapshot that are no markers. `log`: the folder log/.
 
-    Markers are records that the verifier wrote there, to prove where the snapshot ends. Raises StepFailed if a marker
-    was not read: an incomplete read proves nothing.
+    Markers are records that the verifier wrote behind the snapshot, to prove where the snapshot ends. Raises StepFailed
+    if a marker was not read: an incomplete read proves nothing.
     """
     records, markers = _count_behind_snapshot(log, TAIL)
     _require_markers(markers, offsets.partitions)
@@ -121,9 +121,9 @@ def check_committed(log: Path, offsets: Offsets, arms: Sequence[str], tail: str)
 
 
 def _count_behind_snapshot(log: Path, view: str) -> tuple[dict[ArmPartition, int], dict[ArmPartition, int]]:
-    """Returns how many records other than markers, and how many markers, `log` has per (arm, partition) in `view`.
+    """Returns two counts of the records in `view` per (arm, partition): all records but the markers, and the markers.
 
-    `view` is a value of the column `view` that stands for records behind the snapshot.
+    `log`: the folder log/. `view`: a value of the column `view` that stands for records behind the snapshot.
     """
     names = ["arm", "partition", "producer", "crc_ok", "foreign"]
     groups = dataset.dataset(log).to_table(columns=names, filter=pc.field("view") == view).group_by(names)

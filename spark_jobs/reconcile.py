@@ -55,7 +55,7 @@ def reconcile(
     `from_log`: whether log/ exists already; if so, Kafka is not read. `exhaustive`: whether every record is matched,
     without the screen (see `spark_jobs.screen`). `bits`: the screen proves at least 2**bits consecutive records of a
     producer at once. `connection`: as in `read_topics`. Raises IncompleteRun if an earlier step is missing or altered,
-    BadInput if ledger or log have other columns, and StepFailed if Kafka was not read completely. Raises every error of
+    BadInput if ledger or log have wrong columns, and StepFailed if Kafka was not read completely. Raises every error of
     Spark, for example if records disappeared between the snapshot and the read. After an error, there is no result.
     """
     run = RunDirectory(run_dir)

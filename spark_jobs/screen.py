@@ -14,7 +14,7 @@ has one. A stretch is *proven* exactly if
 
 1. each of its buckets is clean (a line in another partition than its claim makes two buckets of the stretch unclean);
 2. none of its buckets can be out of order with another bucket, clean or not, of the same producer and partition;
-3. none of its sequences is in the ledger twice, whether resent or because the ledger contradicts itself.
+3. none of its sequences is in the ledger twice (because it was resent, or because the ledger contradicts itself).
 
 All other rows are matched one by one. The result is the same as if all rows were matched, unless the matching refutes
 the screen (`astray` in ATTEMPTS). This happens if a line has another partition sequence than its claim, so that (2)
@@ -49,7 +49,7 @@ Stretch = tuple[str, int, int, int]
 
 
 class Sides(NamedTuple):
-    """The counts that `prove` needs. `buckets`: BUCKETS. `repeated`: STRETCHES with a sequence twice in the ledger."""
+    """The counts that `prove` needs. `buckets`: BUCKETS. `repeated`: STRETCHES, the result of `_repeated`."""
 
     bits: int
     buckets: pa.Table
@@ -57,7 +57,7 @@ class Sides(NamedTuple):
 
 
 class Screen(NamedTuple):
-    """The proven rows, which need no matching: all rows of the arms in `whole`, and the `stretches` of other arms.
+    """The proven rows, which need no matching: all rows of the arms in `whole` and of the stretches in `stretches`.
 
     `signatures`: the rows of SIGNATURES by which the books count the proven rows. `counts`: figures for the manifest.
     """
@@ -70,7 +70,7 @@ class Screen(NamedTuple):
 
 
 def width(records: int, partitions: int, bits: int = BITS) -> int:
-    """The least number b, from `bits` up, so that `records` in stretches of 2**b make at most BOUND / 2 buckets."""
+    """The least b >= `bits` for which `records` make at most about BOUND / 2 buckets in stretches of 2**b sequences."""
     while (records >> bits) * partitions > BOUND // 2:
         bits += 1
     return bits
@@ -206,7 +206,7 @@ def _entangled(spans: list[tuple[list[int], Stretch]]) -> Iterable[Stretch]:
     """Yields each stretch that overlaps another stretch, or is out of order with it, by partition sequence or offset.
 
     `spans` has ([lowest partition sequence, lowest offset, highest partition sequence, highest offset], stretch) for
-    each stretch, ascending. So all earlier spans must lie wholly before a span, and all later spans wholly behind it.
+    each stretch, ascending. A stretch passes if all earlier spans end before its span and all later spans begin after.
     """
     for low, high in ((0, 2), (1, 3)):  # partition sequences, then offsets
         highest_until = list(accumulate((span[high] for span, _ in spans), max))

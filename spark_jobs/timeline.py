@@ -22,7 +22,7 @@ from spark_jobs.attempts import reported
 from spark_jobs.schemas import GAPS, LATENCY, LEDGER, LOAD, arrow, promise
 
 FINE_US, COARSE_US = 200_000, 1_000_000
-"""Widths of the timeline's intervals in µs, for most runs and for long runs."""
+"""Widths of the timeline's intervals in µs. COARSE_US is for runs longer than LONG_RUN_US, FINE_US for all others."""
 LONG_RUN_US = 300_000_000
 """Runs longer than this number of µs have intervals of COARSE_US."""
 _LATENCY_ACCURACY = 200
@@ -70,8 +70,8 @@ def load(ledger: DataFrame, width_us: int) -> DataFrame:
 def latency(ledger: DataFrame, injections: Sequence[Injection]) -> DataFrame:
     """Returns LATENCY from LEDGER: the number of reported records per arm and bucket (range) of latency.
 
-    Each bucket can have two rows. The row in which `inside` is true counts the records that were under way at some
-    time between the bite (effect) of an injection and the recovery. The other row counts all other records.
+    Each arm and bucket can have two rows. The row in which `inside` is true counts the records that were under way at
+    some time between the bite (effect) of an injection and its recovery. The other row counts all other records.
     """
     answered = promise(ledger, LEDGER).where(reported() & F.col("settled_at").isNotNull())
     sent, settled = F.unix_micros("sent_at"), F.unix_micros("settled_at")

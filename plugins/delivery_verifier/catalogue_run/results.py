@@ -1,4 +1,4 @@
-"""Reads the figures of a run from its run directory. catalogue.json, the record of a catalogue run, keeps them."""
+"""Reads the figures of a run from its run directory. A catalogue run keeps these figures in its file catalogue.json."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ COUNTS = (
     *(column(anomaly) for anomaly in Anomaly),
     *(also_column(anomaly) for anomaly in SECONDARY),
 )
-"""The columns of the books that a catalogue run records for every arm. The books are a table of counts per arm. These
-columns count the attempts, the attempts of each outcome, and the cases of each anomaly."""
+"""The names of the counts that a catalogue run keeps of every arm. The counts come from the books of the run. They
+count the sends of records, the sends with each outcome, and the cases of each anomaly."""
 
 
 def attempt(run_dir: Path) -> Attempt:
@@ -98,7 +98,7 @@ def p99(buckets: Iterable[Mapping[str, Any]]) -> float | None:
     """Returns the 99th percentile of the latency in ms, or None if no record was reported.
 
     `buckets` are rows of the table timeline/latency. Each row counts the reported records within a range of latencies.
-    The result is the upper end of a range, because the table holds no exact latencies.
+    The table holds no exact latencies. So the result is the upper end of the range that contains the percentile.
     """
     filled = sorted(
         (Bucket(row["latency_ms_from"], row["latency_ms_until"], row["records"]) for row in buckets if row["records"]),

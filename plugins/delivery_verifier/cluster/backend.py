@@ -31,7 +31,7 @@ ProcessState = Literal["running", "frozen", "exited"]
 
 class Lack(NamedTuple):
     """Why this host lacks a backend or a capability (proxy, network or power). `why`: the reason and its remedy, in
-    words. `failed`: True if it is not certain that the host lacks the backend or capability."""
+    words. `failed`: True if the check proved nothing, so that the host may have the backend or capability."""
 
     why: str
     failed: bool = False
@@ -45,8 +45,8 @@ class CapabilityMissing(VerifierError, RuntimeError):
 
 
 class NodeStatus(Struct, frozen=True, kw_only=True):
-    """The state of the process of one node, a broker or controller. `exit_code`: None while the process lives; minus
-    the signal's number if a signal killed the process. `pid`: 0 if the node is no process on this host."""
+    """The state of the process of one node, a broker or controller. `exit_code`: None while the process lives. If
+    signal number N killed the process, the exit code is -N. `pid`: 0 if the node is no process on this host."""
 
     state: ProcessState
     exit_code: int | None = None
@@ -66,10 +66,10 @@ class StartRequest(Struct, frozen=True, kw_only=True):
     """The input of `Backend.start`.
 
     `workspace`: the folder for the cluster's data, logs and sockets. It is empty, or holds only an empty file with the
-    name `layout.KEEPER_SPEC`. `deadline_s`: seconds after which the keeper ends the cluster. `owner`: a process whose
-    end makes the keeper end the cluster, or None. `lock_descriptor`: the descriptor of the open file that holds the
-    host's lock. The keeper inherits this file, and so holds the lock until it ends. Meanwhile no other run can start,
-    so no other run removes this workspace.
+    name `keeper.json`. `deadline_s`: seconds after which the keeper ends the cluster. `owner`: a process whose end
+    makes the keeper end the cluster, or None. `lock_descriptor`: the descriptor of the open file that holds the host's
+    lock. The keeper inherits the open file, and so holds the lock until the keeper ends. As long as the keeper holds
+    the lock, no other run can start and remove this workspace.
     """
 
     run_id: str
@@ -83,7 +83,7 @@ class StartRequest(Struct, frozen=True, kw_only=True):
 class KeeperOperations(Protocol):
     """The operations that a keeper (the parent process of the brokers) carries out on request.
 
-    Every operation raises RuntimeError with the reason if the keeper refuses. Nodes are given by id, wall times in µs.
+    A refused operation raises RuntimeError with the reason. Nodes are given by their ids. Wall times are in µs.
     """
 
     def renew(self) -> None:
@@ -112,8 +112,8 @@ class KeeperOperations(Protocol):
         ...
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns how many packets were dropped so far, by the id of the isolated broker, and then by link (see
-        `isolate`). Leaves out a link that lets some packets through again."""
+        """Maps the id of each isolated broker to its cut links (see `isolate`), and each link to the number of packets
+        that were dropped so far. Leaves out a link that lets some packets through again."""
         ...
 
     def power_off(self, nodes: list[int]) -> int:
@@ -192,7 +192,7 @@ class RunningCluster(Protocol):
         ...
 
     def proxy_listens(self) -> bool:
-        """Whether the proxy takes requests yet. True if the cluster has no proxy."""
+        """Whether the proxy is ready for requests of the method `proxy`. True if the cluster has no proxy."""
         ...
 
     def sync(self, brokers: Sequence[int]) -> None:
@@ -205,7 +205,7 @@ class RunningCluster(Protocol):
         ...
 
     def last_log(self, node: int) -> str:
-        """Returns the last error lines of a node's log. Messages quote these lines."""
+        """Returns the last error lines of a node's log. Error messages of the verifier quote these lines."""
         ...
 
     def release(self) -> None:
@@ -218,8 +218,8 @@ class Backend(Protocol):
     """A way to run clusters on this host."""
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
-        """Returns why this host lacks `capability` or, without `capability`, why the backend cannot run on this host.
-        Returns None if nothing is lacking. Tries the capability out at the first call in a process."""
+        """Returns why this host lacks `capability`; None if the host has it. If no capability is given, returns why the
+        backend cannot run on this host; None if it can. Tries each capability only once per process."""
         ...
 
     def start(self, request: StartRequest) -> RunningCluster:
@@ -242,7 +242,7 @@ class Backend(Protocol):
         ...
 
     def leftovers(self) -> list[str]:
-        """Returns names for what killed processes left on this host outside workspaces, e.g. packet filter rules."""
+        """Returns names of things that killed processes left on this host outside workspaces, e.g. filter rules."""
         ...
 
     def sweep(self) -> list[str]:

@@ -114,9 +114,11 @@ def java_security(security: Mapping[str, str]) -> dict[str, str]:
 
 
 def _sasl(security: Mapping[str, str], properties: dict[str, str]) -> Iterable[str]:
-    """Adds the SASL mechanism and credentials of `security` to `properties`, under Java's names. Returns the names of
-    all properties that this function can translate, or nothing if `security` names no mechanism. Raises
-    UnsupportedSecurity for a mechanism that is not in `LOGIN_MODULES`."""
+    """Adds the SASL mechanism and credentials of `security` to `properties`, under Java's names.
+
+    Returns librdkafka's names of all properties that this function can translate. If `security` names no mechanism,
+    returns no names. Raises UnsupportedSecurity for a mechanism that is not in `LOGIN_MODULES`.
+    """
     names = ("sasl.mechanism", "sasl.mechanisms")
     mechanism = next((security[name] for name in names if name in security), None)
     if mechanism is None:
@@ -139,8 +141,12 @@ def _quoted(text: str) -> str:
 
 
 def _stores(security: Mapping[str, str], properties: dict[str, str]) -> Iterable[str]:
-    """Adds the trust store, the key store and the check of host names of `security` to `properties`, under Java's
-    names. Returns the names of all properties that this function can translate, even if `security` lacks them."""
+    """Translates the properties in `security` for the trust store, the key store and the check of host names. Adds the
+    results to `properties`, under Java's names.
+
+    Returns librdkafka's names of all properties that this function can translate, even if `security` lacks some of
+    these properties.
+    """
     if "ssl.ca.location" in security:
         properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": security["ssl.ca.location"]}
     if "ssl.ca.pem" in security:

@@ -11,8 +11,8 @@ from delivery_verifier.model.act import Capability
 
 
 class FakeBackend:
-    """Starts fake clusters. `lacks`: the results of the method `lack`, by capability; the key None stands for the
-    backend itself. `clusters`: the clusters started so far, by workspace."""
+    """Starts fake clusters. `lacks`: what the method `lack` returns, by capability. The value of the key None is for
+    calls without a capability. `clusters`: the clusters started so far, by workspace."""
 
     def __init__(self, lacks: Mapping[Capability | None, Lack] | None = None) -> None:
         self.lacks = lacks or {}

@@ -119,8 +119,8 @@ class Cluster:
         self.backend.keeper.rejoin(brokers)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns how many packets were dropped so far, by the id of the isolated broker, and then by link (see
-        `isolate`). Leaves out a link that lets some packets through again."""
+        """Returns how many packets were dropped so far, for each isolated broker. The outer key is the broker id. The
+        inner key is the link (see `isolate`). A link that is no longer cut completely is left out."""
         return self.backend.keeper.cut_off()
 
     def power_off(self, brokers: list[int]) -> int:
@@ -196,9 +196,9 @@ class Cluster:
         return self.backend.requests.topic_setting(self.running()[0], topics, setting)
 
     def wait_up(self, *brokers: int, deadline_s: float = UP_DEADLINE_S) -> None:
-        """Waits until `brokers` (default: all brokers) are up, and until the proxy, if there is one, takes requests. A
-        broker is up if its metadata lists all of `brokers` as unfenced. Raises StepFailed if one of `brokers` exits,
-        ControllerDied if the controller exits, and DeadlinePassed after `deadline_s` seconds."""
+        """Waits until `brokers` (default: all brokers) are up. A broker is up once it reports that all of `brokers` are
+        unfenced. If there is a proxy, also waits until the proxy takes requests. Raises StepFailed if one of `brokers`
+        exits, ControllerDied if the controller exits, and DeadlinePassed after `deadline_s` seconds."""
         expected = set(brokers or self.brokers)
 
         def up() -> bool:

@@ -1,5 +1,5 @@
-"""The holder of the host's lock: the run or command that uses this host now. The module tells users who started it,
-when, and how far the run is."""
+"""The holder of the host's lock, i.e. the run or command that uses this host now. The module describes the holder to
+users: who started the holder, when the holder took the lock and, if the holder is a run, how far the run is."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ because it runs beside produce."""
 
 
 class Holder(Struct, frozen=True, kw_only=True):
-    """The run or command that holds the host's lock. It writes this object into the lock file.
+    """The run or command that holds the host's lock. The lock file contains this object as JSON.
 
-    `name`: the id of the run, or the command that cleans up. `process`: the process that holds the lock. For a run this
-    is the keeper (the parent process of the brokers) or, before the keeper has started, the process of the step
-    start_cluster. `since_us`: when the lock was taken, in µs since the epoch. `run_dir`: the run directory; None if it
-    is unknown. `workspace`: the folder in which the keeper takes requests; None if there is no keeper yet.
+    `name`: the id of the run, or the name of the command. `process`: the process that holds the lock. The lock of a run
+    is held by the process of the step start_cluster until the keeper (the parent process of the brokers) has started,
+    and then by the keeper. `since_us`: when the lock was taken, in µs since the epoch. `run_dir`: the run directory;
+    None for a command, or if the directory is unknown. `workspace`: the folder in which the keeper takes requests; None
+    if there is no keeper.
     """
 
     name: str
@@ -72,10 +73,10 @@ class Holder(Struct, frozen=True, kw_only=True):
 
 
 def _progress(run: RunDirectory, began_at_us: int) -> str:
-    """Returns, in words, which step the run performs, and for how long already. If the step is produce, says instead
-    how long the load still takes by plan.
+    """Returns, in words, which step the run performs. Adds for how long the run has performed this step. For the step
+    produce, adds the remaining time of the load instead.
 
-    `began_at_us`: when the run took the host's lock, in µs since the epoch.
+    `began_at_us`: when the run took the host's lock, in µs since the epoch. The first step counts from this time.
     """
     for step in _ON_THE_HOST:
         try:
@@ -88,8 +89,8 @@ def _progress(run: RunDirectory, began_at_us: int) -> str:
 
 
 def _load_left(run: RunDirectory, began_at_us: int) -> str:
-    """Returns how long the load still takes by plan, in words. `began_at_us`: when the step before produce ended, in µs
-    since the epoch."""
+    """Returns, in words, how much of the planned duration of the load is left. `began_at_us`: when the load began, in
+    µs since the epoch. The end of the step before produce counts as this time."""
     try:
         load = run.read_scenario().load
     except VerifierError:
@@ -105,7 +106,7 @@ def _age_s(moment_us: int) -> float:
 
 
 def new_holder(name: str, run_dir: Path | None = None) -> Holder:
-    """Returns a holder that says that this process takes the host's lock now. `name`: the id of the run, or the command
+    """Returns the holder for a lock that this process takes now. `name`: the id of the run, or the name of the command
     that needs the host."""
     directory = None if run_dir is None else str(run_dir.absolute())
     return Holder(name=name, process=myself(), since_us=time.time_ns() // 1000, run_dir=directory)

@@ -31,11 +31,11 @@ from delivery_verifier.model.errors import StepFailed, VerifierError
 LEASE_S = 60.0
 """Seconds that a cluster lives after the last renewal of its lease. The time is long, because no process renews the
 lease while Airflow starts the next task, and such a start is slow on a loaded host. If a run has an owner (see
-StartRequest), the keeper notices the owner's end much sooner."""
+StartRequest) and this owner ends, the keeper ends the cluster without waiting for the end of the lease."""
 RENEW_EVERY_S = 2.0
 PATIENCE_S = 1.0
-"""Seconds to wait for the host's lock. A process that asks who holds the lock may take a free lock for a moment. So a
-failed first attempt does not prove that a run has the lock."""
+"""Seconds to wait for the host's lock. A process that only asks who holds the lock takes a free lock for a moment. So
+a lock that is taken for a moment does not prove that a run holds the lock."""
 ANSWER_S = 5.0
 """Seconds that the keeper waits for the text of a request after a client has connected."""
 
@@ -181,8 +181,8 @@ def call(
 
 
 def cluster_gone(message: str, socket_path: Path) -> ClusterGone:
-    """Returns the error that the cluster of the keeper at `socket_path` is gone. If a user has ended the run with `kdv
-    stop`, the error says so instead of `message`."""
+    """Returns a ClusterGone with the text `message`. If a user has ended the run with `kdv stop`, the text says so
+    instead. `socket_path`: a socket in the cluster's workspace."""
     with suppress(OSError):
         return ClusterGone((socket_path.parent / STOPPED).read_text())
     return ClusterGone(message)
@@ -194,9 +194,9 @@ def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> I
     gone or refuses a renewal. A block that waits for something must check this event.
 
     If the block cannot check the event, the caller passes `when_gone`. As soon as the event is set, another thread
-    calls `when_gone`, which has to make the block fail. If the block raises an error after the event was set, this
-    function raises ClusterGone instead, because the lost keeper is the cause of the error. Raises ClusterGone before
-    the block if the keeper is gone already.
+    calls `when_gone`, which has to make the block fail. If the block raises an error after the event was set, or after
+    a user has ended the run with `kdv stop`, this function raises ClusterGone instead, because the end of the cluster
+    is the cause of the error. Raises ClusterGone before the block if the keeper is gone already.
     """
     done, gone = threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""The observer: records every change of leadership, of an ISR, and of the state of a node's process.
+"""The observer: records the changes that it sees in leaders, in ISRs, and in the states of the nodes' processes.
 
 The observer does not use the fault plan, and records a change whatever caused the change. So its record can prove that
 a fault took effect, and that nothing else happened.
@@ -27,9 +27,9 @@ VIEW_S = 0.5
 
 
 class _Answer(NamedTuple):
-    """The last answer of one broker. `view`: the states of partitions that the broker reported, or None if it reported
-    none. `serves`: whether the broker may serve clients, i.e. its process runs, and its port does not refuse
-    connections. `at_s`: the time of the answer on the monotonic clock."""
+    """The last answer of one broker. `view`: the states of partitions, as the broker reported them; None if the broker
+    reported no states. `serves`: whether the broker may serve clients, i.e. its process runs, and its port does not
+    refuse connections. `at_s`: the time of the answer on the monotonic clock."""
 
     view: View | None
     serves: bool
@@ -108,12 +108,13 @@ class Observer:
         return _Answer(view, serves, time.monotonic())
 
     def _take(self, broker: int, answer: _Answer) -> None:
-        """Takes in `answer`, the new answer of `broker`. Compares the last answers of all brokers, and records the
-        states of partitions that have changed. Records a heartbeat if the cluster was seen and a heartbeat is due.
+        """Stores `answer`, the new answer of `broker`. Compares the last answers of all brokers, and records the new
+        state of each partition whose state has changed. Records a heartbeat if the cluster was seen and a heartbeat is
+        due.
 
-        The answer of a single broker is not enough to know a state: a broker that was cut off, or has just woken up,
-        may report an old state. The cluster was seen if the broker answered. It was also seen if no broker serves
-        clients, because then no client can be told anything.
+        The answer of a single broker does not prove the state of a partition: a broker that was cut off, or has just
+        woken up, may report an old state. The cluster was seen if `broker` reported states. The cluster also counts as
+        seen if no broker serves clients, because then no broker can tell a client anything that the observer misses.
         """
         self._answers[broker] = answer
         views = {
@@ -158,8 +159,9 @@ class Observer:
         )
 
     def _write(self, observation: Observation) -> None:
-        """Appends one observation to the file. The caller must hold the lock, and must have held it when it took the
-        observation's time. So the times in the file never decrease, unless the clock is set back."""
+        """Appends one observation to the file. The caller must hold `self._lock`, and must have taken this lock before
+        the clock was read for the observation. So the times in the file never decrease, unless the clock is set
+        back."""
         with self._file.open("ab") as out:
             out.write(msgspec.json.encode(observation) + b"\n")
 

@@ -1,8 +1,8 @@
-"""The logs of single replicas: the digest of one log, and the differences of two logs.
+"""The logs of replicas. This module computes the digest of one replica's log, and compares the logs of two replicas.
 
 A follower appends the leader's batches byte by byte as it fetched them. So two replicas that agree have the same bytes:
 offsets, leader epochs, checksums, flags (control, transactional) and records. This module looks at whole batches, never
-at single records. It keeps only the batches of the last answer of a broker in memory.
+at single records. Of each log, only the batches of the broker's latest answer are in memory.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Difference(NamedTuple):
 
 
 def log_batches(fetch: FetchAt, start: int, end: int) -> Iterator[RawBatch]:
-    """Yields the batches of a replica that hold offsets of [start, end). If the replica's high watermark is below
-    `end`, yields only the batches up to the high watermark. Raises OSError as `fetch` does, and for a malformed
-    batch."""
+    """Yields the batches of a replica that contain offsets in [start, end). If the replica's high watermark is below
+    `end`, yields only the batches up to the high watermark. Raises OSError if `fetch` fails, or if a batch is
+    malformed."""
     offset = start
     while offset < end:
         batches = [batch for batch in whole_batches(fetch(offset).data) if batch.end > offset]

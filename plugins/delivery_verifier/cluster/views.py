@@ -16,11 +16,11 @@ def newest(views: Mapping[int, View]) -> View:
 
     1. The state with the highest leader epoch is believed. A broker that is cut off from the controller, or has just
        woken up, still reports the last state that it knew.
-    2. Of several such states, the state that the partition's leader itself reports is believed. The other brokers may
-       report an old ISR. While an epoch lasts, no ISR changes without its leader, except that the controller removes a
-       broker that it has fenced.
-    3. If no leader reports, the state that most brokers report is believed.
-    4. Of several such states, the state of the broker with the lowest id is believed.
+    2. If several states have this epoch, the state that the partition's leader itself reports is believed. The other
+       brokers may report an old ISR. During an epoch, only the leader changes the ISR, with one exception: the
+       controller removes a broker that it has fenced.
+    3. If the leader reports no state with this epoch, the state that most brokers report is believed.
+    4. If several states are reported equally often, the report of the broker with the lowest id is believed.
     """
     reports: dict[tuple[str, int], list[tuple[int, PartitionState]]] = {}
     for broker, view in sorted(views.items()):

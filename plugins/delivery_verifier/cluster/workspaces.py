@@ -1,5 +1,5 @@
-"""Workspaces. A workspace is the folder with the data of one cluster. The cluster runs, or it has ended and its data
-are kept."""
+"""Workspaces. A workspace is the folder with the data of one cluster. The data may be kept after the cluster has
+ended."""
 
 from __future__ import annotations
 
@@ -65,9 +65,11 @@ def is_kept(workspace: Path) -> bool:
 def sweep() -> list[Path]:
     """Cleans up after killed runs, and returns the removed workspaces.
 
-    * Removes every workspace that is not kept and has no keeper, and superfluous kept workspaces (see `trim`).
-    * Removes what killed processes left on the host outside workspaces.
-    * Unmounts the disks of kept workspaces without a keeper.
+    * Removes every workspace that is not kept and has no living keeper.
+    * Finishes removals of workspaces that were interrupted.
+    * Removes what killed processes left on the host outside workspaces (see `host_leftovers`).
+    * Unmounts the disks of kept workspaces that have no living keeper (see `mounted`).
+    * Removes the oldest kept workspaces if there are too many (see `trim`).
 
     The caller must hold the host's lock (lease.acquire_host). Otherwise, the sweep could remove the workspace of a run
     whose keeper has not started yet. Raises DeadlinePassed if a disk is still in use.
@@ -103,8 +105,8 @@ def mounted() -> list[Path]:
 
 
 def unmount() -> list[Path]:
-    """Unmounts the disks of the workspaces that `mounted` returns. The image files with the disks' data stay. Returns
-    these workspaces. Raises DeadlinePassed if a disk is still in use."""
+    """Unmounts the disks of the workspaces that `mounted` returns, and returns these workspaces. Keeps the image files,
+    which hold the data of the disks. Raises DeadlinePassed if a disk is still in use."""
     workspaces = mounted()
     for workspace in workspaces:
         _release(workspace)
@@ -136,8 +138,8 @@ def keep(workspace: Path) -> None:
 
 
 def trim() -> list[Path]:
-    """Removes all kept workspaces except the newest. The environment variable KDV_KEPT says how many stay. Returns the
-    removed workspaces."""
+    """Removes the oldest kept workspaces. The environment variable KDV_KEPT says how many kept workspaces may stay.
+    Returns the removed workspaces."""
     old = sorted(_marked_workspaces(), reverse=True)[variables.workspaces_to_keep() :]
     for _, workspace in old:
         _erase(workspace)

@@ -54,7 +54,7 @@ def stop_(arguments: argparse.Namespace) -> int:
     """Carries out `kdv stop`: shows the run that uses this host, asks the user, and ends the run.
 
     Returns 0, or 1 if the user says no. Raises BadInput if no run uses this host, or if the user names another run.
-    Also raises BadInput if there is neither --yes nor a terminal to ask at.
+    Also raises BadInput if the user cannot be asked: --yes is not given, and there is no terminal.
     """
     holder = stop.running(arguments.run)
     print(holder, flush=True)

@@ -94,15 +94,16 @@ A run gets the profile (the settings) that these files describe, and never the f
 properties are left out of the profile, so that it holds no secrets.
 """
 OVERRIDES = {"producer_override": "producer_overrides", "topic_override": "topic_overrides"}
-"""Maps each option that overrides a setting to the field of a run that holds all such settings, one per line. The
-option can be repeated. Each use gives one setting."""
+"""The options that override settings. Each use of such an option overrides one setting, and the option can be repeated.
+This mapping gives, for each option, the field of a run. The field holds the settings of all uses, one per line."""
 
 
 def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns the fields of a run that the command line gives, by name. Raises BadInput if an option is not allowed.
+    """Returns the fields of a run that the command line gives. Maps the name of each field to its value.
 
-    If the user names files of settings or a saved profile, the field `own_profile` holds the complete profile. So the
-    run needs no file of the user. Overrides stay separate fields, unless --save-profile saves them in the profile.
+    If the user names files of settings or a saved profile, or gives --save-profile, the field `own_profile` holds the
+    complete profile. So the run needs no file of the user. Overrides stay separate
+    fields, unless --save-profile saves them in the profile. Raises BadInput if an option is not allowed.
     """
     params = {name: getattr(arguments, name) for name in RUN_FIELDS if getattr(arguments, name, None) is not None}
     for option, field in OVERRIDES.items():

@@ -16,8 +16,9 @@ BAD_INPUT = 64
 class Parser(argparse.ArgumentParser):
     """A parser that takes no abbreviations, and exits with 64 on a mistyped command or option.
 
-    It prints the usage of the command that was meant, and suggests the most similar name. argparse itself exits with 2,
-    which means INCONCLUSIVE here.
+    Before it exits, it prints the usage of the command that the user typed, or of kdv if this command is unknown. It
+    also suggests the known name that is most similar to the mistyped name. argparse itself exits with 2, which means
+    INCONCLUSIVE here.
     """
 
     def __init__(self, **arguments: Any) -> None:
@@ -28,9 +29,9 @@ class Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"kdv: {message}\n")
 
     def parse_known_args(self, *arguments: Any, **named: Any) -> Any:
-        """Refuses unknown arguments in the parser of the command, so that the usage of this command is printed.
+        """Parses the arguments. If an argument is unknown, prints the usage of this parser's command, and exits.
 
-        argparse itself would refuse them in the parser of kdv.
+        argparse itself would print the usage of kdv, because it leaves unknown arguments to the parser of kdv.
         """
         namespace, unknown = super().parse_known_args(*arguments, **named)
         if unknown:

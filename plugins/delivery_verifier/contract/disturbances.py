@@ -2,11 +2,12 @@
 
 An observation is a change that an independent observer of the cluster saw. An injection is a fault that the run made.
 It *bit* if it is proven that the fault took effect. A disturbance is planned if an injection that bit explains the
-disturbance: the injection's action has such effects, and brokers and time agree. Some disturbances cannot be observed,
-e.g. a loss of power or of connections. They are known only from the injection that caused them.
+disturbance: the injection's action has such effects, and its brokers and its time fit the disturbance. Some
+disturbances cannot be observed, e.g. a loss of power or of connections. They are known only from the injection that
+caused them.
 
-Every broker process runs before the observer starts. So even the first observation of a process is a disturbance if the
-process has exited or is frozen.
+The observer starts only when every broker process already runs. So even the first observation of a process is a
+disturbance if the process has exited or is frozen.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from delivery_verifier.model.scenario import Arm
 def disturbances(observations: Iterable[Observation], injections: Iterable[Injection]) -> list[Disturbance]:
     """Returns every disturbance of the cluster, in order of time.
 
-    `observations` stand in the order in which they were made. This order counts, and not their times: after a clock
-    was set back, an old ISR would seem to follow a new one, and a clean election would look unclean.
+    `observations` must be in the order in which they were made. The function relies on this order, and not on the
+    times of the observations: after a clock was set back, the times would make an old ISR seem to follow a new one, and
+    a clean election would look unclean.
 
     A disturbance is planned if and only if an injection that bit (proven to have taken effect) explains the
     disturbance. An injection without this proof may have had an effect nevertheless. So the disturbances that its
@@ -83,7 +85,8 @@ def must_be_observed(injection: Injection) -> bool:
     """Whether the observer must have seen an effect of `injection`, provided that the injection bit.
 
     This depends on the action. For example, the observer sees that a broker ends, but not that a connection is delayed.
-    If `ACTS` lacks the action, the result is True, so that an observer who saw nothing is not trusted.
+    If `ACTS` lacks the action, its effects are unknown. The result is then True: if the observer saw nothing, it is not
+    trusted.
     """
     act = ACTS.get(injection.action)
     return act is None or bool(act.observed_as)
@@ -108,7 +111,10 @@ def _injected_disturbances(injection: Injection) -> Iterator[Disturbance]:
 
 
 def _scope(injection: Injection, kind: DisturbanceKind) -> dict[str, list[int]]:
-    """Maps a topic to its partitions that a disturbance of this kind touched. An empty topic stands for any topic."""
+    """Returns the partitions, by topic, that were touched by the disturbance `kind` that `injection` caused.
+
+    The empty string in place of a topic stands for any topic.
+    """
     if kind not in ON_TOPICS or not injection.hit:
         return {"": []}
     elected: Any = injection.proof.get("elected")

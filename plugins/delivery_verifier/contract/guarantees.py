@@ -1,5 +1,8 @@
-"""The matrix of guarantees: which claims hold for given settings under each class of faults, and which rules of the
-contract break the other claims."""
+"""The matrix of guarantees: which claims hold for given settings under each class of faults.
+
+For the claims that do not hold, the matrix names the rules of the contract that break them. A rule breaks a claim if it
+permits an anomaly that the claim forbids.
+"""
 
 from __future__ import annotations
 
@@ -82,8 +85,9 @@ FAULT_CLASSES: tuple[FaultClass, ...] = (
 )
 """Every class of faults that the rules of the contract distinguish.
 
-The class `no clean leader` always contains an unclean election. If the settings forbid unclean elections, no leader is
-elected in reality: the partition is offline, and keeps its records. The rule `lost.unclean` looks at this setting."""
+The class `no clean leader` has the disturbance `unclean_election` for all settings. With settings that forbid unclean
+elections, Kafka would elect no leader: the partition would go offline and keep its records. The rule `lost.unclean`
+takes this into account: it permits a loss only if the settings allow unclean elections."""
 
 GUARANTEES: tuple[Claim, ...] = ("at_least_once", "at_most_once", "exactly_once", "ordered")
 """The claims that settings can guarantee, in the order of the matrix's columns. The claim `contract` is left out: it
@@ -98,7 +102,7 @@ UNCLASSED: dict[DisturbanceKind, str] = subset(
         "operator who asks for one there gets it",
     },
 )
-"""Maps each kind of disturbance that belongs to no class of faults to the reason why it belongs to none."""
+"""The kinds of disturbance that belong to no class of faults. The value for each kind is the reason."""
 
 
 class GuaranteeRow(Struct, frozen=True, kw_only=True):
@@ -106,7 +110,7 @@ class GuaranteeRow(Struct, frozen=True, kw_only=True):
 
     `fault_class` is the name of the class. `summary` describes the class in words. `disturbances` are the kinds of
     disturbance that a fault of the class causes. `guarantees` says of each claim whether it holds. `broken_by` holds
-    the ids of the rules that break claims.
+    the ids of the rules that break claims, that is, permit an anomaly that a claim forbids.
     """
 
     fault_class: str
@@ -119,9 +123,9 @@ class GuaranteeRow(Struct, frozen=True, kw_only=True):
 def matrix(settings: Settings) -> list[GuaranteeRow]:
     """Returns the matrix for `settings`, one row per class of faults.
 
-    The anomaly RESENT counts only in classes of faults in which the application sends records again. There it breaks
-    exactly_once. It breaks at_most_once, too, although this claim does not forbid it, because a record that is sent
-    again is written twice.
+    The anomaly RESENT counts only in classes of faults in which the application sends records again. In these classes,
+    RESENT breaks the claim exactly_once, which forbids RESENT. RESENT also breaks the claim at_most_once in the matrix:
+    the claim does not forbid RESENT, but a record that the application sends again is written twice.
     """
     return [_row(settings, fault_class) for fault_class in FAULT_CLASSES]
 

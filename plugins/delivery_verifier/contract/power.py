@@ -21,14 +21,17 @@ def isr_power_losses(observations: Sequence[Observation], injections: Iterable[I
     """Yields at most one disturbance `isr_power_loss` for each partition.
 
     A partition has this disturbance if, at some moment, every broker in its ISR had lost unflushed data in a loss of
-    power, and had not copied the data again since. Of several such moments the worst counts: a planned one before an
-    unplanned one, then the one with more `replicas`.
+    power, and had not copied the data again since. If there are several such moments, the function reports the worst
+    one. A planned moment is worse than an unplanned one. Among the others, a moment with more `replicas` is worse.
 
-    The field `replicas` is the greatest number m for which this holds: all members of the last ISR with at least m
-    members ended uncleanly, by a loss of power or a crash. The contract compares `replicas` with min.insync.replicas,
-    because of eligible leader replicas (KIP-966). With min.insync.replicas=m, every member of this ISR has every
-    acknowledged record. If one member ended in an orderly way, it still has the records, and Kafka can elect it. Kafka
-    does not elect a broker that crashed.
+    The field `replicas` is computed as follows. For a number m, take the latest ISR that had at least m members. The
+    number m qualifies if all these members ended uncleanly, by a loss of power or a crash. `replicas` is the greatest
+    number that qualifies.
+
+    The contract compares `replicas` with min.insync.replicas, because of eligible leader replicas (KIP-966). With
+    min.insync.replicas=m, every member of the latest ISR with at least m members has every acknowledged record. A
+    member that ended in an orderly way still has the records, and Kafka can elect it. Kafka does not elect a broker
+    that crashed.
     """
     cuts = [injection for injection in injections if _cuts_power(injection)]
     if not cuts:
@@ -109,8 +112,9 @@ def _contradicted_soon(state: _State, states: Iterable[_State]) -> bool:
 class _Event(NamedTuple):
     """A change from one state of a partition to the next.
 
-    `cause` is the observation of a new ISR or of a crash, or the injection that cut power, or None: then the cluster
-    recovered. Events are sorted by `at_us`, and events of the same time by `number`.
+    `cause` is the observation of a new ISR, the observation of a crash, or the injection that cut power. If `cause` is
+    None, the change is that the cluster recovered. Events are sorted by `at_us`, and events of the same time by
+    `number`.
     """
 
     at_us: int

@@ -1,5 +1,7 @@
-"""The registry of actions: the object that performs each action. `model.fault_actions.ACTS` describes the actions in
-words and data."""
+"""The registry of actions. It holds one object per action, which performs the action.
+
+`model.fault_actions.ACTS` describes the actions in words and data.
+"""
 
 from __future__ import annotations
 

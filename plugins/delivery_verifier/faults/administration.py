@@ -71,8 +71,8 @@ class ElectUnclean:
     """Asks for a leader from outside the ISR, for every partition of the subject arms that has no leader.
 
     The subject arms are the arms that the user asks about. Proof: target brokers lead all partitions of the subject
-    arms. If the controller refuses the election, or answers that none is needed, the action raises no error. The proof
-    is then empty, unless target brokers lead all these partitions without the election.
+    arms. The proof does not show whether this action made them leaders. If the controller refuses the election, or
+    answers that none is needed, the action raises no error. The proof is then usually empty.
     """
 
     def do(self, context: ActionContext) -> int:

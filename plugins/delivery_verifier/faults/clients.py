@@ -84,8 +84,9 @@ class Resend:
 class Send:
     """Lets the producers of a scripted load send more records. The action breaks nothing and has no proof.
 
-    A scripted load is sent only as the fault plan asks for it. The option `blocks` of the fault plan's step says
-    how many blocks every producer sends to each partition. A block is a fixed number of consecutive records.
+    In a scripted load, producers send records only when a step of the fault plan makes them send. The option `blocks`
+    of this step says how many blocks every producer sends to each partition. A block is a fixed number of consecutive
+    records.
     """
 
     def do(self, context: ActionContext) -> int:

@@ -63,7 +63,7 @@ class Injections:
         return bite_at_us
 
     def _new_injection(self, step: FaultStep, brokers: list[int], cycle: int) -> OpenInjection:
-        """Returns a new injection. It records how the partitions are led now, before its action takes effect."""
+        """Returns a new injection. It records which broker leads each hit partition now, before the action is done."""
         requested_at_us = now_us()
         hit = touched_partitions(step.act, self._cluster, self._scenario, brokers)
         before = {
@@ -136,13 +136,16 @@ class Injections:
             self.open.remove(injection)
 
     def note(self, proof: Proof) -> None:
-        """Notes the effect `proof` in each open injection that shows it now. The plan has just waited for it."""
+        """Checks every open injection for the effect named `proof`, for which the plan has just waited.
+
+        If the effect is seen, records in the injection what is seen of it.
+        """
         for injection in self.open:
             if effect := prove(self._cluster, self._scenario, injection, (proof,))[proof]:
                 injection.proofs.waited_for[proof] = effect
 
     def last_shows(self, proof: Proof) -> bool:
-        """Returns whether the last injection shows the effect `proof` now."""
+        """Returns whether the effect named `proof` of the newest injection is seen now."""
         return bool(prove(self._cluster, self._scenario, self.all[-1], (proof,))[proof])
 
     def await_recovery(self) -> None:

@@ -19,12 +19,12 @@ class Isolate:
     """Drops the packets of brokers on some of their links. The peers get no error, but their connections hang.
 
     A link is the traffic of a broker with the controller, with the other brokers, or with clients. The option
-    `links` of the fault plan's step names the links to cut. Proof: the packet filter has every rule, and every link of
-    every target broker has dropped packets. The action `rejoin` heals the injection.
+    `links` of the fault plan's step names the links to cut. Proof: the packet filter has every rule that the action
+    sets, and has dropped packets on every cut link of every target broker. The action `rejoin` heals the injection.
     """
 
     def do(self, context: ActionContext) -> int:
-        """Sets packet filter rules, and waits until each link has dropped a packet. Raises DeadlinePassed."""
+        """Sets packet filter rules. Waits until a packet was dropped on each cut link. Raises DeadlinePassed."""
         at_us = context.cluster.isolate(context.brokers, _links(context))
         wait_until(lambda: bool(self.proof(context)), f"packets of brokers {context.brokers} to be dropped", DEADLINE_S)
         return at_us
@@ -32,7 +32,8 @@ class Isolate:
     def proof(self, context: ActionContext) -> ActionProof:
         """Returns how many packets were dropped so far. The outer keys are `broker <id>`, the inner keys are the links.
 
-        The result is empty unless the packet filter has every rule, and every link has dropped packets.
+        The result is empty unless the packet filter has every rule that the action sets, and has dropped packets on
+        every cut link.
         """
         dropped, links = context.cluster.cut_off(), _links(context)
         counts: dict[int, dict[str, int]] = {

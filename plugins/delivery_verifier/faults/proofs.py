@@ -1,7 +1,7 @@
-"""Proofs: checks which effects of an injection are seen in the cluster. act.Proof explains each effect.
+"""Checks which effects of an injection are seen in the cluster. `Proof` in `model/act.py` explains each effect.
 
-An injection has bitten (taken effect) only if all effects that its plan requires are seen just before the injection is
-healed.
+An injection bites (takes effect) only if every required effect is seen. `FaultStep.proofs` or else `Act.proofs` lists
+the required effects. `Injections.prove` says when they must be seen.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ the state of the partition and the target brokers."""
 def prove(
     cluster: Cluster, scenario: Scenario, injection: OpenInjection, proofs: Sequence[Proof]
 ) -> dict[Proof, Effect]:
-    """Returns what is seen now of each effect in `proofs`, by name. An effect that is not seen has an empty value.
+    """Maps each effect in `proofs` to what is seen of it now. The value is empty if the effect is not seen.
 
     The effects `brief` and `coordinator_moved` do not depend on the hit partitions (see `Injection.hit`). Every other
     effect is seen only if partitions were hit, and if the state of each hit partition is known.
@@ -58,9 +58,9 @@ def prove(
 
 
 def _holds(proof: Proof, states: PartitionStates, injection: OpenInjection) -> bool:
-    """Returns whether the effect `proof` (see act.Proof) holds for every partition in `states`.
+    """Returns whether the effect `proof` holds for every partition in `states`.
 
-    `leader_moved` and `deposed` hold only if target brokers led all hit partitions before the fault.
+    The effects `leader_moved` and `deposed` also require that target brokers led every hit partition before the fault.
     """
     before = injection.proofs.before
     if proof == "re_elected":
@@ -78,10 +78,10 @@ def _has_new_leader(state: PartitionState, before: LeaderBefore) -> bool:
 
 
 def _elected(states: PartitionStates, scenario: Scenario, injection: OpenInjection) -> Effect:
-    """Returns the present leaders of the partitions that had no leader just before the fault took effect.
+    """Maps each hit partition that had no leader before the fault to its present leader.
 
-    Only hit partitions of subject arms (the arms that the user asks about) count. The result is empty if no such
-    partition was without a leader before the fault, or if one of these partitions is still without a leader."""
+    Only partitions of subject arms count. The result is empty if every hit partition had a leader before the fault, or
+    if a partition that had none still has none."""
     topics, before = {arm.topic_name for arm in scenario.subjects}, injection.proofs.before
     offline = {
         (topic, partition): state
@@ -98,9 +98,9 @@ def coordinated_partitions(cluster: Cluster, scenario: Scenario, brokers: Sequen
 
 
 def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: OpenInjection) -> Effect:
-    """Returns the present leaders of the partitions that are listed in `Proofs.coordinated`.
+    """Maps each partition that `injection.proofs.coordinated` lists to its present leader.
 
-    The result is empty unless partitions are listed, and brokers that are not targets lead all of them.
+    The result is empty if no partition is listed, if a listed partition has no leader, or if a target broker leads one.
     """
     partitions = injection.proofs.coordinated or []
     states = coordinators.states(cluster, scenario.transactional_ids)

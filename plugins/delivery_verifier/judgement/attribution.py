@@ -1,13 +1,15 @@
 """Attribution: finds the injections that hurt an arm, from the times of the records that show anomalies.
 
-A case is a record that shows an anomaly. The files in anomalies/ of the run directory list the cases. A record is
-settled when the client learns its outcome. An injection is recovered when every replica is in sync again.
+The files in anomalies/ of the run directory list the cases. The record of a case is settled when the client learns its
+outcome. An injection is recovered when every replica is in sync again.
 
-A case belongs to the injection during which its record was under way: the record was sent at most one second after the
-injection was recovered, and was not settled yet one second before the injection bit (took effect). The second after the
-recovery is added because clients then still have to find the new leaders. `LEAD_US` gives the reasons for the second
-before the bite. If several injections qualify, the case belongs to the injection that bit last. If the record was never
-settled, the case belongs to the injection that bit first. All functions are pure.
+Each injection has a window. The window begins one second before the injection bit (took effect), and ends one second
+after the injection was recovered. `LEAD_US` in `model/history.py` says why the window begins so early. It ends so late
+because clients still have to find the new leaders after the recovery.
+
+A record is under way from the time when it is sent until it is settled. A case belongs to an injection if its record
+was under way during the injection's window. If this holds for several injections, the case belongs only to the one that
+bit last. But if the record was never settled, the case belongs only to the one that bit first. All functions are pure.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ class _Case(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """The time (µs since the epoch) during which records under way may belong to an injection.
+    """The window of one injection, as the module's docstring defines it. The times are µs since the epoch.
 
     `injection` is the id of the injection. `end_us` is None if the injection was never recovered.
     """
@@ -73,10 +75,10 @@ def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[st
 
 
 def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, set[str]]:
-    """Maps each arm to the anomalies of its records that were sent only after all `injections` were over.
+    """Maps an arm to the anomalies of those of its records that were sent after all `injections` were over.
 
-    An injection is over LAG_US after it was recovered. An injection that was never recovered is never over: the result
-    is then empty. Without injections every record counts. `cases` are as in `attribute_cases`.
+    An injection is over LAG_US after it was recovered. If an injection was never recovered, the result is empty. If
+    there are no injections, every record that was sent counts. `cases` are as in `attribute_cases`.
     """
     ends_us = [window.end_us for window in _windows(injections)]
     if None in ends_us:
@@ -115,7 +117,7 @@ def _probability(hits: int, trials: int, share: float) -> float:
 
 
 def _smallest_share(reached: Callable[[float], bool]) -> float:
-    """Returns the smallest share from which on `reached` is true. The share is found by bisection."""
+    """Returns the smallest share for which `reached` is true. `reached` must be true for all greater shares, too."""
     low, high = 0.0, 1.0
     for _ in range(50):
         middle = (low + high) / 2

@@ -35,7 +35,8 @@ LAW_DOUBTS = {
     "ledger_complete": "ledger_incomplete",
     "log_moved": "log_moved",
 }
-"""Maps a law (see `evaluation.LAWS`) to the doubt that its breach raises. Other laws raise `books_unbalanced:<law>`."""
+"""Maps a law (see `evaluation.LAWS`) to the name of the doubt that is raised if the law is broken. For a law that is
+missing here, the name is `books_unbalanced:<law>`."""
 
 
 def checker_doubts(evidence: Evidence, validation: Validation) -> list[OwnedDoubt]:
@@ -80,7 +81,10 @@ def _rows(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _partitions(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless exactly the planned partitions were read, from the first to the last offset to be judged."""
+    """Yields a doubt for each planned partition that was not read from the start to the end that the snapshot names.
+
+    Also yields a doubt for each partition in which records stand behind the end of the snapshot.
+    """
     taken = evidence.offsets.partitions
     rows = evidence.books.rows("partitions")
     columns = ("arm", "partition", "start", "end", "tail_records")
@@ -117,7 +121,10 @@ def _laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _coverage_of_laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless every law has an expectation, and a row in the books for every arm and partition."""
+    """Yields a doubt for each arm and law if books/laws lacks rows that `_missing_law` requires.
+
+    Also yields a doubt for each law in books/laws that is missing in LAWS, because no expectation judges such a law.
+    """
     rows = evidence.books.rows("laws")
     if not {"law", "arm", "partition"} <= set(rows.column_names):
         return
@@ -144,7 +151,10 @@ def _missing_law(present: set[tuple[str, str, int]], law: str, arm: str, partiti
 
 
 def _canary(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless exactly what was planted in the canary was found, and something was planted."""
+    """Yields a doubt for each count of the canary if the planted number and the found number differ.
+
+    Also yields a doubt if nothing was planted.
+    """
     for name, planted, counted in canary_pairs(evidence):
         if planted != counted:
             detail = f"the canary's {name} must be {planted}, the reconciliation found {counted}"
@@ -164,7 +174,11 @@ def _exposure(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _evaluations(evidence: Evidence, validation: Validation) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless exactly the planned expectations were evaluated, and each of them saw what it had to see."""
+    """Yields doubts unless every planned expectation was evaluated once, and no other expectation was evaluated.
+
+    Also yields the doubts of `_evaluation` about each planned expectation, and a doubt if `validation` is of another
+    run.
+    """
     expected_by_key = {expected.key: expected for expected in expected_evaluations(evidence)}
     if validation.run_id != evidence.scenario.run_id:
         yield _doubt(ALL, "expectation_not_evaluated", f"the validation is of another run, {validation.run_id}")
@@ -182,8 +196,11 @@ def _evaluations(evidence: Evidence, validation: Validation) -> Iterator[OwnedDo
 
 
 def _evaluation(expected: ExpectedEvaluation, evaluated: Evaluated) -> Iterator[OwnedDoubt]:
-    """Yields a doubt for each of these faults: the evaluation raised an exception, used another tolerance, saw another
-    number of rows, saw nulls, or contradicts the books. `expected` is the expectation as planned."""
+    """Yields a doubt if the evaluation of an expectation raised an exception.
+
+    Otherwise yields doubts if the evaluation used another tolerance than planned, saw no rows or another number of rows
+    than planned, saw nulls, or contradicts the books. `expected` is the expectation as planned.
+    """
     name = _name(expected.key)
     if evaluated.exception:
         yield _doubt(expected.arm, "expectation_not_evaluated", f"{name} raised: {evaluated.exception}")
@@ -204,6 +221,6 @@ def _evaluation(expected: ExpectedEvaluation, evaluated: Evaluated) -> Iterator[
 
 
 def _name(key: tuple[str, str, str]) -> str:
-    """Returns the name of an expectation in words, e.g. `expectation LOST of safe`."""
+    """Returns the name of an expectation in words, e.g. `expectation LOST of safe` for the arm `safe`."""
     suite, arm, about = key
     return f"expectation {about}" + (f" of {arm}" if arm else f" of the {suite}")

@@ -1,7 +1,7 @@
-"""Evaluations: the expectations that a run must evaluate, and what Great Expectations said of each (validation.json).
+"""Evaluations: the expectations that a run must evaluate, and the results of Great Expectations (validation.json).
 
-All functions are pure. The books are the tables of counts that the reconciliation wrote. An `ExpectedEvaluation` comes
-from the contract and the books, an `Evaluated` from a validation result of Great Expectations.
+All functions are pure. The books are the tables of counts that the reconciliation wrote. An `ExpectedEvaluation` is
+derived from the contract and the books. An `Evaluated` is a result of Great Expectations.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Suite = Literal["guarantee", "evidence"]
 """A suite of expectations. Each expectation of `guarantee` judges one anomaly in one arm. Each expectation of
 `evidence` judges one law (see LAWS)."""
 Pair = tuple[str, int | None, int | None]
-"""A name, and two counts that must be equal. A count that is missing is None."""
+"""The name of a law or of a column of the books, and two counts that must be equal. A count that is missing is None."""
 
 CANARY = "canary"
 """The name of the law that compares the canary's books with what was planted."""
@@ -44,8 +44,8 @@ partition. If they are not, the books cannot be trusted. One expectation of the 
 LAWS_OF_PARTITIONS = frozenset(
     {"offsets_accounted", "outcomes_sum", "reported_sum", "log_sum", "log_moved", "start_zero"}
 )
-"""The laws of which the books must have a row for every partition of an arm. Of every other law, the books must have a
-row for the arm as a whole (partition -1)."""
+"""For each of these laws, books/laws must have a row for every partition of every arm. For every other law but CANARY,
+books/laws must have a row for every arm, with -1 as the partition."""
 
 
 class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
@@ -72,11 +72,12 @@ class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
 class Evaluated(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What Great Expectations said of one expectation. `suite`, `arm` and `about` are as in ExpectedEvaluation.
 
-    `expectation` is the type of the expectation. `tolerance` is the tolerance that was really used. Great Expectations
-    gave three numbers, or None: `element_count` of rows, `missing_count` of nulls, and `unexpected_count` of rows that
-    break the expectation. Two numbers come from the ExpectedEvaluation, and are 0 if there is none: `expected_rows` is
-    its `rows`, and `count` is its `count`. `exception` is empty if nothing was raised. `url` is the page in Data Docs,
-    relative to the folder that holds all run directories.
+    `expectation` is the type of the expectation. `tolerance` is the tolerance that was really used. `element_count`
+    is how many rows the expectation saw. `missing_count` is how many nulls it saw. `unexpected_count` is how many rows
+    break it. Great Expectations gives these three numbers; a number that it did not give is None. `expected_rows` is
+    the field `rows` of the ExpectedEvaluation, and `count` is the field of that name. Both are 0 if the expectation was
+    not planned. `exception` is empty if nothing was raised. `url` is the page in Data Docs, relative to the folder that
+    holds all run directories.
     """
 
     suite: Suite

@@ -49,7 +49,7 @@ class Evidence:
     table. `ended_early` maps a producer (`<arm>/...`) to the fatal client error that ended its load. `transactions`
     maps each arm that writes transactions to the counts of its transactions. `cases` is the content of anomalies/, with
     a row for each record that shows an anomaly, up to a bound; None if there is no file. `searched`: the anomalies for
-    which the run was searched, and which its canary has; see `older_runs` for the others. `format_version`: the version
+    which the run was searched. The canary has cases of each of them (see `older_runs`). `format_version`: the version
     of the format in which observations.json was written.
     """
 
@@ -121,7 +121,8 @@ class Evidence:
     def kinds_sent_afterwards(self) -> dict[str, set[str]]:
         """Maps an arm to the anomalies of its records that were sent after all injected losses of power were over.
 
-        If no loss of power was injected, the records of the whole run count. The result is empty if `cases` is None.
+        If no loss of power bit, all records of the run count. The result is empty if the cluster did not recover from a
+        loss of power, or if `cases` is None.
         """
         power_losses = [injection for injection in self.biting if is_power_loss(injection)]
         return {} if self.cases is None else kinds_sent_afterwards(self.cases, power_losses)
@@ -166,15 +167,18 @@ class ArmEvidence:
 
     @cached_property
     def totals(self) -> dict[str, int]:
-        """Maps each column of counts in books/producers to the sum over the arm's rows. If `late_convicts` is true, the
-        key LATE is added, with the value of `resolved_late`, unless this value is 0."""
+        """Maps each column of counts in books/producers to the sum over the arm's rows. If `late_convicts` is true, and
+        the sum of the column `resolved_late` is not 0, the key LATE maps to this sum, too."""
         totals = self.run.books.totals(self.name)
         late = totals.get("resolved_late", 0) if self.late_convicts else 0
         return totals | ({LATE: late} if late else {})
 
     @cached_property
     def late_convicts(self) -> bool:
-        """Whether a late INDETERMINATE attempt counts as REORDERED (see `refuses_late`). False for the canary."""
+        """Whether an INDETERMINATE attempt counts as REORDERED if it stands behind a later attempt in the log.
+
+        See `refuses_late` for the reason. False for the canary.
+        """
         settings = Settings.of_arm(self.run.scenario, self.spec)
         return not self.is_canary and refuses_late(settings, self.run.disturbances)
 
@@ -215,7 +219,10 @@ class ArmEvidence:
         return self.run.kinds_sent_afterwards.get(self.name, set())
 
     def cases(self, anomaly: Anomaly) -> tuple[int, int]:
-        """Returns how many of the arm's records are cases of `anomaly`, and how many others show it (`case_counts`)."""
+        """Returns how many of the arm's records count as cases of `anomaly`, and how many show it without counting.
+
+        See `case_counts` for the difference.
+        """
         return case_counts(self.totals, anomaly)
 
 

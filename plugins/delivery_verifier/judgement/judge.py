@@ -55,8 +55,8 @@ def load_and_judge(run_dir: Path) -> RunVerdict:
 def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
     """Returns the verdict of the run, with the verdict of every arm.
 
-    `validation` is what Great Expectations said. Raises ValueError if an arm's expectation in the scenario names a
-    count that is neither an anomaly nor a column of the books.
+    `validation` is what Great Expectations said. Raises ValueError if the scenario expects a bound of an arm, and
+    the bound names neither an anomaly nor a column of the books.
     """
     doubts = [*checker_doubts(evidence, validation), *unproven_counts(evidence)]
     arms = [_judge_arm(arm, [doubt for owner, doubt in doubts if owner in (ALL, arm.name)]) for arm in evidence.arms]
@@ -194,7 +194,7 @@ def _longest_gap_s(arm: ArmEvidence) -> float | None:
 
 
 def _notes(evidence: Evidence) -> list[str]:
-    """Returns a note for each arm and anomaly, if only some of its cases were written to anomalies/."""
+    """Returns a note for each anomaly of an arm if only some cases of the anomaly were written to anomalies/."""
     rows = evidence.books.rows("cases")
     if not {"arm", "kind", "cases", "written", "cut"} <= set(rows.column_names):
         return []

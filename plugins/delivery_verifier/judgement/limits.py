@@ -17,8 +17,8 @@ from delivery_verifier.model.verdict import COUNTED, exposed
 from delivery_verifier.store.counts import LATE
 
 WANTED_BOUND = 0.1
-"""An anomaly that a run did not see may still occur in a share of the injections, up to some bound. If this bound is
-above WANTED_BOUND, `limits` advises to repeat the fault plan more often."""
+"""A share of the injections. `limits` computes in which share of the injections an unseen anomaly may still occur at
+most. If that share is above WANTED_BOUND, `limits` advises to repeat the fault plan more often."""
 
 
 def limits(evidence: Evidence) -> list[str]:
@@ -81,9 +81,9 @@ def _rounds_with_cases(evidence: Evidence, cases: CasesByInjection) -> dict[str,
 def _advised(scenario: Scenario, rounds: int) -> str:
     """Returns advice: how often to repeat the fault, so that the bound for an unseen anomaly falls to WANTED_BOUND.
 
-    `rounds` is the number of cycles of this run in which an injection took effect. The advice contains a command: that
-    of this run, with a greater number of cycles. The number of cycles of a scenario of the catalogue is fixed. For such
-    a scenario, the advice is how many runs to make.
+    `rounds` is the number of cycles of this run in which an injection took effect. If the command of the run is known,
+    the advice repeats the command with the needed number of cycles. But a scenario of the catalogue has a fixed number
+    of cycles. For such a scenario, the advice says how many runs to make.
     """
     needed = math.ceil(math.log(0.05) / math.log(1 - WANTED_BOUND))
     text = f" To bring that down to {WANTED_BOUND:.0%}, the fault must be repeated {needed} times"

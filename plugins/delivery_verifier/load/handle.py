@@ -74,7 +74,7 @@ class RunningLoad:
     def kill(self) -> None:
         """Asks the supervisor to send SIGKILL to all producers at the same moment. Waits until the producers are dead.
 
-        If the fault plan has had the producers killed already, they are not killed again. Raises DeadlinePassed.
+        If the producers are still dead from an earlier call, they are not killed again. Raises DeadlinePassed.
         """
         _, starts = self._commands()
         self._command("kill", kills=starts + 1, starts=starts)
@@ -110,7 +110,7 @@ class RunningLoad:
         )
 
     def exits(self) -> dict[str, int]:
-        """Returns the exit codes of the producers that the fault plan had killed and not started again since.
+        """Returns the exit codes of the producers that were killed by `kill` and were not started again since then.
 
         The keys are `<arm>/<producer>`. A code below zero is minus the number of the signal that ended the process.
         """

@@ -1,10 +1,10 @@
 """The layout of a load: which partition a sequence goes to, and how much of the load fits into the client's queue.
 
-A sequence is the number of a record among all records of its producer. A partition sequence is the number of a record
-among its producer's records in the same partition. Both begin at 0. A block is a fixed number of consecutive sequences.
-Each block goes to one partition, and the blocks go to the partitions in turn. So sequences have no gaps per producer,
-and partition sequences have no gaps per (producer, partition). Therefore loss, duplication and order can be checked
-without a join. The layout is computed and never stored.
+A sequence is the number of a record among all records of its producer. A partition sequence is the number of an attempt
+among its producer's attempts to the same partition. Both begin at 0. A block is a fixed number of consecutive
+sequences. Each block goes to one partition, and the blocks go to the partitions in turn. So sequences have no gaps per
+producer, and partition sequences have no gaps per (producer, partition). Therefore loss, duplication and order can be
+checked without a join. The layout is computed and never stored. It does not know of resends (see `resends`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ LARGEST_BLOCK = 1000
 BLOCKS_PER_SECOND = 150
 QUEUE_RECORDS = 200_000
 QUEUE_BYTES = 400_000_000
-"""The greatest length of the client's queue: QUEUE_RECORDS in records, and QUEUE_BYTES in bytes. The producer's
-settings may ask for a shorter queue."""
+"""A producer fills its client's queue up to QUEUE_RECORDS records or QUEUE_BYTES bytes, whichever is reached first. The
+queue may always hold four blocks, unless the producer's settings ask for a shorter queue (see `queue_limit`)."""
 
 
 class LoadLayout(NamedTuple):
@@ -41,7 +41,10 @@ class LoadLayout(NamedTuple):
         return sequence // self.block % self.partitions
 
     def partition_sequence(self, sequence: int) -> int:
-        """Returns the number of the record `sequence` within its partition, if no record is sent again."""
+        """Returns the partition sequence of the first attempt to send the record `sequence`.
+
+        The result is right only for a load without resends, because each resend takes a partition sequence, too.
+        """
         return sequence // self.block // self.partitions * self.block + sequence % self.block
 
     def count_in(self, partition: int, end: int) -> int:
@@ -69,7 +72,7 @@ def choose(records: int, rate: float, partitions: int) -> LoadLayout:
 
 
 def queue_room(settings: Mapping[str, Setting], payload_bytes: int) -> int | None:
-    """Returns how many records the client's `settings` let into its queue, or None if the settings set no bound.
+    """Returns how many records fit into the client's queue. Returns None if `settings` of the client set no bound.
 
     `payload_bytes` is the size of one record.
     """

@@ -53,8 +53,8 @@ class ProducerProcess:
     def name(self) -> str:
         """The producer's name in the counts of produce.json: `<arm>/<producer>/<session>`.
 
-        `session` is the number with that name in the headers of the producer's records, and not a session of Kafka. It
-        stays the same when the producer is killed and started again.
+        `produce.json` is an output of the step `produce`. `session` is a number in the headers of the producer's
+        records, and not a session of Kafka. It stays the same when the producer is killed and started again.
         """
         return f"{self.arm.name}/{self.spec.producer}/{self.spec.session}"
 

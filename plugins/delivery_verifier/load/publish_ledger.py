@@ -39,7 +39,7 @@ from delivery_verifier.store import ledger
 class LedgerOwner(NamedTuple):
     """The producer whose attempts are published. `folder` holds its live ledger.
 
-    `session` is the number with that name in the headers of the producer's records, and not a session of Kafka.
+    `session` is a number in the headers of the producer's records, and not a session of Kafka.
     `transaction_records` is the number of records in a transaction. It is 0 if the producer uses no transactions.
     """
 
@@ -81,9 +81,10 @@ def _resend_table(owner: LedgerOwner, resend: SequenceRange) -> pa.Table:
 
 
 def _partition_sequences(first: int, count: int, rounds: Iterable[Round], layout: LoadLayout) -> Numbers:
-    """Returns the partition sequence of each first attempt to send the records [first, first + count).
+    """Returns the partition sequences of the first attempts to send the records [first, first + count).
 
-    It is the partition sequence of the layout, plus the number of earlier resends to the same partition.
+    A partition sequence is the number of an attempt among its producer's attempts to the same partition. `layout`
+    counts only first attempts. So the function adds the number of earlier resends to the partition.
     """
     partitions, partition_sequences = layout.columns(first, count)
     for resends in rounds:
@@ -95,10 +96,10 @@ def _partition_sequences(first: int, count: int, rounds: Iterable[Round], layout
 
 
 def _table(slots: Numbers, owner: LedgerOwner, first: int, partition_sequences: Numbers, attempt: int = 0) -> pa.Table:
-    """Returns one attempt for each of several consecutive records, from `first` on, as a table with `ledger.SCHEMA`.
+    """Returns a table with `ledger.SCHEMA`. It has one attempt for each of several consecutive records.
 
-    `attempt` is the number that the attempts have. The three rows of `slots` are the columns result, sent and settled
-    of the live ledger.
+    `first` is the sequence of the first record. `attempt` is the attempt number: 0 for first attempts. `slots` has one
+    column per attempt. Its three rows are the columns result, sent and settled of the live ledger.
     """
     result, sent_ns, settled_ns = slots
     count = len(result)

@@ -2,10 +2,10 @@
 
 In a round of resends, a producer sends once more each record whose last attempt is INDETERMINATE. The round is written
 to a file before any of its records is sent. A record's attempts have the numbers 0 (the first attempt), 1, 2 and so on.
-The slots of the attempts with a number n > 0 are in the folder `attempt-n` of the producer's folder, by sequence (slots
-are explained in live_ledger, sequences and partition sequences in layout). A resend takes the next partition sequence
-of its partition. So partition sequences number all attempts in the order of sending. First attempts after a round have
-higher partition sequences than the resends of the round.
+The producer's folder has one folder `attempt-n` for each attempt number n > 0. This folder stores the slots of all
+attempts with the number n. The module live_ledger explains slots. The module layout explains sequences and partition
+sequences. A resend takes the next partition sequence of its partition. So partition sequences number all attempts to a
+partition in the order of sending. First attempts after a round have higher partition sequences than its resends.
 """
 
 from __future__ import annotations
@@ -112,10 +112,10 @@ def next_round(sequences: Mapping[int, int], frontier: int, earlier: Iterable[Ro
 
 
 def partition_shifts(rounds: Iterable[Round], layout: LoadLayout) -> Counter[int]:
-    """Maps each partition to the number of its resends in `rounds`.
+    """Returns, for each partition, how many resends in `rounds` went to the partition.
 
-    Every resend takes one partition sequence. So this number is added to the partition sequences of later first
-    attempts.
+    Every resend takes one partition sequence. So it raises the partition sequence of every later first attempt to the
+    same partition by one.
     """
     shifts: Counter[int] = Counter()
     for resend in _ranges(rounds):
@@ -161,9 +161,10 @@ def _ranges(rounds: Iterable[Round]) -> Iterator[SequenceRange]:
 
 
 def _consecutive(sequences: Mapping[int, int], block: int) -> Iterator[tuple[int, int, int]]:
-    """Yields (attempt, first, count) for each range of consecutive sequences in one block with the same last attempt.
+    """Splits `sequences` into ranges. Yields (attempt, first, count) for each range.
 
-    `sequences` maps each sequence to the number of its last attempt. `attempt` is the next number.
+    `sequences` maps each sequence to the number of its last attempt. A range has `count` consecutive sequences from
+    `first` on. They lie in one block, and their last attempts have the same number. `attempt` is that number plus 1.
     """
     attempt, first, count = -1, -1, 0
     for sequence, last_attempt in sequences.items():

@@ -23,12 +23,12 @@ from delivery_verifier.model.outcomes import TransactionOutcome
 FILE = "transactions"
 LETTERS = {outcome: outcome.value[:1] for outcome in TransactionOutcome}
 WORDS = {TransactionOutcome.COMMITTED: Word.COMMITTED, TransactionOutcome.ABORTED: Word.ABORTED}
-"""Maps an outcome to the number in shared memory (word of the control block) that counts such transactions."""
+"""Maps an outcome of transactions to a word: the number in shared memory that counts the transactions with it."""
 CALL_S = 5.0
 """How many seconds one call of the client may block. A call that is not done in this time is made again."""
 MOST_S = 1.0
-"""A transaction holds at most as many records as the load's rate sends in this number of seconds. `size` may round the
-number of records up. So a slow load has smaller transactions, and no transaction comes near transaction.timeout.ms."""
+"""A transaction holds at most as many records as the load sends in this number of seconds. So a slow load has smaller
+transactions, and no transaction comes near transaction.timeout.ms. (`size` may round the number of records up.)"""
 
 
 class Unended(VerifierError, RuntimeError):

@@ -25,7 +25,7 @@ runs are recorded."""
 
 
 class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The base of all parts of catalogue.json. Unknown fields are errors."""
+    """The base class of all parts of catalogue.json. Unknown fields are errors."""
 
 
 class ArmResult(_Part, frozen=True):
@@ -128,9 +128,9 @@ class CatalogueRun(_Part, frozen=True):
 
     `wanted` says in words which entries were chosen. `expect_unavailable` says what the user expects to be
     unavailable: equipment, kinds of entries, or entries by name. `direct`: the runs do not go through Airflow. `rounds`
-    is how often every chosen entry is to be run. `versions`, `commit` and `machine` say with which software, from which
-    commit of this project and on which host the runs were made. `items` has one item per round and entry. Times are ISO
-    8601 in UTC. `ended_at` is empty until the catalogue run has ended.
+    is how often every chosen entry is to be run. `versions` maps software to its version. `commit` is the commit of
+    this project. `machine` describes the host. `items` has one item per round and entry. Times are ISO 8601 in UTC.
+    `ended_at` is empty until the catalogue run has ended.
     """
 
     id: str
@@ -161,16 +161,16 @@ class CatalogueRun(_Part, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """The exit code of `kdv catalogue`. The codes mean what the codes of `kdv run` mean.
+        """The exit code of `kdv catalogue`. Each code has the same meaning as for `kdv run`.
 
-        The first of these conditions that holds decides:
+        The conditions are checked in this order. The first that holds decides:
 
         * 0: the catalogue run is green.
-        * 1: an item is not as expected, or is unavailable unexpectedly. This comes before 70 and 2, because it is
-          certain.
+        * 1: an item is not as expected, or the user did not expect that it is unavailable. This result is certain,
+          so it is checked before 70 and 2.
         * 70: an item failed or is pending.
         * 2: an item is inconclusive.
-        * 70: anything else, e.g. every item is unavailable, as expected.
+        * 70: anything else, e.g. the user expected every item to be unavailable, and every item is.
         """
         if self.green:
             return 0

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 LEAD_US = 1_000_000
 """How long (µs) before an injection's bite (effect) its exposure window begins. The window is the time in which the
-injection could hurt records. It begins before the bite for two reasons. The bite is known only once it is proven. And
-a record that was acknowledged shortly before may still have been on the leader alone."""
+injection could hurt records. It begins before the bite because a record that was acknowledged shortly before the bite
+may not have been copied from the leader to other brokers by then."""
 
 HEARTBEAT_US = 1_000_000
 """How often (µs) the observer records that it sees the cluster, as an observation of kind `heartbeat`."""
@@ -115,11 +115,11 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
       for, its name is a key of `proof`, too. The value is what was seen of the effect; empty if it was not seen.
     * `coordinated`: the partitions of `__transaction_state` that hold transactions of the load and that the targets led
       just before the bite. The key exists if `coordinator_moved` is wanted.
-    * `waited_for`: what was seen of an effect for which a later step of the fault plan had to wait. The key exists only
-      if there is such a step, one with the trigger `isr_shrunk`.
-    * `failed`: the reason why the plan could not go on: one of its waits timed out. Every injection that was not healed
-      at this time has the key. If all were healed, the last injection has it. An injection with this key counts as one
-      that did not bite.
+    * `waited_for`: what was seen of the effect `isr_shrunk` after a later step with this trigger had waited. The key
+      exists only if the effect was seen then.
+    * `failed`: why the cycle ended early: a trigger or an action missed its deadline. Every injection that was not yet
+      healed then has this key. If all were healed, only the last injection has it. An injection with this key counts
+      as one that did not bite.
     """
 
     id: int
@@ -138,13 +138,13 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One change that the observer saw: in the leadership or ISR of a partition, or in the state of a broker process.
-    Or a heartbeat, which proves that the observer saw the cluster at this time.
+    """One entry in the observer's record. It is a change in the leadership or ISR of a partition, a change in the state
+    of a broker process, or a heartbeat. A heartbeat proves that the observer saw the cluster at this time.
 
     An observation of kind `partition` has topic, partition, leader (-1: no leader), leader_epoch, isr and elr (the
     eligible leader replicas). An observation of kind `process` has broker, state (running, frozen or exited) and
     exit_code. An observation of kind `heartbeat` has pause_us: the longest time in µs, since the heartbeat before, in
-    which the observer did not see the cluster. The time is negative if the clock was set back.
+    which the observer did not see the cluster. `pause_us` is negative if the clock was set back.
 
     `at_us` is in µs since the epoch. The order of the observations in their file is the order in which they were made,
     whatever the clock says.
@@ -170,8 +170,8 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     `planned`: whether an injected fault that is proven to have taken effect explains the event. `at_us` is in µs since
     the epoch. `topic` is empty if the disturbance may have touched any topic. `detail` describes the event for people.
     In the kind `topic_altered`, the topic's `setting` got the new `value`. Only the kind `isr_power_loss` has
-    `replicas`. This is the greatest number m for which all members of the last ISR with at least m members lost their
-    power or crashed.
+    `replicas`. For a number m, take the last ISR that had at least m members. `replicas` is the greatest m for which
+    all members of this ISR lost power or crashed.
     """
 
     kind: DisturbanceKind
@@ -193,8 +193,8 @@ class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     offset of the first marker. `live_end` is the offset behind the last marker. If there is a record at or behind
     `live_end`, the log still grew after the snapshot. `control_records` is the number of control records of
     transactions in [start, end), which no consumer shows. `aborted_records` is the number of records of aborted
-    transactions in [start, end), which no read_committed consumer shows. Both numbers are counted from the headers of
-    the leader's batches. `log_append_time` is always False, and no code reads it. The field remains because stored
+    transactions in [start, end), which no read_committed consumer shows. Both numbers come from the headers of Kafka's
+    record batches. `log_append_time` is always False, and no code reads it. The field remains because stored
     offsets.json files have it.
     """
 

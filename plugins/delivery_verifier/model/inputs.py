@@ -117,9 +117,10 @@ def _as_decimal(value: object) -> float | None:
 
 
 def _nearest_number(number: int | None, low: int, high: int, example: int | None) -> int:
-    """Returns the number that a message suggests: `example`, else the allowed number nearest to `number`.
+    """Returns the number that a message suggests: `example`, if there is one.
 
-    If `number` is None, too, the suggestion is `low`.
+    Without an example, this is the number from `low` to `high` that is nearest to `number`, or `low` if `number` is
+    None.
     """
     if example is not None:
         return example

@@ -62,9 +62,8 @@ class Spread:
 def spreads(material: Material) -> list[Spread]:
     """Returns the distributions of latencies of the arms in `arms_drawn`, arm by arm, at most two per arm.
 
-    The first spread of an arm has the records that were at no time under way during a fault. The second spread has the
-    records that were under way during a fault. A spread without records is left out. The list is empty if the table
-    timeline/latency is missing.
+    The second spread of an arm has the records that were under way during a fault. The first spread has the other
+    records. A spread without records is left out. The list is empty if the table timeline/latency is missing.
     """
     table = material.table(tables.LATENCY)
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()

@@ -79,7 +79,7 @@ class Material:
     missing: list[Missing] = field(default_factory=list)
 
     def table(self, declared: Table) -> pa.Table | None:
-        """The table of the run that `declared` describes. Returns None if the table could not be read.
+        """The contents of the table `declared` in this run. Returns None if the table could not be read.
 
         Raises KeyError if the table is not in COLUMNS, because `read` reads only the tables in COLUMNS.
         """

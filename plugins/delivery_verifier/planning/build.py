@@ -108,7 +108,7 @@ def _catalogue_scenario(params: Mapping[str, Any], name: str) -> Scenario:
 
 
 def _min_exposed(records: int) -> int:
-    """Returns the default of `min_exposed`, the number of records that each cycle of the fault must be able to hurt.
+    """Returns the default of `min_exposed`, the number of records that each cycle must expose.
 
     The default is one hundredth of `records`, but at most 100.
     """
@@ -118,8 +118,9 @@ def _min_exposed(records: int) -> int:
 def check_settings(profile: Profile, kafka_version: str | None = None, payload_bytes: int | None = None) -> None:
     """Raises BadInput for settings of `profile` that no producer or topic can have.
 
-    If librdkafka refuses the settings, the message gives its reason. If `kafka_version` or `payload_bytes` is None, the
-    default of a scenario is taken.
+    If librdkafka refuses the settings, the message gives librdkafka's reason. If `kafka_version` is None, the settings
+    are checked for the default version of ClusterSpec. If `payload_bytes` is None, they are checked for the default
+    payload of Load.
     """
     load, cluster = Load(), ClusterSpec()
     try:
@@ -147,7 +148,7 @@ def _profile(params: Mapping[str, Any]) -> Profile:
 
 
 def _with_min_isr(profile: Profile, params: Mapping[str, Any]) -> Profile:
-    """Returns `profile`. The field `min_insync_replicas`, if given, replaces its topic setting of that name."""
+    """Returns `profile`. If the field `min_insync_replicas` is given, its value replaces min.insync.replicas."""
     min_isr = params.get("min_insync_replicas")
     if min_isr is None:
         return profile

@@ -39,10 +39,10 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
     `notes`: sentences on what was done to the user's own settings. `expects`: the verdict and the counts that the arm
     is expected to have, in words. `expected`: the kinds of disturbances that the fault is expected to cause. `rulings`:
-    for each anomaly, whether it is forbidden or permitted under the fault and the claim. `matrix`: which guarantees the
-    settings give under which class of faults (see FaultClass). `alternatives`: what other values of one or two settings
-    would change. All of this is said of librdkafka, the client that a run exercises. `java`: what the contract says of
-    the Java client instead; None if the settings were not written for that client.
+    for each anomaly, whether it is forbidden or permitted under the fault and the claim. `matrix`: for each class of
+    faults (see FaultClass), which guarantees the settings give. `alternatives`: what other values of one or two
+    settings would change. `java`: what the contract says of the Java client, or None if the settings were not written
+    for that client. The other fields tell what holds for librdkafka, the client that every run uses.
     """
 
     arm: str

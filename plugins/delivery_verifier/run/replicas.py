@@ -101,7 +101,10 @@ def _fetch(cluster: Cluster, replica: _Replica) -> FetchAt:
 
 
 def _row(cluster: Cluster, logs: _Logs, replica: _Replica) -> dict[str, Any]:
-    """Returns the row of a replica. If its log differs from the leader's, reads both again to find the difference."""
+    """Returns the row of `replica` in the table REPLICAS. `logs` holds the logs of all replicas.
+
+    If the log of `replica` differs from the leader's log, reads both logs again to find the difference.
+    """
     partition, log = replica.partition, logs[replica]
     row: dict[str, Any] = {"arm": partition.arm, "partition": partition.partition, "broker": replica.broker}
     if isinstance(log, str):

@@ -125,10 +125,12 @@ def _write_markers(
 ) -> None:
     """Writes one marker to each partition, and updates `markers`.
 
-    Markers are records that prove where a partition ends. If a new marker has the offset directly after the last
-    marker, no record came in between. If it was also written at least MARKERS_APART_S later, the offset of the last
-    marker becomes the end of the snapshot. If a record came in between, the end becomes unknown again. `round_number`
-    distinguishes the new markers from earlier ones.
+    Markers are records that prove where a partition ends. Each partition is treated alone. If the offset of its new
+    marker does not directly follow that of its previous marker, a record came between the two. The end of the snapshot
+    is then unknown again. If the offset does follow, no record came between. If the end is unknown, and the new marker
+    was written at least MARKERS_APART_S after the previous one, the offset of the previous one becomes the end.
+
+    `round_number` distinguishes the new markers from earlier ones.
     """
     started_s = time.monotonic()
     values = [(arm.topic_name, partition, _marker_value(scenario, arm, round_number)) for arm, partition in partitions]

@@ -56,8 +56,8 @@ class Books:
     def from_tables(cls, tables: Mapping[str, pa.Table], version: int = declared.FORMAT_VERSION) -> Books:
         """Returns the books that consist of `tables`, which maps the file of a table (a key of TABLES) to the table.
 
-        `version` is the format version of the step that wrote the tables. They must have exactly the columns of this
-        version. Whatever is wrong with the tables is listed in `problems`. No error is raised.
+        `version` is the `format_version` in the manifest of the step that wrote the tables. The tables must have
+        exactly the columns of this version. `problems` lists whatever is wrong with the tables. No error is raised.
         """
         problems = [problem for table in BOOKS for problem in _problems(table, tables.get(table.file), version)]
         return cls({table.file: tables.get(table.file, _empty(table)) for table in BOOKS}, problems)
@@ -73,9 +73,9 @@ class Books:
         return cls.from_tables({file: pq.read_table(path) for file, path in present.items()}, version)
 
     def rows(self, name: str, **where: object) -> pa.Table:
-        """The rows of the table called `name` (`producers`, `laws`, ...) whose columns equal the values of `where`.
+        """The rows of the table called `name`, e.g. `laws`, that match `where`. `where` maps columns to values.
 
-        If the table lacks one of these columns, no rows are returned. `problems` names the missing column.
+        If the table lacks one of the columns in `where`, no rows are returned. `problems` names the missing column.
         """
         table = self.tables[_file(name)]
         for key, value in where.items():
@@ -102,10 +102,10 @@ class Books:
         return {name: _sum(rows[name]) for name in COUNTS if name in rows.column_names}
 
     def cases_at(self, arm: str, anomaly: Anomaly, partition: int) -> int:
-        """The number of cases of `anomaly` in `partition` of the arm, including hidden cases.
+        """How often `anomaly` was found in `partition` of the arm, including where another anomaly hides it.
 
-        A record can show several kinds of anomaly. It is a case of the first of these kinds in order of precedence (see
-        `Anomaly`). This first kind hides the others.
+        A record can show several anomalies. It is a case of the first of them in order of precedence (see `Anomaly`).
+        This first anomaly hides the others.
         """
         return sum(sum(self.values("producers", name, arm=arm, partition=partition)) for name in _columns(anomaly))
 
@@ -129,10 +129,10 @@ def total_column(anomaly: Anomaly) -> str:
 def with_totals(rows: pa.Table, late_convicts: bool = False) -> pa.Table:
     """Returns rows of books/producers with one more column per anomaly, `<anomaly>_total`.
 
-    The total is `<anomaly>`, plus `also_<anomaly>` if another kind can hide the anomaly (see `Books.cases_at`). If
-    `late_convicts`, the total of REORDERED includes `resolved_late`. If one of these columns is missing, the total is
-    missing. If one of the values is null, the total is null. So a missing column and a null cannot pass for 0 when
-    Great Expectations evaluates the totals.
+    The total is `<anomaly>`, plus `also_<anomaly>` if another anomaly can hide this one (see `Books.cases_at`).
+    If `late_convicts` is true, late INDETERMINATE attempts speak against the arm: the total of REORDERED then includes
+    the column `resolved_late`. If one of the summed columns is missing, the column of the total is missing. If a summed
+    value is null, the total is null. So neither can pass for 0 when Great Expectations evaluates the totals.
     """
     for anomaly in Anomaly:
         parts = _columns(anomaly) + (["resolved_late"] if late_convicts and anomaly is Anomaly.REORDERED else [])
@@ -143,10 +143,11 @@ def with_totals(rows: pa.Table, late_convicts: bool = False) -> pa.Table:
 
 
 def case_counts(totals: Mapping[str, int], anomaly: Anomaly) -> tuple[int, int]:
-    """Returns how many records are cases of `anomaly`, and how many more show it but are cases of another anomaly.
+    """Returns the number of cases of `anomaly`, and how many attempts show it but are cases of another anomaly.
 
-    A record is a case of the first anomaly (in the order of `Anomaly`) that it shows. `totals` are counts by column of
-    the books. The second count of REORDERED includes the entry LATE: INDETERMINATE attempts, which are no cases.
+    An attempt is a case of the first anomaly (in the order of `Anomaly`) that it shows. `totals` is
+    `ArmEvidence.totals`. For REORDERED, the second number includes the count `totals[LATE]`, too: INDETERMINATE
+    attempts that are no cases.
     """
     also = totals.get(also_column(anomaly), 0) if anomaly in SECONDARY else 0
     if anomaly is Anomaly.REORDERED:
@@ -155,7 +156,7 @@ def case_counts(totals: Mapping[str, int], anomaly: Anomaly) -> tuple[int, int]:
 
 
 def _columns(anomaly: Anomaly) -> list[str]:
-    """The names of the columns of books/producers.parquet that count `anomaly`, including hidden cases."""
+    """The columns of books/producers.parquet that count `anomaly`, also where it is hidden (see `Books.cases_at`)."""
     return [column(anomaly), also_column(anomaly)] if anomaly in SECONDARY else [column(anomaly)]
 
 
@@ -176,7 +177,7 @@ def _empty(table: Table) -> pa.Table:
 def _problems(declaration: Table, table: pa.Table | None, version: int) -> list[tuple[str, str]]:
     """Lists what is wrong with a table: pairs of a doubt's name and a sentence. A doubt is a reason to give no verdict.
 
-    `table` is None if its file is missing. `version` is the format version of the step that wrote the table.
+    `table` is None if its file is missing. `version` is as in `Books.from_tables`.
     """
     file = declaration.file
     if table is None:

@@ -1,6 +1,6 @@
 """The counts of the books: how many attempts, records and cases each producer has in each partition.
 
-The books are the small tables by which a run is judged. A case is one record that shows an anomaly.
+The books are the small tables by which a run is judged. A case is one attempt or record that shows an anomaly.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, c
 from delivery_verifier.store.table import Column
 
 LATE = "reordered_late"
-"""A key of `ArmEvidence.totals`. Its value is the arm's count `resolved_late`. The key exists only if this count is
-above 0 and speaks against the arm (`ArmEvidence.late_convicts`)."""
+"""A key of `ArmEvidence.totals`. Its value is the sum of the arm's column `resolved_late`. The key exists only if
+this sum is above 0, and `ArmEvidence.late_convicts` says that late INDETERMINATE attempts count as REORDERED."""
 
 _COUNTS_OF_ATTEMPTS = {
     "attempted": "attempts in the ledger",

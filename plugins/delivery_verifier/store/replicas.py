@@ -32,10 +32,11 @@ REPLICAS = Table(
 
 
 def read_replicas(run_dir: Path, format_version: int) -> pa.Table | None:
-    """Returns the table of the replicas of a run. Without the table's file, the result has no rows and no columns.
+    """Returns the table of the replicas of a run.
 
-    Returns None if the file is missing and the run's format has no such table. `format_version` is the version in the
-    manifest of the step that writes the table. Raises pyarrow.ArrowException if the file is damaged or lacks a column.
+    If the file of the table is missing, returns a table without rows and columns. But if `format_version` is too old to
+    have this table, returns None. `format_version` is the version in the manifest of the step that writes the table.
+    Raises pyarrow.ArrowException if the file is damaged or lacks a column.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

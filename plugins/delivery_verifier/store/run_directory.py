@@ -115,7 +115,7 @@ class RunDirectory:
         """Returns the bytes of the file `name`, which `step` wrote. Checks only this file.
 
         Pages that list thousands of runs use this method, because a check of all files of the step takes too long.
-        Raises IncompleteRun if the manifest lacks the file or has another SHA-256, and OSError if it cannot be read.
+        Raises IncompleteRun if this file's SHA-256 is not in the manifest, and OSError if the file cannot be read.
         """
         content = (self.path / name).read_bytes()
         if self.manifest(step).files.get(name) != hashlib.sha256(content).hexdigest():
@@ -202,8 +202,8 @@ class StepOutput:
     def publish(self) -> None:
         """Moves all files below `staging` into the run directory. Writes the manifest last.
 
-        First removes the old manifests of this step and of the steps in VOIDS, whose output becomes invalid. If the
-        step may be repeated, also removes the old versions of the folders in `staging` from the run directory.
+        First removes this step's old manifest, and the manifests of the steps whose output becomes invalid (VOIDS). If
+        the step may be repeated, also removes the folders that it wrote last time and now writes again.
         """
         files = {str(file.relative_to(self.staging)): sha256(file) for file in _data_files(self.staging)}
         manifest = Manifest(

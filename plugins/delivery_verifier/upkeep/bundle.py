@@ -34,8 +34,9 @@ class About(Struct, kw_only=True):
     """The content of about.json, which describes the bundle.
 
     `run` is the name of the run directory. `verifier` is the version of this program. `full` is whether the bundle also
-    holds ledger/ and log/. `members` are the other files in the bundle. `left_out` maps each file or folder that is not
-    in the bundle to the reason. `redacted` maps files to the number of secrets that were replaced in them.
+    holds ledger/ and log/. `members` are the names of all files in the bundle except about.json. `left_out` maps each
+    file or folder that is not in the bundle to the reason. `redacted` maps each file with secrets to the number of
+    secrets that were replaced in this file.
     """
 
     run: str
@@ -123,8 +124,8 @@ def _is_inside(run_dir: Path, file: Path) -> bool:
 def _logs(run_dir: Path) -> Iterator[tuple[str, Path]]:
     """Yields (name in the bundle, file) of each text log of the run.
 
-    These are the logs of the run's tasks in the local Airflow. As long as the workspace (the folder of the run's
-    cluster) exists, they include the logs of the keeper, the brokers and the producers.
+    Yields the logs of the run's tasks in the local Airflow. Then yields the logs of the keeper, the brokers and the
+    producers, if the workspace (the folder of the run's cluster) still exists.
     """
     tasks = folders.state_dir() / "airflow" / "logs" / "dag_id=verify_delivery"
     for folder in sorted(tasks.glob("run_id=*")):

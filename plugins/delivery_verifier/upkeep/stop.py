@@ -61,7 +61,7 @@ def end(holder: Holder) -> str:
 def _workspace(holder: Holder) -> Path | None:
     """Returns the workspace, the folder of the run's cluster; None until the run's keeper has started.
 
-    If the run no longer uses this host, returns any path: the caller then does not use the result.
+    If the run no longer uses this host, the result is a path without meaning, which the caller must not use.
     """
     current = lease.holder()
     if current is None or current.name != holder.name:

@@ -66,9 +66,10 @@ _REFUSED_AND_TAKEN = Entry(
     deterministic=False,
     rules=("reordered.retries", "reordered.never"),
 )
-"""The controller commits the new min.insync.replicas while the leader is frozen. When the leader wakes up, it refuses
-the requests in its socket until it has learned the new setting. How many requests it refuses depends on the speed of
-the host. In one measurement, it refused 108 of 1000."""
+"""The fault plan kills a follower. Two replicas are left in sync, but min.insync.replicas is 3. While the leader is
+frozen, the plan lowers this setting to 2. When the leader wakes up, it refuses the requests in its socket until it has
+learned the new value. How many requests it refuses depends on the speed of the host. In one measurement, it refused 108
+of 1000."""
 
 
 def _record_by_record(profile: str) -> Profile:
@@ -188,17 +189,18 @@ _ACKS_0_PARTLY_SENT = Entry(
     session_timeout_ms=12_000,
     rules=("reordered.acks_0", "reordered.never"),
 )
-"""The frozen leader does not read, so that its connection takes only a part of the first request. Another replica is
-elected leader before the session of the frozen broker times out. After the timeout, the client's metadata would no
-longer contain the frozen broker, and the client would close the connection at once. When the frozen broker is killed,
-the connection breaks, and the client sends the whole first request again, behind the second one."""
+"""The frozen leader does not read, so that its connection takes only a part of the first request. Then another replica
+is elected leader, and gets the second request. When the frozen broker is killed, the connection breaks, and the client
+sends the whole first request again, behind the second one. The election comes before the session of the frozen broker
+times out. After the timeout, the client would no longer find the broker in the metadata, and would close the connection
+at once."""
 
 
 def _soon_gone(profile: str) -> Profile:
     """Returns the catalogue's profile `profile`, changed so that the client soon leaves a connection that is stuck.
 
-    The client asks for metadata five times a second, on any connection. It closes a connection on which a request gets
-    no answer for 1 s.
+    The client asks for metadata five times a second, also on the stuck connection. It closes a connection on which a
+    request gets no answer for 1 s.
     """
     base = PROFILES[profile]
     patience = {"socket.timeout.ms": 1000, "topic.metadata.refresh.interval.ms": 200}

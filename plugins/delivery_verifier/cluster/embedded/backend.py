@@ -95,13 +95,13 @@ class EmbeddedBackend:
         return bool(disks.mounts(workspace))
 
     def release(self, workspace: Path) -> None:
-        """Unmounts the disks of the workspace. The images of the disks stay. Raises DeadlinePassed if a disk is still
-        in use."""
+        """Unmounts the disks of the workspace. Keeps the image files, which hold the disks' data. Raises DeadlinePassed
+        if a disk stays in use."""
         disks.release(workspace)
 
     def leftovers(self) -> list[str]:
-        """Returns the names of what killed processes left on this host: chains of rules in the packet filter, and
-        temporary folders from trials of the capability `power` (see `equipment.abandoned`)."""
+        """Returns the names of all things that killed processes left on this host: chains of rules in the packet
+        filter, and temporary folders in which the capability `power` was tried (see `equipment.abandoned`)."""
         return [chain.name for chain in packet_filter.abandoned()] + [folder.name for folder in equipment.abandoned()]
 
     def sweep(self) -> list[str]:

@@ -72,8 +72,8 @@ class EmbeddedCluster:
         return "power" in self.capabilities and Disk.of_broker(self.workspace, broker).is_off()
 
     def last_log(self, node: int) -> str:
-        """Returns the last three lines of a node's log that report an error. If no line does, returns the last three
-        lines of the log."""
+        """Returns the last three error lines of a node's log. An error line contains ERROR or Exception. If the log has
+        no error line, returns the last three lines of the log."""
         lines = (self.workspace / f"logs/{node}.log").read_text(errors="replace").splitlines()
         return " | ".join([line for line in lines if "ERROR" in line or "Exception" in line][-3:] or lines[-3:])
 

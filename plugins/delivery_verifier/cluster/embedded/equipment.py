@@ -32,8 +32,8 @@ _REFUSALS = re.compile(
     re.IGNORECASE,
 )
 """Parts of error messages of tools such as `mount`. A message with such a part shows that the kernel forbids or lacks
-something: the host certainly lacks the capability that is tried. Other messages prove this only in one case (see
-`_refused`)."""
+something. So the message proves that the host lacks the capability that is tried. Without such a part, a message proves
+this only if it reports that the host has no loop devices (see `_refused`)."""
 
 
 @cache
@@ -134,8 +134,8 @@ def _clear(folder: Path) -> None:
 
 
 def _lacks(packages: str, *programs: str) -> str | None:
-    """Returns why this process cannot use `programs`, or None if it can. `packages`: the packages that contain the
-    programs, for the message."""
+    """Returns why this process cannot use `programs`, with the remedy; None if it can use them. `packages`: the names
+    of the packages that contain the programs. The remedy for missing programs quotes these names."""
     if os.geteuid():
         return "only root may do that: run as root"
     missing = [program for program in programs if shutil.which(program) is None]

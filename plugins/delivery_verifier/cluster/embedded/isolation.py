@@ -12,12 +12,14 @@ from delivery_verifier.model.step_options import Link
 
 def rules(layout: ClusterLayout, broker: int, links: Iterable[Link]) -> list[FilterRule]:
     """Returns the rules with which the packet filter cuts `broker` off from the peers that `links` names. The rules
-    stop the requests of both sides.
+    stop the broker's requests to these peers, and the peers' requests to the broker. For each link,
+    the rules drop these packets:
 
-    * From the controller: the rules drop the requests of the broker. The controller sends no requests.
-    * From other brokers: the rules drop the requests of the broker, and all packets to and from the port at which the
-      broker receives requests of other brokers.
-    * From clients: the rules drop all packets to and from the ports at which the broker serves clients.
+    * `controller`: the packets that the broker sends to the controller's port. The controller itself sends no requests
+      to brokers.
+    * `replication`: the packets that the broker sends to the replication ports of other brokers, and all packets to and
+      from the broker's own replication port. A broker receives the requests of other brokers at its replication port.
+    * `client`: all packets to and from the ports at which the broker serves clients.
     """
     from_broker = f"-m owner --gid-owner {GROUPS + broker} -m tcp --dport"
     other_brokers = [other for other in layout.brokers if other != broker]
@@ -37,8 +39,8 @@ def rules(layout: ClusterLayout, broker: int, links: Iterable[Link]) -> list[Fil
 
 
 class Isolation:
-    """Cuts brokers of one cluster off, and remembers which brokers are cut off. `token`: up to eight characters that
-    become part of the name of this process's chain of rules in the packet filter."""
+    """Cuts brokers of one cluster off, and remembers which brokers are cut off. Adds all its rules to one chain of the
+    packet filter. `token`: up to eight characters, which become part of the chain's name."""
 
     def __init__(self, layout: ClusterLayout, token: str) -> None:
         self._layout, self._chain = layout, Chain.own(token)
@@ -63,8 +65,8 @@ class Isolation:
         self._rules.pop(broker, None)
 
     def dropped(self) -> dict[int, dict[str, int]]:
-        """Returns how many packets were dropped so far, by the id of the broker that is cut off, and then by link.
-        Leaves out a link if the kernel lacks one of the link's rules."""
+        """Maps the id of each broker that is cut off to its cut links, and each link to the number of packets that were
+        dropped so far. Leaves out a link if the kernel lacks one of the link's rules."""
         counters, packets_of = self._read(), dict[int, dict[str, int]]()
         for broker, filter_rules in self._rules.items():
             packets_of[broker] = {}

@@ -77,7 +77,7 @@ class NodeProcesses:
 
     def _group(self, node: int) -> int | None:
         """Returns the group id (gid) for the process of a broker. The packet filter recognises the broker's packets by
-        this gid. Returns None for the controller, and if the cluster lacks the capability `network`."""
+        this gid. Returns None if `node` is the controller, or if the cluster lacks the capability `network`."""
         return GROUPS + node if node in self.layout.brokers and self._has("network") else None
 
     def send(self, node: int, signal_name: str) -> int:
@@ -116,8 +116,8 @@ class NodeProcesses:
             self.isolation.mend(node)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns how many packets were dropped so far, by the id of the isolated broker, and then by link (see
-        `isolate`). Leaves out a link if the packet filter lacks one of the link's rules."""
+        """Maps the id of each isolated broker to its cut links (see `isolate`), and each link to the number of packets
+        that were dropped so far. Leaves out a link if the packet filter lacks one of the link's rules."""
         return self.isolation.dropped()
 
     def power_off(self, nodes: list[int]) -> int:
@@ -143,7 +143,7 @@ class NodeProcesses:
         return "" if exit_code is None else how_it_ended(exit_code)
 
     def kill_all(self) -> None:
-        """Kills every process, also frozen processes. Removes the cluster's rules from the packet filter."""
+        """Kills all processes of the cluster, even frozen ones. Removes the cluster's rules from the packet filter."""
         children = [*self.processes.values(), *([self.proxy] if self.proxy is not None else [])]
         for process in children:
             if process.poll() is None:

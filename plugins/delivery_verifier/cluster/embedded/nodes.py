@@ -165,8 +165,9 @@ def _template(layout: ClusterLayout) -> Path:
     """Returns the template: a folder with a formatted data folder for each node. Every cluster gets a copy of the
     template.
 
-    The template is made once per Kafka version, number of brokers and use of ELR (KIP-966), because formatting takes
-    one JVM start per node. Raises StepFailed if Kafka's storage tool fails.
+    The function makes a template only if there is none yet for this Kafka version and this number of brokers, with ELR
+    (eligible leader replicas, KIP-966) on or off as in this cluster. This saves time, because formatting takes one JVM
+    start per node. Raises StepFailed if Kafka's storage tool fails.
     """
     spec = layout.spec
     without = "" if spec.elr else "-without-elr"

@@ -68,8 +68,8 @@ class Chain(NamedTuple):
         _call("iptables-restore", "-w", "--noflush", stdin=commands)
 
     def remove(self, rules: Iterable[FilterRule]) -> None:
-        """Removes `rules` from the chain. If the chain holds a rule several times, removes only one of them. Ignores
-        rules that do not exist. Raises FilterError if iptables cannot be run."""
+        """Removes `rules` from the chain. If the chain holds several copies of a rule, removes only one copy. Ignores
+        rules that are not in the chain. Raises FilterError if iptables cannot be run."""
         for rule in rules:
             _run("iptables", "-w", "-D", self.name, *str(rule).split())
 
@@ -108,7 +108,7 @@ def abandoned() -> list[Chain]:
 
 
 def sweep() -> list[str]:
-    """Removes the chains that dead processes left in the packet filter. Returns the names of these chains."""
+    """Removes the chains that ended processes left in the packet filter. Returns the names of these chains."""
     chains = abandoned()
     for chain in chains:
         chain.destroy()

@@ -3,8 +3,8 @@ module counts them from the headers of the log's batches.
 
 The module fetches the batches from the leader in Kafka's own protocol (`cluster.protocol.fetch`). For the verdict,
 Spark reads the log's records with a consumer. This module shares no code with Spark, so the two results check each
-other: every offset that the consumer skips must be counted here. The module learns how a transaction ended only from
-the control batch in the log, and not from the producer's reports.
+other: every offset that the consumer skips must be counted here. Only the control batch in the log tells this module
+whether a transaction was committed or aborted. The module does not use the producer's reports.
 """
 
 from __future__ import annotations

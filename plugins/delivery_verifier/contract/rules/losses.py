@@ -1,5 +1,8 @@
-"""The rules that permit LOST (the log has no copy of a reported record) and MISPLACED (a record lost its acknowledged
-copy, but not another copy)."""
+"""The rules that permit LOST and MISPLACED.
+
+LOST: the log has no copy of a reported record. MISPLACED: the log lacks the copy of a record that was acknowledged, but
+has another copy of this record.
+"""
 
 from __future__ import annotations
 

@@ -33,5 +33,7 @@ LATE = Promise(
     "KIP-98 (sequence numbers); KIP-360 (epoch bump); Kafka: ProducerAppendInfo.checkSequence, checkProducerEpoch; "
     "librdkafka: rd_kafka_idemp_drain_epoch_bump",
 )
-"""Brokers promise an idempotent producer that was not killed: no record of it stands behind a later record of it. So
-even an INDETERMINATE attempt (one with unknown outcome) that stands behind a later attempt is a case of REORDERED."""
+"""The promise about records that arrive late. It holds for an idempotent producer that was not killed.
+
+Brokers append no record of this producer behind a later record of the same producer. So even an INDETERMINATE attempt
+(one with unknown outcome) is a case of REORDERED if its record stands behind the record of a later attempt."""

@@ -83,7 +83,7 @@ ACKS_0 = ContractRule(
 
 
 def _requeues_unchecked(settings: Settings) -> bool:
-    """Whether librdkafka may not retry (retries=0), and the broker cannot recognise a request that is sent again.
+    """Whether retries are off (retries=0) in librdkafka, and the broker cannot recognise a request that is sent again.
 
     This matters because librdkafka sends some refused requests again, even with retries=0. The Java client does not.
     """

@@ -33,8 +33,8 @@ class AirflowSilent(AirflowError):
 class Task(Struct, frozen=True):
     """A task instance of a run. `state` is None before the task is scheduled.
 
-    `map_index` is -1 if the task is not mapped. `try_number` is 0 before the first try. `start_date` and `end_date` are
-    times as ISO texts. They are None until the task has started or ended.
+    `map_index` is -1 if the task is not mapped. `try_number` is 0 before the first try. `start_date` is None
+    before the task has started. `end_date` is None before the task has ended. Both dates are ISO texts.
     """
 
     task_id: str
@@ -159,8 +159,8 @@ class Client:
 
 
 def ui_url(url: str, dag_id: str, run_id: str) -> str:
-    """Returns the address of the run's page in the Airflow UI. `url` is any address of this Airflow. Its path is
-    replaced."""
+    """Returns the address of the run's page in the Airflow UI. The result is `url` with another path. `url` may be any
+    address of this Airflow."""
     return str(httpx.URL(url).copy_with(path=f"/dags/{dag_id}/runs/{run_id}"))
 
 

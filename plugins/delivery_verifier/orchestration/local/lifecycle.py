@@ -31,8 +31,8 @@ _STOP_WITHIN_S = supervisor.STOP_WITHIN_S + 5
 
 class Status(Struct, frozen=True, kw_only=True):
     """The state of the local Airflow. `ready` is whether all of its components are healthy and both DAGs are parsed.
-    `detail` says why Airflow is not ready, or `ready`. `url`, `pid` and `runs` (the runs' folder) are None if it is not
-    running."""
+    If Airflow is ready, `detail` is the word `ready`, else it says why Airflow is not ready. If Airflow is not running,
+    `url`, `pid` (of the supervisor) and `runs` (the folder of the run directories) are None."""
 
     running: bool
     ready: bool
@@ -87,7 +87,7 @@ def status() -> Status:
 
 
 def living() -> supervisor.State | None:
-    """Returns the supervisor's state; None if no supervisor lives. If it is ending, first waits for its end."""
+    """Returns the state of the supervisor; None if no supervisor lives. Waits first for a supervisor that is ending."""
     state = supervisor.read_state()
     if state is not None and state.dead_children:
         _await(lambda: not state.supervisor.alive, "the supervisor ends", _STOP_WITHIN_S)
@@ -129,7 +129,7 @@ def _start(port: int, owner: ProcessId | None) -> supervisor.State:
 
 
 def _require_free(port: int) -> None:
-    """Raises AirflowError if the port is taken. Tests this by binding the port, so that no program gets a request."""
+    """Raises AirflowError if the port is taken. Tests this by binding the port, which sends no request to a program."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -164,10 +164,10 @@ def _database() -> Path:
 
 
 def _fail_unfinished_runs() -> None:
-    """Marks as failed each run that was under way when Airflow last ended. Deletes the import errors of that time.
+    """Marks as failed each run that was under way when Airflow last ended. Deletes the stored import errors.
 
     The producers and brokers of these runs are gone, so the runs cannot succeed. They would hold up the next run until
-    their heartbeats time out. Must be called before Airflow starts: otherwise its scheduler continues these runs.
+    the heartbeats of their tasks time out. Must be called before Airflow starts: its scheduler would continue the runs.
     """
     unfinished = "state IN ('queued', 'running', 'scheduled', 'restarting', 'up_for_retry', 'deferred')"
     now = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"

@@ -26,16 +26,16 @@ _POLL_S = 1.0
 PATIENCE_S = 180.0
 """Seconds after which a command gives up a run if Airflow lives but does not answer."""
 STARTED_WITHIN_S = 180.0
-"""Seconds within which a queued task must start. Airflow queues a task only when a worker is free, so that even on a
-busy host the task starts within seconds."""
+"""Seconds within which a queued task must start. Airflow queues a task only when a worker is free. So the task
+normally starts within seconds, even on a busy host."""
 T = TypeVar("T")
 
 
 class RunFailed(VerifierError, RuntimeError):
     """The error of a run that has no verdict, or whose Airflow state contradicts its verdict.
 
-    `task_id` is the task that caused the error, or else the id of the DAG. `log` holds the last lines of the
-    message: the end of the task's log, or a remedy.
+    `task_id` is the task that caused the error, or the id of the DAG if no task caused the error. `log` holds the
+    lines at the end of the error's text: the last lines of the task's log, or a remedy.
     """
 
     def __init__(self, task_id: str, message: str, log: list[str]) -> None:
@@ -108,7 +108,8 @@ def run_through_airflow(
 def naming_what_ended_airflow() -> Iterator[None]:
     """If the block raises AirflowError and the local Airflow has ended, raises an AirflowError that says why it ended.
 
-    In this case also removes the brokers' data of the run, because no process can judge the run any more.
+    In this case it also removes the brokers' data of the run that was under way, because no process can judge this run
+    any more.
     """
     try:
         yield

@@ -41,8 +41,8 @@ class State(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The content of supervisor.json, which describes a running local Airflow.
 
     `started_at` is when the supervisor started, in seconds since the epoch. `runs` is the folder of the run
-    directories. `owner` is the process at whose end the local Airflow ends, too, or None. `children` holds the four
-    processes of Airflow (see COMMANDS), by name.
+    directories. When the process `owner` ends, the local Airflow ends, too. If `owner` is None, no process owns it.
+    `children` holds the four processes of Airflow (see COMMANDS), by name.
     """
 
     supervisor: ProcessId
@@ -150,7 +150,7 @@ class Supervisor:
     def _dead_child(self) -> str | None:
         """Returns which process of Airflow died, as one clause; None if all live.
 
-        Also reaps dead descendants that this process has adopted, so that they do not stay as zombies.
+        Also reaps dead descendants that the supervisor has adopted, so that they do not stay as zombies.
         """
         ours = {child.pid: name for name, child in self.children.items()}
         while dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
@@ -215,7 +215,7 @@ def _identity(child: subprocess.Popen[bytes]) -> ProcessId:
 
 
 def main() -> int:
-    """The entry point. The environment must be `settings.environment`, which sets up Airflow. Returns the exit code."""
+    """The entry point. Needs the environment variables that `settings.environment` returns. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--owner", help="the process, as pid:started, without which this Airflow ends")

@@ -37,10 +37,11 @@ def text(title: str, description: str, section: str) -> Param:
 def number(
     title: str, owner: type[Struct], field: str, default: int | None, description: str, *, least: int = 0, **more: Any
 ) -> Param:
-    """Returns a form field for an integer of at least `least` within the limits of `field`, a field of `owner`.
+    """Returns a form field for an integer.
 
-    If `default` is None, the form field is empty at first, and may stay empty. `more` holds further arguments of
-    Airflow's Param.
+    The integer must be at least `least`, and must be allowed as the value of `field`, a field of the class `owner`. If
+    `default` is None, the form field is empty at first, and may stay empty. `more` holds further arguments of Airflow's
+    Param.
     """
     kind = "integer" if default is not None else ["integer", "null"]
     minimum, maximum = limits(owner, field)

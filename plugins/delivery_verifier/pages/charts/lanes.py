@@ -116,10 +116,10 @@ def _joined_spans(lane: Iterable[Segment]) -> list[tuple[float, float]]:
 
 @dataclass(frozen=True)
 class PartitionCounts:
-    """Two numbers of partitions, which apply from the time `from_s` on.
+    """How many partitions had no leader (`leaderless`), and how many had a shrunk ISR (`shrunk`), from `from_s` on.
 
-    `from_s`: the time in s on the clock of the run. `leaderless`: the number of partitions without a leader. `shrunk`:
-    the number of partitions with a shrunk ISR, that is, with fewer replicas than the greatest ISR of the run.
+    `from_s` is a time in s on the clock of the run. An ISR is shrunk if it has fewer replicas than the greatest ISR
+    that any partition of the topic had during the run.
     """
 
     from_s: float
@@ -163,7 +163,7 @@ def _set_membership(members: set[int], partition: int, *, present: bool) -> None
 
 
 def _worst(counts: Sequence[PartitionCounts]) -> PartitionCounts:
-    """One PartitionCounts with the greatest value of each count, from the time of the first of `counts` on."""
+    """Joins `counts` to one PartitionCounts. It has the greatest value of each count, and `from_s` of the first."""
     return PartitionCounts(
         counts[0].from_s, max(count.leaderless for count in counts), max(count.shrunk for count in counts)
     )

@@ -1,5 +1,6 @@
 """The series: the load of each arm over time, as arrays with one value per interval of time.
 
+The source of the series is the table timeline/load. It has counts and latencies per arm and interval of time.
 There are at most POINTS intervals, because a screen cannot show more.
 """
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:  # pandas takes long to import, and most callers do not need p
     import pandas as pd
 
 POINTS = 1200
-"""The greatest number of points that are drawn per line. If timeline/load has more intervals, consecutive intervals are
-joined."""
+"""The greatest number of points that are drawn per line. If the table timeline/load has more intervals, consecutive
+intervals are joined."""
 
 
 _Floats = npt.NDArray[np.float32]

@@ -48,7 +48,7 @@ class Pair:
 
     Subjects match by their order. Other arms match by role and name. `name`: the names of both arms, or one name if
     they are equal. `verdicts`: the verdict of the left arm and of the right arm, None for a missing arm. `anomalies`: a
-    row for each kind of anomaly, with the number of cases and whether they are forbidden or permitted.
+    row for each kind of anomaly. Each of its two values is a number of cases and a ruling, e.g. `3 (forbidden)`.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two runs that are compared. `material`: the readable files of its run directory."""
+    """One of the two runs that are compared. `material`: the contents of the files in its run directory."""
 
     verdict: RunVerdict
     scenario: Scenario
@@ -71,9 +71,10 @@ class Side:
 class Comparison:
     """Two runs side by side. A comparison is meant to show what another version of Kafka changes.
 
-    `obstacles`: the properties other than versions in which the scenarios differ. If there is an obstacle, it may be
-    the cause of a difference between figures. `versions`: the versions of Kafka and other software in both runs,
-    including equal versions. `missing`: the parts of both runs that could not be read, each with the reason.
+    `obstacles`: the properties in which the two scenarios differ, without the versions. An obstacle may be the cause of
+    a difference between the figures. `versions`: a row for each version that a run used, e.g. the version of Kafka. A
+    version that both runs share has a row, too. `missing`: the parts of both runs that could not be read, each with the
+    reason.
     """
 
     left: Side
@@ -108,7 +109,9 @@ def _side(path: Path) -> Side:
 
 
 def _properties(scenario: Scenario) -> dict[str, object]:
-    """The properties of a scenario other than versions: load, fault, cluster, the settings of the arms, and others.
+    """The load, the fault, the cluster, the settings of the arms, and the other properties of a scenario.
+
+    The versions of Kafka and other software are left out, because `_versions` returns them.
 
     A key is the name of a property on the page.
     """

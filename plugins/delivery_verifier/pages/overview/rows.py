@@ -60,12 +60,12 @@ class _Verdict(Struct, frozen=True):
 
 
 class Figures(Struct, frozen=True, kw_only=True):
-    """The figures of a run's subjects, from the books in its verdict. A case is one record that shows an anomaly.
+    """The figures of a run's subjects, from the verdict of the run. A figure is None if it is not known.
 
     `lost`: the LOST cases of all subjects together. `duplicated`: the DUPLICATED cases. `reordered`: the REORDERED
     cases. `others` maps each further kind of anomaly that occurred to its number of cases. `longest_gap_s`: the longest
-    time for which a subject had no report on a partition. `exposed`: how many reported records of a subject the faults
-    could have hurt. If the subjects have different numbers, it is the smallest. A figure is None if it is not known.
+    time for which a subject had no report on a partition. `exposed`: the number of reported attempts of a subject that
+    the faults exposed. If the subjects have different numbers, it is the smallest.
     """
 
     lost: int | None = None
@@ -76,7 +76,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     others: dict[Anomaly, int] = {}
 
     def cases(self, anomaly: Anomaly) -> int | None:
-        """The number of cases of a kind that has no field of its own. Returns None if no books are known."""
+        """The number of cases of `anomaly`, a kind without a field of its own. Returns None if `lost` is None."""
         return self.others.get(anomaly, None if self.lost is None else 0)
 
 
@@ -229,14 +229,14 @@ def _figures(subjects: list[_ArmVerdict]) -> Figures:
 def others(rows: Iterable[StoredRunRow]) -> dict[Anomaly, str]:
     """The kinds of anomaly that need a further column, with the heading of the column.
 
-    A kind outside ALWAYS needs a column if at least one of `rows` has cases of the kind.
+    The kinds in ALWAYS have columns anyway. Another kind needs a column if a run in `rows` has cases of this kind.
     """
     anomalies = {anomaly for row in rows for anomaly in row.figures.others}
     return {anomaly: heading(anomaly).capitalize() for anomaly in Anomaly if anomaly in anomalies}
 
 
 def _sum(subjects: list[_ArmVerdict], anomaly: Anomaly) -> int | None:
-    """The number of cases of `anomaly` in all subjects together. Returns None if no books have this number."""
+    """The number of cases of `anomaly` in all subjects together. Returns None if no subject's books have it."""
     counts = [count for arm in subjects if (count := cases(arm.books, anomaly)) is not None]
     return sum(counts) if counts else None
 

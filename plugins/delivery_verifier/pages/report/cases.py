@@ -1,7 +1,4 @@
-"""The cases of anomalies: for each arm and kind of anomaly, the first cases with evidence, and the number of all cases.
-
-A case is one record that shows an anomaly.
-"""
+"""The cases of anomalies: for each arm and kind of anomaly, the first cases with evidence, and the number of cases."""
 
 from __future__ import annotations
 
@@ -30,10 +27,10 @@ class Case:
 
     `sent`: the time when the record was sent. `settled`: the time when its outcome was known. `leader`: the
     leader of the partition at `settled` or, if the outcome was never known, at `sent`. `isr`: the ISR at the same time.
-    `injection`: the first injection of a fault that could have hurt the record (see `injection_during`). `offsets`: the
-    offsets of the copies of the record. A text is an en dash if its value does not exist or is not known. `truncation`:
-    how a lost record was removed when a log was truncated (see `truncation.Truncations`), or an empty text if that is
-    not known.
+    `injection`: the name of the first injection that could have hurt the record (see `injection_during`). `offsets`:
+    the offsets of the copies of the record. A text is an en dash if its value does not exist or is not known.
+    `truncation`: how a lost record was removed when a log was truncated (see `truncation.Truncations`), or an empty
+    text if that is not known.
     """
 
     row: dict[str, Any]

@@ -1,6 +1,7 @@
-"""The reasons for a verdict: what made a subject VIOLATED, or what would have made it VIOLATED.
+"""The reasons for the verdicts of the subjects.
 
-A case is one record that shows an anomaly. The tolerance is the number of cases that the verdict allows.
+If a subject has more cases of an anomaly than tolerated, the reason names these cases. Otherwise the reason names the
+anomalies that would have led to VIOLATED.
 """
 
 from __future__ import annotations

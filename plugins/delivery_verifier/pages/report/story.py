@@ -1,6 +1,7 @@
-"""The stories: the events of one lost record and of one duplicated record, in the order of time.
+"""The stories: each tells the events of one case, in the order of time.
 
-Each story tells one case. A case is one record that shows an anomaly.
+The report tells the story of one lost record and of one duplicated record. If there is neither, it tells the story of
+one other case.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ class Story:
 
 
 def stories(material: Material, clock: Clock, groups: list[CaseGroup]) -> list[Story]:
-    """The stories of a run, the worst first: at most one story per kind in KINDS_WITH_A_STORY.
+    """The stories of a run: at most one story for each anomaly in KINDS_WITH_A_STORY.
 
-    `groups`: the case groups of the run (see `cases.groups`). Groups with more cases than tolerated are the worst, then
-    groups of subjects. If no case is of a kind in KINDS_WITH_A_STORY, one case of another kind gets a story. The
-    canary, an arm with planted cases, gets no story.
+    `groups`: the case groups of the run, one per arm and anomaly (see `cases.groups`). The stories stand in the order
+    of `_rank`, and each story tells a case of the first group of its anomaly. If no case shows an anomaly in
+    KINDS_WITH_A_STORY, one case of another anomaly gets a story. The canary gets no story: its cases are planted.
     """
     ranked = sorted(
         (group for group in groups if group.role != "canary" and group.cases),
@@ -96,9 +97,10 @@ def _is_permitted(material: Material, group: CaseGroup) -> bool:
 
 
 def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:
-    """The sort key of a group. Groups with more cases than tolerated come first, then the groups of subjects.
+    """The sort key of a group. A group with more cases than tolerated comes before a group without.
 
-    Among equal groups, the kind of anomaly with the lowest `AnomalyKind.telling` comes first.
+    Among groups that are equal in this, a group whose arm is a subject comes first. Among groups that are equal in
+    both, the group whose anomaly has the lowest `AnomalyKind.telling` comes first.
     """
     broken = any(
         arm.arm == group.arm
@@ -156,8 +158,10 @@ def _leadership_changes(observations: list[Observation], since_us: int, until_us
 
 
 def _leader_at_sending(observation: Observation | None) -> str:
-    """A space and a sentence on who led the partition when the record was sent. The result is empty if `observation` is
-    None."""
+    """A sentence, with a space before it, on which broker led the partition when the record was sent.
+
+    `observation`: the last observation of the partition before the sending. The text is empty if it is None.
+    """
     if observation is None:
         return ""
     if observation.leader < 0:
@@ -169,7 +173,8 @@ def _leader_at_sending(observation: Observation | None) -> str:
 def _outcome_sentence(row: dict[str, Any], leader: int) -> str:
     """The sentence on the outcome that the client reported for the record.
 
-    `leader`: the leader from the sending to the report, or -1 if the leader changed in this time or is not known.
+    `leader`: the broker that led the partition both when the record was sent and when its outcome became known. It is
+    -1 if two different brokers led then, or if one of the two leaders is not known.
     """
     error = f" ({row['error']})" if row["error"] else ""
     if row["outcome"] == "ACKED":

@@ -1,8 +1,4 @@
-"""The tables of the report: findings, laws, gaps, settings and proofs, from the verdict, the books and the scenario.
-
-A case is one record that shows an anomaly. The tolerance is the number of cases that the verdict allows. The books are
-the totals of each arm.
-"""
+"""The tables of the report: findings, laws, gaps in the reports, settings of the arms, and proofs of the faults."""
 
 from __future__ import annotations
 
@@ -33,11 +29,12 @@ PROOF_SHOWN = 800
 
 @dataclass(frozen=True)
 class FindingRow:
-    """One row of the findings: one kind of anomaly of one arm, with texts for readers.
+    """One row of the findings: one anomaly of one arm, with texts for readers.
 
     `name`: the name of the anomaly in plain language. `definition`: the definition of the anomaly. `tolerated`: the
-    number of tolerated cases as text. `share`: the cases as a share of the records, as text. It is empty if there is no
-    case, or if the number of records is not known.
+    number of tolerated cases as text. `share`: the cases as a share of a count of the books, e.g. of the attempts. The
+    share is empty if there is no case, or if this count is not known. It is also empty if the cases of REORDERED
+    include attempts that were never reported.
     """
 
     finding: Finding
@@ -89,11 +86,12 @@ def _share(arm: ArmVerdict, finding: Finding) -> str:
 
 @dataclass(frozen=True)
 class LawRow:
-    """One law of the books. A law says that two independent counts are equal, e.g. for each partition.
+    """One law, with the results of its checks. A law says that two counts in the books are equal.
 
-    `meaning`: the law in words. `checks`: the number of equations that were checked, e.g. one per partition.
-    `left_name`: the name of the first count. `left`: the sum of the first count over all equations. `right_name` and
-    `right`: the same for the second count. `unbalanced`: the equations that do not hold, as rows of books/laws.
+    A law can be checked several times, e.g. once per partition. Each check is a row of books/laws. `meaning`: the law
+    in words. `checks`: the number of checks. `left_name`: the name of the count on the left side. `left`: the sum of
+    this count over all checks. `right_name`: the name of the count on the right side. `right`: the sum of that count
+    over all checks. `unbalanced`: the rows of books/laws in which the two counts differ, or the left count is null.
     """
 
     law: str
@@ -184,9 +182,9 @@ class SettingRow:
 
 
 def setting_rows(per_arm: Iterable[dict[str, Setting]]) -> list[SettingRow]:
-    """All properties of the arms, one row per property. Properties whose values differ come first.
+    """One row for each property that some arm sets. Properties whose values differ between the arms come first.
 
-    `per_arm`: the settings of each arm, by property.
+    `per_arm`: for each arm, its settings of the producer or of the topic. The keys are the names of the properties.
     """
     arms = list(per_arm)
     names = sorted({name for settings in arms for name in settings})
@@ -208,5 +206,5 @@ def proof_lines(injection: Injection) -> list[tuple[str, str]]:
 
 
 def hit_lines(injection: Injection) -> list[tuple[str, str]]:
-    """The partitions that `injection` affected, as a line of (topic, partitions as text) for each topic."""
+    """For each topic that `injection` touched: (topic, the partitions that it touched, as text)."""
     return [(topic, partitions_text(partitions)) for topic, partitions in injection.hit.items()]

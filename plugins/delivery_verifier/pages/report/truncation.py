@@ -1,12 +1,12 @@
 """How lost records were removed when logs were truncated, as far as the replicas show it.
 
-Each new leader begins a leader epoch. From the first offset of this epoch on, the other replicas remove the records of
-earlier leaders. The table of the replicas says which leader epochs each replica holds, and from which offsets on. So it
-shows which epoch replaced the records at the offset of a lost record, and which replicas still have an earlier leader's
-records there.
+Each new leader of a partition begins a leader epoch. The other replicas then remove the records of earlier leaders,
+from the first offset of the new epoch on. The table REPLICAS says for each replica which leader epochs its log holds,
+and at which offset each epoch begins. So for the offset of a lost record, the table shows the epoch that replaced the
+records there. It also shows which replicas still hold records of an earlier epoch at this offset.
 
-Which epoch the lost record had is not known: a leader that was frozen acknowledges records under its old epoch long
-after another leader was elected.
+The epoch of the lost record itself is not known, because a leader can be frozen. When it goes on, it still acknowledges
+records under its old epoch, even long after another leader was elected.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ class Truncations:
     def text(self, case: Row) -> str:
         """How the log changed at the offset at which a lost record was acknowledged, in words.
 
-        `case`: the row of the case in anomalies/. Returns an empty text if it is no lost record with an acknowledged
-        offset, or if the leader's replica was not read. Also returns an empty text if fewer than two leader epochs
-        begin at or before the offset, because then no later leader can have replaced the record.
+        `case`: the row of the case in anomalies/. Returns an empty text if the case is not a lost record, if it has no
+        acknowledged offset, or if the replica of the partition's leader was not read. Also returns an empty text if
+        this replica has fewer than two leader epochs that begin at or before the offset. In that case no later leader
+        can have replaced the record.
         """
         key, offset = (case["arm"], case["partition"]), case["acked_offset"]
         replicas = {row["broker"]: row for row in self._replicas.get(key, [])}

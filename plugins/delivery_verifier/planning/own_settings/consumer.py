@@ -31,7 +31,7 @@ OWN = frozenset(
     exclude.internal.topics key.deserializer value.deserializer share.acknowledgement.mode share.acquire.mode
     """.split()
 )
-"""Properties of the Java client or of librdkafka that its consumer has and its producer lacks."""
+"""Names of consumer properties, in the Java client or in librdkafka. SHARED has more names of consumer properties."""
 
 JAVA_ONLY: dict[str, str] = {
     "max.poll.records": "librdkafka hands over records one by one",
@@ -44,8 +44,10 @@ JAVA_ONLY: dict[str, str] = {
     "interceptor.classes": producer_names.LEFT_OUT["interceptor.classes"],
     "max.block.ms": "a producer's property",
 }
-"""Properties of Java's clients that librdkafka's consumer lacks and that are therefore left out. Each comes with the
-reason, or with what librdkafka has instead."""
+"""Maps a property of the Java client to the reason why the translation leaves it out.
+
+librdkafka's consumer lacks these properties. Some reasons say what librdkafka has instead.
+"""
 
 SHARED = {
     name

@@ -101,8 +101,10 @@ ONLY_VALUE: dict[str, tuple[str, str]] = {
         "before it tries that one again, even with one request in flight; leave it out",
     ),
 }
-"""Maps a property of EXERCISED that may have only one value to this value and to a text for the user. The text gives
-the reason, and says what the user can do."""
+"""The properties of EXERCISED for which only one value is allowed, each as `name: (allowed value, text for the user)`.
+
+The text says why other values are refused, and what the user can do.
+"""
 
 REFUSED: dict[str, str] = {
     "queuing.strategy": "the contract has no rule for a producer that sends the newest record first; nearest: fifo, by "

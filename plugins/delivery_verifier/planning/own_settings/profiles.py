@@ -131,10 +131,10 @@ def _with_consumer_file(profile: Profile, file: str) -> Profile:
 
 
 def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile:
-    """Returns `profile` with the properties of the two texts in place of the profile's own.
+    """Returns `profile` with the settings in the two texts. They replace settings of `profile` with the same names.
 
-    The texts are in .properties syntax, and the producer's properties have librdkafka's meaning. Raises BadInput, which
-    names the refused property.
+    The texts are in .properties syntax. The producer's properties are read as librdkafka's, not as the Java client's.
+    Raises BadInput, which names the refused property.
     """
     if not producer_text.strip() and not topic_text.strip():
         return profile

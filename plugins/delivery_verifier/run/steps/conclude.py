@@ -1,6 +1,7 @@
 """The step conclude: writes the verdict and the report, and fails unless the run is green.
 
-This step is the gate: in Airflow, a run is green only if this step succeeds.
+A run is green if every arm ended as the scenario expects, and no arm is INCONCLUSIVE. In Airflow, the run of the DAG
+succeeds only if this step succeeds.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 class RunNotGreen(VerifierError, RuntimeError):
-    """The error of a run in which an arm did not end as expected. An arm is one delivery profile on its own topic.
+    """The run is not green: an arm did not end as the scenario expects, or is INCONCLUSIVE.
 
     The message is the sentence of the run's verdict.
     """
