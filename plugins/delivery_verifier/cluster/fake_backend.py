@@ -11,8 +11,8 @@ from delivery_verifier.model.act import Capability
 
 
 class FakeBackend:
-    """Starts fake clusters. `lacks`: what the method `lack` returns, by capability. The value of the key None is for
-    calls without a capability. `clusters`: the clusters started so far, by workspace."""
+    """Starts fake clusters. `lacks` maps a capability (proxy, network or power) to the reason why the fake host lacks
+    the capability. The key None stands for the backend itself. `clusters` maps a workspace to its cluster."""
 
     def __init__(self, lacks: Mapping[Capability | None, Lack] | None = None) -> None:
         self.lacks = lacks or {}

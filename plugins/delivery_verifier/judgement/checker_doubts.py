@@ -40,7 +40,10 @@ missing here, the name is `books_unbalanced:<law>`."""
 
 
 def checker_doubts(evidence: Evidence, validation: Validation) -> list[OwnedDoubt]:
-    """Returns every reason to distrust the check. `validation` is what Great Expectations said of the run's books."""
+    """Returns every doubt about the verifier's own work in this run, e.g. about its books, its canary or its observer.
+
+    `validation` is what Great Expectations said of the books.
+    """
     canary = evidence.scenario.canary.name
     doubts = [
         *_tables(evidence),

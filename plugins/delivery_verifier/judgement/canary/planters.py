@@ -30,9 +30,9 @@ def lay_out(scenario: Scenario, version: int = FORMAT_VERSION) -> CanaryLayout:
     """Returns the canary's records and ledger rows, and the counts that the canary's books must then show.
 
     In a run of the format `version`, the verifier looks for some anomalies (see `searched_for`). The canary has cases
-    of these anomalies only. If an arm writes transactions, `_in_transactions` plants cases, too. What `_combined` and
-    `_in_transactions` plant belongs to partition 1, if the topics have more than one partition. All else belongs to
-    partition 0.
+    of these anomalies only. If an arm writes transactions, `_in_transactions` plants cases, too. If the topics have
+    more than one partition, the records of `_combined` and `_in_transactions` are in partition 1. All other records are
+    in partition 0.
 
     Do not change a planter: the canaries of stored runs hold what it planted. Write a new planter for a new anomaly.
     """
