@@ -13,8 +13,7 @@ from delivery_verifier.store import ledger
 def ledger_table(scenario: Scenario, layout: CanaryLayout, offsets: list[int]) -> pa.Table:
     """Returns the canary's ledger as a table with the schema of every ledger (`ledger.SCHEMA`).
 
-    `layout` has the attempts that the ledger must list. `offsets[i]` is the offset at which `layout.values[i]` stands in
-    the log.
+    `layout` has the attempts that the ledger must list. `offsets[i]` is the offset of `layout.values[i]` in the log.
     """
     now = now_us()
     rows = [
