@@ -1,8 +1,9 @@
 """# Verify catalogue
 
 Runs every scenario of the catalogue, one at a time, and shows all of them on one page: the **matrix**. Each scenario
-tests one promise of Kafka's settings, and predicts how the test ends. The catalogue is **green** only if every scenario
-ended as predicted.
+tests one promise of Kafka's settings, and predicts how the test ends. A scenario is **green** if it ended as predicted,
+or if it could not run on this host and you expected that. Any other scenario is **red**. The catalogue is green only if
+every scenario is green, and at least one of them ended as predicted.
 
 ## To start it
 
@@ -13,7 +14,8 @@ You can start it at any time: press **Trigger** and choose
 
 * **Tag**: only scenarios with this tag, e.g. `smoke`; all scenarios with the tag `smoke` together take minutes;
 * **Scenarios**: only these;
-* **Expected to be unavailable**: what this host may be unable to run, e.g. `power,network` on a host without root.
+* **Expected to be unavailable**: which scenarios this host may be unable to run. Name the equipment that they need,
+  their kind, or the scenarios, e.g. `power,network` on a host without root.
 
 ## To read the result
 
@@ -25,7 +27,7 @@ shows that run. Each scenario is a run of `verify_delivery` with a report of its
 | as expected | every arm (delivery profile) ended as predicted, even if the prediction was `VIOLATED` |
 | not as expected | an arm did not end as predicted: this is what you want to know in the morning |
 | inconclusive | two runs could not tell whether the promise holds |
-| unavailable | this host lacks what the fault needs; this is red unless it was expected |
+| unavailable | this host lacks what the fault needs; the scenario is red unless you expected this |
 | failed | there is no verdict at all |
 
 A red scenario does not stop the scenarios after it.

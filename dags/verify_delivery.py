@@ -11,8 +11,9 @@ Press **Trigger** and choose
 * **Delivery profile**: the producer and topic settings to be verified, e.g. `acks_1`;
 * **Fault**: what happens to the brokers, e.g. `kill_leader`;
 * **Claim**: `contract` asks of the profile exactly what Kafka promises for it. You may also choose a stronger claim,
-  such as `exactly_once` for a profile that may write twice. The run then tries to refute this claim. `ordered` looks at
-  first copies: `exactly_once` forbids a second copy behind later records;
+  such as `exactly_once` for a profile that may write twice. The run then tries to refute this claim. The claim
+  `ordered` is about the first copy of each record. Suppose the topic holds a second copy of a record, behind records
+  that were sent later. This copy violates `exactly_once`, but not `ordered`;
 * **Records**: the least number of records to send.
 
 The folded sections hold all other settings, for example of the load and the topics. Their defaults are enough for a

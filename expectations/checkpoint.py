@@ -2,10 +2,10 @@
 
 The suites are JSON files in this package (see `expectations.suites`). The books are small tables of exact counts.
 
-The other packages reach Great Expectations only through this module. The functions here import Great Expectations,
-because the import costs seconds. (Great Expectations itself imports `data_docs`.) This module decides nothing. Great
-Expectations fails open: for example, an empty table passes. So the judgement believes a result only if it was planned
-and saw as many rows as planned.
+The other packages reach Great Expectations only through this module. It imports Great Expectations only inside
+functions, because the import costs seconds. It does not import `expectations.data_docs`: Great Expectations does. This
+module decides nothing. Great Expectations fails open: for example, an empty table passes. So `judgement` believes a
+result only if its expectation was planned, and judged as many rows as planned.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SITE = "data_docs"
 SITE_LOCK_S = 300.0
 """How long a validation waits, in seconds, while another validation writes the site."""
 HISTORY = 500
-"""The most validations that the index page lists."""
+"""How many validations the index page of Data Docs lists at most."""
 
 
 def validate(run_dir: Path) -> None:
@@ -78,7 +78,8 @@ def evaluate(evidence: Evidence, runs: Path) -> Validation:
 
 
 class _Session:
-    """A session with Great Expectations, whose context is in memory. Suites are committed JSON files."""
+    """A session with Great Expectations for one run. Its suites come from the committed JSON files. It writes the
+    results and Data Docs to files, and keeps everything else in memory."""
 
     def __init__(self, runs: Path, run_id: str, left_out: set[str]) -> None:
         from expectations import vocabulary  # silences the log, and registers the names in suites
@@ -123,9 +124,10 @@ class _Session:
         )
 
     def _suite(self, name: Suite) -> Any:
-        """The suite from its committed JSON file, without the anomalies and laws that an older run does not have.
+        """Returns the suite `name` from its committed JSON file. Each suite is loaded once per session.
 
-        Each suite is loaded once per session.
+        Older versions of the verifier did not search for every anomaly, and did not check every law. The returned suite
+        has no expectation of an anomaly for which the run was not searched, or of a law that the run does not have.
         """
         from expectations.suites import load
 
@@ -144,7 +146,7 @@ class _Session:
 
 
 def _configuration(site: Path) -> Any:
-    """The configuration of the context. Results and pages go to files below `site`. The rest stays in memory."""
+    """The configuration of Great Expectations. Results and pages go to files below `site`. The rest stays in memory."""
     from great_expectations.data_context.types.base import DataContextConfig, ProgressBarsConfig
 
     memory = {"class_name": "InMemoryStoreBackend"}
@@ -153,10 +155,7 @@ def _configuration(site: Path) -> Any:
             "results": {"class_name": "ValidationResultsStore", "store_backend": _files(site / ".results")},
             "suites": {"class_name": "ExpectationsStore", "store_backend": memory},
             "checkpoints": {"class_name": "CheckpointStore", "store_backend": memory},
-            "validation_definition_store": {
-                "class_name": "ValidationDefinitionStore",
-                "store_backend": memory,
-            },
+            "validation_definition_store": {"class_name": "ValidationDefinitionStore", "store_backend": memory},
         },
         validation_results_store_name="results",
         expectations_store_name="suites",
@@ -190,7 +189,7 @@ def _configuration(site: Path) -> Any:
 
 
 def _ours(name: str) -> dict[str, str]:
-    """The configuration of a class in `data_docs.views`. The pages of these classes need no network."""
+    """Tells Great Expectations to use the class `name` of `data_docs.views`, whose pages need no network."""
     return {"module_name": "expectations.data_docs.views", "class_name": name}
 
 
@@ -200,7 +199,7 @@ def _files(folder: Path) -> dict[str, str]:
 
 
 def _tolerances(plans: Iterable[ExpectedEvaluation]) -> dict[str, int | None]:
-    """Maps the name of a suite parameter to the planned tolerance of an anomaly."""
+    """Maps the name of each anomaly's suite parameter to the tolerance that is planned for the anomaly."""
     from expectations.suites import tolerance_parameter
 
     return {tolerance_parameter(plan.about): plan.tolerance for plan in plans if plan.suite == "guarantee"}
@@ -209,7 +208,7 @@ def _tolerances(plans: Iterable[ExpectedEvaluation]) -> dict[str, int | None]:
 def _evaluated(
     suite: Suite, arm: str, plans: Mapping[str, ExpectedEvaluation], item: Mapping[str, Any], url: str
 ) -> Evaluated:
-    """Returns the Evaluated for `item`, a result of Great Expectations. `plans` maps an anomaly or law to its plan."""
+    """Converts `item`, one result of Great Expectations. `plans` maps an anomaly or law to its planned expectation."""
     config, result = item["expectation_config"], item["result"]
     about = str(config["meta"].get("about", ""))
     plan = plans.get(about)
@@ -233,7 +232,7 @@ def _evaluated(
 def _evaluated_tolerance(suite: Suite, config: Mapping[str, Any]) -> int | None:
     """The tolerance with which Great Expectations really evaluated. It may differ from the planned tolerance.
 
-    None means any number. The tolerance of a law is always 0.
+    The tolerance is the most cases that are permitted; None permits any number. For a law it is always 0.
     """
     limit = config["kwargs"].get("max_value") if suite == "guarantee" else 0
     return None if limit is None else int(limit)
@@ -242,7 +241,8 @@ def _evaluated_tolerance(suite: Suite, config: Mapping[str, Any]) -> int | None:
 def _exception(info: Mapping[str, Any]) -> str:
     """The messages of all exceptions; empty if there are none.
 
-    `info` says whether the evaluation raised an exception, or maps each metric to a dictionary that says so.
+    `info` either says itself whether the evaluation raised an exception, or holds one dictionary per metric. Each of
+    these dictionaries then says whether the evaluation of the metric raised an exception.
     """
     entries = [info] if "raised_exception" in info else [entry for entry in info.values() if isinstance(entry, Mapping)]
     raised = [entry for entry in entries if entry.get("raised_exception")]

@@ -4,7 +4,7 @@ guarantee.json has one expectation per anomaly. It judges the rows of one arm in
 tolerance is the most cases that are permitted; null permits any number. The tolerance is a parameter, which follows
 from the contract and the claim (the guarantee that the user demands of the arm).
 
-evidence.json has one expectation per law. A law is a pair of counts that were made independently and must be equal.
+evidence.json has one expectation per law. A law says that two counts, made independently of each other, are equal.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SPECIAL: dict[str, type[ExpectLawToBalance]] = {
     "log_moved": ExpectLogNotToMove,
     CANARY: ExpectCanariesToBeFound,
 }
-"""The laws whose expectations have names of their own. All other laws have ExpectLawToBalance."""
+"""Maps a law to the special class of its expectation. The expectation of any other law is an ExpectLawToBalance."""
 
 
 def tolerance_parameter(anomaly: str) -> str:
@@ -41,7 +41,8 @@ def tolerance_parameter(anomaly: str) -> str:
 
 
 def guarantee() -> ExpectationSuite:
-    """The suite with one expectation per anomaly: in each row, the total of the anomaly is at most its tolerance."""
+    """The suite with one expectation per anomaly: each row of books/producers may count at most as many
+    cases of the anomaly as the tolerance permits."""
     return ExpectationSuite(
         name="guarantee",
         expectations=[
@@ -58,7 +59,8 @@ def guarantee() -> ExpectationSuite:
 
 
 def evidence() -> ExpectationSuite:
-    """The suite with one expectation per law: the columns `left` and `right` are equal in each row of the law."""
+    """The suite with one expectation per law. An expectation judges the rows of its law in the table that
+    `judgement.evaluation.evidence_table` returns: in each row, the columns `left` and `right` must be equal."""
     return ExpectationSuite(
         name="evidence",
         expectations=[

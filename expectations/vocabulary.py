@@ -1,11 +1,11 @@
 """The vocabulary: the classes of all expectations in the suites, under names that a reviewer can read.
 
-There is one class per anomaly, and three for laws. A law is a pair of counts that were made independently and must be
-equal.
+There is one class per anomaly, and three classes for laws. A law says that two counts, made independently of
+each other, are equal.
 
 Columns are passed where an expectation is made, never as class defaults. The reason: Great Expectations does not write
-defaults into a suite's JSON, but a suite must say which column each expectation judges. The import of this module
-registers the names. The import costs seconds, so only `expectations.checkpoint` and the suites import this module.
+defaults into a suite's JSON, but a suite must say which column each expectation judges. The import of this module makes
+the classes known to Great Expectations. The import costs seconds.
 """
 
 from __future__ import annotations
@@ -39,14 +39,17 @@ class ExpectCanariesToBeFound(ExpectLawToBalance):
 
 
 def _expectation_against(kind: AnomalyKind) -> type[ExpectColumnValuesToBeBetween]:
-    """Returns a new class: the expectation that no record is a case of `kind`. Making the class registers it."""
+    """Returns a new class of expectations. Each limits the values in a column that counts the cases of `kind`.
+
+    Great Expectations knows the class by its name as soon as the class exists.
+    """
     return type(kind.expectation, (ExpectColumnValuesToBeBetween,), {"__doc__": f"No record is {kind.record_that_is}."})
 
 
 GUARANTEES: dict[Anomaly, type[ExpectColumnValuesToBeBetween]] = {
     anomaly: _expectation_against(kind) for anomaly, kind in KINDS.items()
 }
-"""The class of the expectation of every anomaly. `AnomalyKind.expectation` gives the name of the class."""
+"""Maps each anomaly to the class of its expectation. `AnomalyKind.expectation` is the name of this class."""
 
 __all__ = [
     "GUARANTEES",

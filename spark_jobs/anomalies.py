@@ -1,8 +1,9 @@
 """Anomalies: one detector per kind of anomaly.
 
-A *line* is one record in the log. A *subject* is whatever can be a case of an anomaly: an attempt of the ledger, or a
-line that no attempt accounts for. A *copy* of an attempt is a line that holds the attempt. Several kinds can apply to
-one subject. The subject is a case of the first of them in order of precedence (see `Anomaly`).
+A *line* is one record in the log. In this package, a *subject* is not an arm. It is whatever can be a case of an
+anomaly: an attempt of the ledger, or a line that no attempt accounts for. A *copy* of an attempt is a line that holds
+the attempt. Several kinds of anomaly can apply to one subject. The subject is then a case of only one of these kinds:
+the first in order of precedence (see `Anomaly`).
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ from spark_jobs.attempts import location, reported
 from spark_jobs.schemas import ANOMALIES, ATTEMPTS, LOCATION_UNIT, SUBJECTS, promise
 
 BOUND = 10_000
-"""The most cases that are written per arm and kind."""
+"""The greatest number of cases that are written to anomalies/ for each arm and kind of anomaly."""
 _FLAGS_OF_ATTEMPTS = subset(
     "flags of ATTEMPTS that can be true of an attempt, but not of a line; kinds that follow from copies have no flag",
     ("resent", "reordered", "late", *map(column, TRANSACTIONAL)),
 )
 OWN = "this run and arm"
-"""The value of `origin` in SUBJECTS for a line whose header names this run and this arm, although no attempt accounts
-for the line. (The header is the beginning of the record's value, see `spark_jobs.parse`.)"""
+"""A value of the column `origin` in SUBJECTS. It stands in the rows of lines that no attempt accounts for, and whose
+header names the run that is reconciled and the arm of the topic."""
 STRANGER = "a stranger"
-"""The value of `origin` in SUBJECTS for a line that another client wrote. The line is no case of any kind: it says
-nothing about Kafka. The judgement makes it a doubt."""
+"""A value of the column `origin` in SUBJECTS. It stands in the rows of lines that another client wrote. Such a line is
+no case of any kind: it says nothing about Kafka. The judgement makes it a doubt, i.e. a reason to give no verdict."""
 
 
 def _owns_copies() -> Column:
     """True on an attempt that is in the ledger and is not FAILED. Such an attempt owns its copies.
 
-    The copies of any other attempt are lines that nobody sent.
+    Copies are records in the log. The copies of any other attempt count as records that nobody sent.
     """
     return F.coalesce(F.col("outcome") != Outcome.FAILED, F.lit(False))
 
@@ -63,10 +64,10 @@ applies to a subject, regardless of all other kinds."""
 def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFrame | None) -> DataFrame:
     """Returns SUBJECTS: the attempts of the ledger and the lines that no attempt accounts for, each with its kind.
 
-    `attempts`: ATTEMPTS. `aliens`: rows of LOG whose header names another run or arm. `unattributed`: corrupted lines
-    at offsets that no attempt has as its acknowledged offset, with columns arm, partition, offset and stranger.
-    `aliens` and `unattributed` are None if there are no such lines. Three sorts of lines are subjects: each copy of an
-    attempt that the ledger does not know or that FAILED, each row of `aliens`, and each row of `unattributed`.
+    `attempts`: ATTEMPTS. `aliens`: rows of LOG whose header names another run or arm. `unattributed`: arm, partition,
+    offset and stranger of each corrupted line at whose offset no attempt was acknowledged. `aliens` and `unattributed`
+    are None if there are no such lines. Three sorts of lines are subjects: each copy of an attempt that the ledger does
+    not know or that FAILED, each row of `aliens`, and each row of `unattributed`.
     """
     rows = [promise(attempts, ATTEMPTS).withColumn("part", F.explode(_parts())).withColumns(_columns_of_part())]
     if aliens is not None:
@@ -98,9 +99,9 @@ def cases(subjects: DataFrame, bound: int = BOUND) -> DataFrame:
 
 
 def _parts() -> Column:
-    """An array of the subjects of one row of ATTEMPTS: the attempt, and each copy that the attempt does not own.
+    """Turns one row of ATTEMPTS into an array of subjects: the attempt, and each copy that the attempt does not own.
 
-    The attempt is left out if the ledger does not name it.
+    A subject is whatever can be a case of an anomaly. The attempt is left out if the ledger does not name it.
     """
     none = F.array().cast("array<bigint>")
     own, stray = (
@@ -115,9 +116,10 @@ def _parts() -> Column:
 
 
 def _columns_of_part() -> dict[str, Column]:
-    """Maps a column of SUBJECTS to its value. Has only columns that differ between an attempt and a line.
+    """Maps the name of a column of SUBJECTS to an expression for its value, as `DataFrame.withColumns` needs it.
 
-    Of a line, only the location and the header are known.
+    A part (see `_parts`) is an attempt or a line, i.e. one record in the log. The mapping has only those columns whose
+    value in the row of a line can differ from the value in the row of its attempt.
     """
     line, copies = F.col("part.line"), F.col("part.copies")
     flags = {name: F.col(name) & ~line for name in ("corrupted", *_FLAGS_OF_ATTEMPTS)}
@@ -131,9 +133,10 @@ def _columns_of_part() -> dict[str, Column]:
 
 
 def _ownerless(lines: DataFrame, corrupted: Column) -> DataFrame:
-    """Returns subjects with one copy each from lines that no ledger knows. `kind` and `also` are still missing.
+    """Returns a row of SUBJECTS for each of `lines`, i.e. records in the log that no attempt accounts for.
 
-    `lines` has at least the columns arm, partition, offset and origin. `corrupted` is true on a corrupted line.
+    The columns `kind` and `also` are still missing. `lines` has at least the columns arm, partition, offset and origin.
+    `corrupted` is true on a corrupted line.
     """
     known = {
         "copies": F.array(location("offset", "partition")),
@@ -157,7 +160,7 @@ def _kind() -> Column:
 
 
 def _also() -> Column:
-    """The other kinds that apply to a subject. Its own kind has a higher precedence, and hides them."""
+    """The kinds in SECONDARY that apply to a subject beside its own kind, which has a higher precedence."""
     hidden = [
         F.when(F.coalesce(DETECTORS[kind](), F.lit(False)) & (F.col("kind") != kind.value), kind.value)
         for kind in SECONDARY

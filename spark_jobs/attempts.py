@@ -3,8 +3,8 @@
 In this package, a *claim* is what the ledger says of one attempt, a *line* is one record in the log, and a *copy* is a
 line that holds an attempt. A *sequence* is the number of an item that the application sends. If the application sends
 the item again, this is another attempt of the same sequence. A *partition sequence* numbers the attempts of a producer
-to one partition, in the order of sending. Sequences are numbered per *session* of a producer; a producer that is killed
-and started again keeps its session.
+to one partition, in the order of sending. Each *session* of a producer has sequences of its own, from 0. A producer
+that is killed and started again keeps its session.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ def attempts(
 
 
 def believable(log: DataFrame) -> DataFrame:
-    """Returns the rows of LOG whose header can be believed, and that belong to this run and arm, without markers.
+    """Returns the rows of LOG whose header can be believed, and names this run and the arm of the topic.
 
-    Markers are the verifier's own records (see `is_marker`). Each returned line is a copy of the attempt that its
-    header names.
+    Leaves out markers, which are the verifier's own records (see `is_marker`). Each returned row is a copy of the
+    attempt that its header names.
     """
     return log.where(is_sound() & ~F.col("foreign") & ~is_marker())
 
@@ -91,18 +91,18 @@ def believable(log: DataFrame) -> DataFrame:
 def corrupted(log: DataFrame) -> DataFrame:
     """Returns the rows of LOG whose checksum is wrong, or whose bytes do not have the form of a record of the load.
 
-    Nothing in these lines can be believed, not even which attempt they hold.
+    Nothing in these records can be believed, not even which attempt they hold.
     """
     return promise(log, LOG).where(~is_sound())
 
 
 def foreign(log: DataFrame) -> DataFrame:
-    """Returns the rows of LOG whose checksum is right, but whose header names another run or another arm."""
+    """Returns the rows of LOG whose checksum is right, but whose header names another run, or not the topic's arm."""
     return promise(log, LOG).where(is_sound() & F.col("foreign"))
 
 
 def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool, together: bool = False) -> DataFrame:
-    """Returns each corrupted line with its owner: the attempt that was acknowledged at the offset of the line.
+    """Returns each corrupted line (record in LOG) with its owner, the attempt that was acknowledged at its offset.
 
     `stranger`: whether the line is of a stranger (see `is_of_stranger`). The columns of the owner are null if no
     attempt was acknowledged there. Two attempts can have been acknowledged at one offset, if the record of the first
@@ -127,18 +127,20 @@ def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool,
 
 
 def owned_copies(attributed: DataFrame) -> DataFrame:
-    """Returns the corrupted lines that have an owner, as copies of their owner. `attributed`: result of `attribute`."""
+    """Returns the corrupted records that have an owner, as its copies. `attributed`: the result of `attribute`."""
     return _copies(attributed.where(F.col("sequence").isNotNull()), corrupted=True)
 
 
 def unowned(attributed: DataFrame) -> DataFrame:
-    """Returns arm, partition, offset and stranger of corrupted lines without owner. `attributed`: see `attribute`."""
+    """Returns arm, partition, offset and stranger of corrupted records without owner. `attributed`: see `attribute`."""
     return attributed.where(F.col("sequence").isNull()).select("arm", "partition", "offset", "stranger")
 
 
 def _claims(ledger: DataFrame) -> DataFrame:
-    """Returns the rows of LEDGER as claims. Claims and copies have the same columns, so that they can be united.
-    In a claim, the columns about a copy are null or false."""
+    """Returns the rows of LEDGER (claims) with the same columns as the result of `_copies`, so that both can be united.
+
+    The columns about a copy in the log are null or false in these rows.
+    """
     acked = F.when(F.col("outcome") == Outcome.ACKED, location("offset", "partition"))
     no_copy = {"copy": F.lit(None).cast("bigint"), "corrupted": F.lit(False)}
     no_copy["numbered"] = F.lit(None).cast("bigint")
@@ -146,8 +148,10 @@ def _claims(ledger: DataFrame) -> DataFrame:
 
 
 def _copies(lines: DataFrame, corrupted: bool) -> DataFrame:
-    """Returns lines of LOG as copies. Copies and claims have the same columns, so that they can be united.
-    In a copy, the columns that only the ledger can fill are null."""
+    """Returns `lines` (copies) with the same columns as the result of `_claims`, so that both can be united.
+
+    The columns that only the ledger can fill are null in these rows.
+    """
     numbered = F.lit(None).cast("bigint") if corrupted else F.col("partition_sequence")
     copy = {"copy": location("offset", "partition"), "corrupted": F.lit(corrupted), "numbered": numbered}
     no_claim = [F.lit(None).cast(kind).alias(name) for name, kind in CLAIMED.items()]
@@ -155,10 +159,11 @@ def _copies(lines: DataFrame, corrupted: bool) -> DataFrame:
 
 
 def _astray() -> Column:
-    """True on an attempt that refutes the screen (see `spark_jobs.screen`), for one of two reasons.
+    """True on an attempt that shows that `spark_jobs.screen` was wrong, for one of two reasons.
 
-    Either a line of the attempt has another partition sequence than its claim, or the attempt owns a corrupted line
-    while its claim is not among the rows.
+    Either a record of the attempt in the log has another partition sequence than the ledger says. Or the attempt owns a
+    corrupted record in the log, although the screen had proven the ledger's row of the attempt (so this row is not
+    matched).
     """
     claimed = F.col("claim").isNotNull()
     expected = F.col("claim.partition_sequence")
@@ -167,7 +172,7 @@ def _astray() -> Column:
 
 
 def _resent(frame: DataFrame, resends: bool) -> DataFrame:
-    """Adds the column `resent`: the attempt and another attempt of the same sequence are both in the log.
+    """Adds the column `resent`: true if the attempt and another attempt of the same sequence are both in the log.
 
     A FAILED attempt does not count, because its copies are phantoms.
     """
@@ -181,8 +186,8 @@ def _resent(frame: DataFrame, resends: bool) -> DataFrame:
 def _ordered(frame: DataFrame) -> DataFrame:
     """Adds the columns `reordered`, true only on reported attempts, and `late`, true only on INDETERMINATE attempts.
 
-    Either is true if a reported attempt with a higher partition sequence stands before the first copy of the attempt,
-    in the same partition and from the same producer and session.
+    The column is true on such an attempt if a reported attempt with a higher partition sequence stands before its first
+    copy. Both first copies must be in the same partition, and from the same producer and session.
     """
     first = F.get("copies", F.lit(0))
     by_partition = Window.partitionBy("arm", "producer", "session", first % LOCATION_UNIT).orderBy(first)

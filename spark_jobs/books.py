@@ -1,9 +1,9 @@
 """The books: small tables of exact counts, by which a run is judged.
 
 The books count subjects (see `spark_jobs.anomalies`): attempts, and records in the log that no attempt accounts for.
-Spark counts them by *signature*: the values of all columns that the books distinguish. The table of signatures is
-small, however many records there are. The books are sums over signatures. They have a row for each planned combination
-of arm, producer, session and partition, so that a missing row is noticed.
+Spark counts them by *signature*. A signature is one combination of values in the columns of SIGNATURES, without the
+column `records`. The table of signatures is small, even if there are many records. The books are sums over signatures.
+They have a row for each planned combination of arm, producer, session and partition, so that a missing row is noticed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def planned_keys(scenario: Scenario) -> list[BookKey]:
 
 
 def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
-    """Returns SIGNATURES from SUBJECTS: the number of subjects that have each signature.
+    """Returns SIGNATURES from SUBJECTS: how many subjects there are with each combination of values (signature).
 
     Copies of an attempt beyond the first copy are counted apart (`role` is `extra`). The scenario says which producers
     were planned.
@@ -169,7 +169,7 @@ def cases(producers: pa.Table, written: Mapping[tuple[str, str], int], bound: in
 
 
 def _entries(row: dict[str, Any]) -> Iterator[tuple[BookKey, str]]:
-    """Yields key and column of each count in the books that includes the records of `row`, a row of SIGNATURES."""
+    """Yields (key, column) for each count in the books to which `row` of SIGNATURES adds. `key`: see BookKey."""
     if row["role"] == "extra":
         yield from ((_book_key(row, row["partition"]), name) for name in ("extra_copies", "log_records"))
         return
@@ -183,7 +183,7 @@ def _entries(row: dict[str, Any]) -> Iterator[tuple[BookKey, str]]:
 
 
 def _line_columns(row: dict[str, Any]) -> Iterator[str]:
-    """Yields the columns of the books that count a line that no attempt accounts for."""
+    """Yields the columns of the books that count a record in the log for which no attempt accounts."""
     yield "log_records"
     yield "phantoms" if row["kind"] == Anomaly.PHANTOM else "unattributed"
 
@@ -216,7 +216,7 @@ def _producers(arm: Arm) -> list[tuple[int, int]]:
 
 
 def _owner(scenario: Scenario) -> dict[str, Column]:
-    """The columns producer and session, with NOBODY for a line whose header names no planned producer of the arm."""
+    """The columns producer and session. Both are NOBODY for a record in the log that names no planned producer."""
     limit = F.create_map(*[F.lit(part) for arm in scenario.arms for part in (arm.name, arm.producers)])
     is_planned = (F.col("origin") == OWN) & (F.col("producer") < limit[F.col("arm")]) & (F.col("session") < SESSIONS)
     is_owned = ~F.col("line") | F.col("outcome").isNotNull() | F.coalesce(is_planned, F.lit(False))

@@ -1,5 +1,5 @@
-"""The committed view of the log: what a read_committed consumer sees. This module compares it with the ends of the
-transactions in the ledger.
+"""The committed view of the log: what a read_committed consumer sees. This module compares it with the ledger, which
+says how each transaction ended.
 
 The view `raw` is what a read_uncommitted consumer sees. Only the arms in `Scenario.transactional` have the committed
 view, too. For all other arms, the two views would be equal.
@@ -110,15 +110,15 @@ def with_flags(matched: DataFrame, flagged: DataFrame) -> DataFrame:
 
 
 def _aborted_visible() -> Column:
-    """True on a visible attempt of an aborted transaction."""
+    """True on a visible attempt of an aborted transaction. Visible means that a read_committed consumer sees it."""
     return F.col("visible") & (F.col("transaction_outcome") == TransactionOutcome.ABORTED)
 
 
 def _torn() -> Column:
-    """True on an invisible attempt of a transaction that was committed.
+    """True on an attempt of a committed transaction, if a read_committed consumer does not see the attempt.
 
-    One visible record of an INDETERMINATE transaction proves that this transaction was committed. Then all records of
-    this transaction must be visible.
+    If the consumer sees one record of an INDETERMINATE transaction, this proves that the transaction was committed.
+    Then the consumer must see all records of the transaction.
     """
     end = F.col("transaction_outcome")
     unknown = end == TransactionOutcome.INDETERMINATE
@@ -126,9 +126,10 @@ def _torn() -> Column:
 
 
 def _equal_records(raw: DataFrame, committed: DataFrame) -> DataFrame:
-    """Returns the offsets at which each view has one record and the two records are equal.
+    """Returns the offsets at which `raw` and `committed` have one record each, and these two records are equal.
 
-    Records are compared by header and checksum flag. Two values that are no record of the verifier count as equal.
+    Records are equal if their headers are, and if both or neither have a right checksum. Two values that are no records
+    of the verifier count as equal.
     """
     header = F.xxhash64("header_run", "header_arm", *KEY[1:], "partition_sequence", "parsed", "crc_ok")
     sides = [

@@ -1,4 +1,4 @@
-"""Exposure: how many attempts of each arm an injection could have hurt.
+"""Exposure: how many attempts of each arm each injection could have hurt.
 
 If no attempt was exposed to any injection, a run without anomalies proves nothing.
 """
@@ -24,11 +24,11 @@ _FOREVER_US = 2**62
 def exposure(ledger: DataFrame, injections: Sequence[Injection], scenario: Scenario) -> DataFrame:
     """Returns EXPOSURE from LEDGER: one row per injection and arm with attempts. `every_injection` adds the other rows.
 
-    The column `reported` counts the reported attempts to the partitions that the injection touched (`Injection.hit`),
-    if they were sent before the recovery and settled no earlier than one second (LEAD_US) before the bite. An attempt
-    in a transaction counts only if the transaction was committed, because only committed transactions can be torn, i.e.
-    be seen in part. The column `outstanding` counts attempts to any partition that were sent before the bite and had
-    not settled then.
+    The column `reported` counts the reported attempts to the partitions that the injection touched (`Injection.hit`).
+    Such an attempt counts if it was sent before the recovery, and settled no earlier than one second (LEAD_US) before
+    the bite. An attempt in a transaction counts only if the transaction was committed: only a committed transaction can
+    be torn, i.e. be seen in part. The column `outstanding` counts the attempts that were sent before the bite and were
+    not yet settled at the bite, in all partitions.
     """
     sent, settled, window = F.unix_micros("sent_at"), F.unix_micros("settled_at"), F.col("window")
     inside = (sent <= window["recovered_us"]) & (settled >= window["bite_us"] - LEAD_US)
@@ -62,9 +62,10 @@ def _nothing_exposed(arm: str, injection_id: int) -> dict[str, object]:
 
 
 def _window(injection: Injection, scenario: Scenario) -> Column:
-    """An injection as a literal column.
+    """Returns the data of an injection as a column with the same value in every row.
 
-    Its fields are the id, the partitions that the injection hit per arm, and bite and recovery in µs since the epoch.
+    The value has four fields. `injection`: the id. `hit`: maps each arm to the partitions that the injection touched.
+    `bite_us`: the time of the bite (effect). `recovered_us`: the time of the recovery. Both are in µs since the epoch.
     """
     recovered_us = _FOREVER_US if injection.recovered_at_us is None else injection.recovered_at_us
     hit = [

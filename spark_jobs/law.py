@@ -18,8 +18,8 @@ Rows = list[dict[str, Any]]
 class Law(NamedTuple):
     """One equation of a law: a row of books/laws.parquet.
 
-    `partition` is -1 if the equation is about the whole arm. `left_name` and `right_name` say what was counted. A count
-    that nobody made is -1.
+    `partition` is -1 if the equation is about the whole arm. `left_name` and `right_name` say what was counted. A
+    missing count is -1.
     """
 
     law: str

@@ -1,6 +1,7 @@
-"""The laws of the books. A law is a pair of counts that were made independently of each other and must be equal.
+"""The laws of the books. A law says that two counts, which were made independently of each other, are equal.
 
-If the two counts differ, the evidence of the run cannot be trusted: the run ends neither HELD nor VIOLATED.
+A law has several equations, for example one for each partition of each arm. If the two counts of an equation differ,
+the evidence of the run cannot be trusted: the verdict is then neither HELD nor VIOLATED.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def laws(evidence: LawInputs) -> pa.Table:
 
 
 def _offset_laws(parts: Rows) -> Iterable[Law]:
-    """Yields, per partition, the laws about its offsets. `parts`: rows of PARTITIONS."""
+    """Yields the laws about the offsets of each partition. `parts`: rows of PARTITIONS."""
     for row in parts:
         arm, partition = row["arm"], row["partition"]
         read = row["data_records"] + row["control_records"]
@@ -52,7 +53,7 @@ def _offset_laws(parts: Rows) -> Iterable[Law]:
 
 
 def _outcome_laws(producers: pa.Table) -> Iterable[Law]:
-    """Yields the laws that add up the outcomes of attempts. `producers`: PRODUCERS."""
+    """Yields two laws per partition: both compare numbers of attempts by outcome. `producers`: PRODUCERS."""
     sums: Counter[tuple[str, int, str]] = Counter()
     for row in producers.to_pylist():
         key = row["arm"], row["partition"]
@@ -70,7 +71,7 @@ def _outcome_laws(producers: pa.Table) -> Iterable[Law]:
 
 
 def _line_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
-    """Yields the laws that add up the records of the log. `parts`: rows of PARTITIONS."""
+    """Yields the laws about the number of records in the log. `parts`: rows of PARTITIONS."""
     booked: Counter[tuple[str, int]] = Counter()
     for row in evidence.producers.to_pylist():
         lines = row["first_copies"] + row["extra_copies"] + row["phantoms"] + row["unattributed"]
@@ -90,9 +91,10 @@ def _line_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
 
 
 def _view_laws(evidence: LawInputs, arm: str) -> Iterable[Law]:
-    """Yields the law that the two views of an arm agree, and the law that the committed view was read completely.
+    """Yields two laws about the committed view of an arm, i.e. the records that a read_committed consumer sees.
 
-    For an arm without transactions, the first law has zero on both sides, and the second law is left out.
+    First: a read_uncommitted consumer sees equal records at the same offsets. Second: the view was written to log/
+    completely. For an arm without transactions, the first law has zero on both sides, and the second is left out.
     """
     rows = sum(count for (owner, _), count in evidence.views.rows.items() if owner == arm)
     same = evidence.views.equal_rows[arm]
@@ -103,9 +105,10 @@ def _view_laws(evidence: LawInputs, arm: str) -> Iterable[Law]:
 
 
 def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
-    """Yields, per partition, the law that the committed view has as many rows as the leader has visible records.
+    """Yields an equation per partition: a read_committed consumer saw as many records as the leader's log has for it.
 
-    `settle` counted these records in the leader's batches. Neither the ledger nor a consumer took part in this count.
+    The number in the leader's log is the number of offsets minus control records and aborted records. The step `settle`
+    counted these records without the ledger and without a consumer.
     """
     for part in evidence.offsets.partitions:
         if part.arm in evidence.scenario.transactional:
@@ -116,7 +119,7 @@ def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
 
 
 def _plan_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
-    """Yields the laws that books and snapshot have every planned partition. `parts`: rows of PARTITIONS."""
+    """Yields two equations per arm: books and snapshot have as many rows as planned. `parts`: rows of PARTITIONS."""
     books = Counter(row["arm"] for row in evidence.producers.to_pylist())
     snapshot = Counter(row["arm"] for row in parts)
     width = evidence.scenario.load.partitions
@@ -135,7 +138,7 @@ def _plan_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
 
 
 def _case_laws(evidence: LawInputs) -> Iterable[Law]:
-    """Yields the laws that anomalies/ has as many rows as the books have cases, but no more than the bound."""
+    """Yields an equation per arm and kind: anomalies/ has a row for each case in the books, at most `bound` rows."""
     for row in cases(evidence.producers, evidence.written, evidence.bound).to_pylist():
         count, name = (evidence.bound, "bound") if row["cut"] else (row["cases"], "cases in the books")
         yield Law("anomaly_rows", row["arm"], -1, f"rows of {row['kind']}", row["written"], name, count)

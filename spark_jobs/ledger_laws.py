@@ -14,7 +14,7 @@ from spark_jobs.law import Law, LawInputs
 def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
     """Yields the laws that the ledger is complete, and agrees with what its producers counted.
 
-    A count that was not announced is -1. No number of rows is equal to it, so the law is then unbalanced.
+    -1 stands for a count that produce.json and settle.json lack. No number of rows is -1, so the law is then broken.
     """
     rows: Counter[tuple[str, int, int]] = Counter()
     for row in evidence.ledger_census.to_pylist():

@@ -20,8 +20,8 @@ from spark_jobs import anomalies, attempts, books, committed, screen
 from spark_jobs.schemas import ANOMALIES, arrow
 
 FEW = 100_000
-"""The most corrupted lines that Spark broadcasts to every task. If there are more, Spark shuffles the ledger
-instead."""
+"""The greatest number of corrupted records that Spark broadcasts to every task. If there are more, Spark shuffles the
+ledger instead."""
 
 
 class MatchingInputs(NamedTuple):
@@ -69,9 +69,10 @@ def match(inputs: MatchingInputs, proven: screen.Screen | None) -> tuple[pa.Tabl
 
 
 def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: list[DataFrame]) -> DataFrame:
-    """Returns SUBJECTS of the rows that the screen has not proven. `proven` is None if the screen has proven nothing.
+    """Returns SUBJECTS of the rows of ledger and log that are not in `proven`, the result of `spark_jobs.screen`.
 
-    Appends every frame that is persisted here to `persisted`. The caller unpersists these frames.
+    If `proven` is None, all rows are used. Appends every frame that is persisted here to `persisted`. The caller
+    unpersists these frames.
     """
     ledger, log = inputs.ledger, inputs.log
     owned = unattributed = aliens = None
@@ -95,7 +96,7 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
 def _with_views(
     matched: DataFrame, inputs: MatchingInputs, corrupted: dict[str, int], persisted: list[DataFrame]
 ) -> DataFrame:
-    """Returns `matched` with the flags `aborted_visible` and `torn`. If no attempt has a flag, there is no join."""
+    """Returns `matched` with the flags `aborted_visible` and `torn`. Joins nothing if no attempt has a flag."""
     arms = inputs.scenario.transactional
     if not arms:
         return matched
@@ -108,7 +109,7 @@ def _with_views(
 
 
 def _by_arm(log_census: pa.Table, name: str) -> dict[str, int]:
-    """Maps each arm that has lines of the sort `name` (`corrupted` or `foreign`) to the number of these lines."""
+    """Maps each arm to the sum of the column `name` of `log_census`. Leaves out arms whose sum is 0."""
     counts: Counter[str] = Counter()
     for row in log_census.to_pylist():
         counts[row["arm"]] += row[name]

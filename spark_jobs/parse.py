@@ -35,9 +35,10 @@ NUMBERS = {
 def parse(raw: DataFrame, scenario: Scenario, view: Column | None = None) -> DataFrame:
     """Returns LOG from RAW. `view` gives the value of the column `view`; if it is None, all rows get the view `raw`.
 
-    The scenario names the run, and the number of each arm in headers. The result agrees with
-    `delivery_verifier.model.record.parse` on every byte string. The column `foreign` marks a parsed record of another
-    run, or of another arm than the arm to which the topic belongs, and bytes of a stranger (see `is_of_stranger`).
+    A header names its run by a token and its arm by a number. The scenario says which token and numbers these are. The
+    result agrees with `delivery_verifier.model.record.parse` on every byte string. The column `foreign` marks a parsed
+    record whose header names another run, or another arm than the arm to which the topic belongs. It also marks bytes
+    of a stranger (see `is_of_stranger`).
     """
     ordinal = F.create_map(*[F.lit(part) for arm in scenario.arms for part in (arm.name, arm.ordinal)])
     sliced = promise(raw, RAW).withColumns(

@@ -38,7 +38,7 @@ CONSUMER = {
 }
 """Options of Spark's Kafka source for every read."""
 SNAPSHOT, TAIL = "raw", "tail"
-"""Values of the column `view` in LOG: for records of the snapshot, and for records of the tail."""
+"""Values of the column `view` in LOG: for records in the snapshot, and for records behind the snapshot."""
 ArmPartition = tuple[str, int]
 """The name of an arm and the number of a partition."""
 
@@ -46,7 +46,7 @@ ArmPartition = tuple[str, int]
 def read_topics(
     spark: SparkSession, offsets: Offsets, isolation: Isolation = RAW_VIEW, connection: Mapping[str, str] | None = None
 ) -> DataFrame:
-    """Returns RAW: the snapshot and the tail of every partition, up to the end of the partition now.
+    """Returns RAW: the snapshot and the tail of every partition. Reads up to the end that the partition has now.
 
     `offsets`: the bounds of the snapshot. `isolation`: the isolation level of the consumer. `connection`: options by
     which Spark's Kafka source reaches the brokers (`Connection.spark_options`). Without these options, Spark reads in
@@ -73,10 +73,11 @@ def read_topics(
 def read_committed(
     spark: SparkSession, offsets: Offsets, arms: Sequence[str], connection: Mapping[str, str] | None = None
 ) -> DataFrame:
-    """Returns RAW: the records of `arms` that a read_committed consumer sees, up to the last stable offset now.
+    """Returns RAW: the records of `arms` that a read_committed consumer sees now, i.e. before the last stable offset.
 
-    The last stable offset should be behind the markers, because every transaction before the markers was decided when
-    the snapshot was taken. `check_committed` checks this afterwards. `connection`: as in `read_topics`.
+    The last records of each partition are markers, which the verifier wrote after the load. When the snapshot was
+    taken, every earlier transaction was committed or aborted. So the last stable offset should be greater than the
+    offsets of the markers. `check_committed` checks this afterwards. `connection`: as in `read_topics`.
     """
     selected = [part for part in offsets.partitions if part.arm in arms]
     return read_topics(spark, msgspec.structs.replace(offsets, partitions=selected), "read_committed", connection)
@@ -96,9 +97,10 @@ def view(offsets: Offsets, snapshot_view: str = SNAPSHOT, tail_view: str = TAIL)
 
 
 def count_tail(log: Path, offsets: Offsets) -> dict[ArmPartition, int]:
-    """Maps (arm, partition) to the number of records in view `tail` that are no markers. `log`: the folder log/.
+    """Maps (arm, partition) to the number of records behind the snapshot that are no markers. `log`: the folder log/.
 
-    Raises StepFailed if a marker of the snapshot was not read: an incomplete read proves nothing.
+    Markers are records that the verifier wrote behind the snapshot, to prove where the snapshot ends. Raises StepFailed
+    if a marker was not read: an incomplete read proves nothing.
     """
     records, markers = _count_behind_snapshot(log, TAIL)
     _require_markers(markers, offsets.partitions)
@@ -119,7 +121,10 @@ def check_committed(log: Path, offsets: Offsets, arms: Sequence[str], tail: str)
 
 
 def _count_behind_snapshot(log: Path, view: str) -> tuple[dict[ArmPartition, int], dict[ArmPartition, int]]:
-    """Returns two counts of records in `view`, each per (arm, partition): records that are no markers, and markers."""
+    """Returns two counts of the records in `view` per (arm, partition): all records but the markers, and the markers.
+
+    `log`: the folder log/. `view`: a value of the column `view` that stands for records behind the snapshot.
+    """
     names = ["arm", "partition", "producer", "crc_ok", "foreign"]
     groups = dataset.dataset(log).to_table(columns=names, filter=pc.field("view") == view).group_by(names)
     records: Counter[ArmPartition] = Counter()

@@ -56,7 +56,7 @@ def reconcile(
     `from_log`: whether log/ exists already; if so, Kafka is not read. `exhaustive`: whether every record is matched,
     without the screen (see `spark_jobs.screen`). `bits`: the screen proves at least 2**bits consecutive records of a
     producer at once. `connection`: as in `read_topics`. Raises IncompleteRun if an earlier step is missing or altered,
-    BadInput if ledger or log have other columns, and StepFailed if Kafka was not read completely. Raises every error of
+    BadInput if ledger or log have wrong columns, and StepFailed if Kafka was not read completely. Raises every error of
     Spark, for example if records disappeared between the snapshot and the read. After an error, there is no result.
     """
     run = RunDirectory(run_dir)
@@ -75,7 +75,7 @@ def reconcile(
 
 
 def read(run_dir: Path, spark: SparkSession, connection: Mapping[str, str] | None = None) -> None:
-    """Runs only the first half, which writes log/ and read_topic.json. Afterwards, the cluster is not needed any more.
+    """Runs only the first half of a reconciliation: writes log/ and read_topic.json. After it, no cluster is needed.
 
     Raises IncompleteRun, StepFailed and errors of Spark as `reconcile` does.
     """
@@ -101,7 +101,7 @@ def write_books(
     exhaustive: bool = False,
     bits: int = screen.BITS,
 ) -> None:
-    """Runs the second half, which turns ledger/ and log/ of `run` into anomalies/, books/ and timeline/ in `output`.
+    """Runs the second half of a reconciliation: writes anomalies/, books/ and timeline/ from ledger/ and log/ of `run`.
 
     `bound`: the most cases that are written per arm and kind of anomaly. `exhaustive` and `bits`: as in `reconcile`.
     Independent queries run side by side, because Spark's driver plans each query with only one thread."""
@@ -185,9 +185,9 @@ def _span(ledger_census: pa.Table) -> tuple[int, int]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The entry point of `spark-submit`. Returns 0 if the job has finished, whatever it found; raises otherwise.
+    """The entry point of `spark-submit`. Returns 0 if the job has finished, whatever it found. Any failure is raised.
 
-    `argv`: the arguments of the command line; None stands for those of this process.
+    `argv`: the arguments of the command line. None stands for the arguments of this process.
     """
     parser = argparse.ArgumentParser(prog="reconcile.py", description=DESCRIPTION, epilog=EPILOG, allow_abbrev=False)
     parser.add_argument("--run-dir", type=Path, required=True, help="the run directory, e.g. runs/<run id>")

@@ -106,12 +106,12 @@ ATTEMPTS = StructType(
 """One row per attempt that the ledger or the log names.
 
 `acked` is the acknowledged location. `copies` are the locations of the records that hold the attempt, ascending.
-`outcome` is null if the ledger does not know the attempt. `corrupted`: one of these records is corrupted.
-`resent`: another attempt of the same sequence is in the log, too. `reordered`: a record that was sent later stands
-before this attempt. `late` is true on an INDETERMINATE attempt that would be REORDERED if the attempt were reported.
-`spark_jobs.committed` sets `aborted_visible` and `torn`. `astray` is true if the attempt refutes `spark_jobs.screen`: a
-record of the attempt has another partition sequence than the ledger says, or the attempt owns a corrupted record while
-the ledger's row of the attempt is not among the rows that are matched.
+`outcome` is null if the ledger does not know the attempt. `corrupted`: one of the records at `copies` is corrupted.
+`resent`: another attempt of the same sequence is in the log, too. `reordered`: the attempt was reported, but an attempt
+that was sent later and was reported, too, stands before it in the log. `late` is true on an INDETERMINATE attempt that
+would be REORDERED if it were reported. `spark_jobs.committed` sets `aborted_visible` and `torn`. `astray` is true if
+the attempt refutes `spark_jobs.screen`: a record of the attempt has another partition sequence than the ledger says, or
+the attempt owns a corrupted record while the ledger's row of the attempt is not among the rows that are matched.
 """
 
 SUBJECTS = StructType(
@@ -125,9 +125,11 @@ SUBJECTS = StructType(
 )
 """Everything that can be a case of an anomaly: each attempt of the ledger, and each line that no attempt accounts for.
 
-A line is one record in the log. `line` is true in the row of a line that no attempt accounts for. This row has one
-copy, and `origin` says which run and arm the header of the line names. `kind` is the kind of the case; null if nothing
-is wrong. `also` are the kinds that apply to the subject, too, but have a lower precedence than `kind`.
+A line is one record in the log. `line` is true in the row of a line that no attempt accounts for. In such a row,
+`copies` has one location: that of the line. `origin` says which run and arm the header of the line names; it is
+`illegible` if the line is corrupted, and `a stranger` if another client wrote the line. `kind` is the kind of the case,
+or null if nothing is wrong. `also` are the kinds in SECONDARY that apply to the subject, too, but have a lower
+precedence.
 """
 
 SIGNATURES = _internal(
@@ -144,8 +146,8 @@ SIGNATURES = _internal(
     },
     {"first_partition": _INT, "outcome": _STRING, "kind": _STRING, "also": ArrayType(_STRING)},
 )
-"""The number of subjects (`records`) per signature. A signature is one combination of all values that the books
-distinguish.
+"""The number of subjects (`records`) per signature. A signature is one combination of values in all other columns of
+this schema.
 
 `role` is `attempt`, `line`, or `extra` for a copy of an attempt beyond the first copy. `once` is true if the subject
 has exactly one copy. `first_partition` is the partition of the first copy; null if there is no copy, or if `role` is
@@ -171,9 +173,10 @@ BUCKETS = _internal(
 of claims with these outcomes, outside transactions. `low`: the sum of the lower halves of the claims' fingerprints,
 minus the same sum of the lines. `high`: the same for the upper halves.
 
-The other columns hold the least (`min`) and the greatest (`max`) value of a number, among claims (`claimed`) or lines
-(`logged`). `position`: the offset; of claims only the acknowledged offset. `shift`: `position` minus the partition
-sequence.
+In the names of the other columns, `claimed` means among the claims, and `logged` among the lines. For example,
+`claimed_shift_min` is the least `shift` of the claims, and `logged_shift_max` the greatest `shift` of the lines. The
+`position` of a line is its offset; the `position` of a claim is its acknowledged offset. The `shift` is `position`
+minus the partition sequence.
 """
 
 
@@ -217,9 +220,9 @@ def check_log(file: Path) -> None:
 
 
 def _agrees(data_type: pa.DataType | None, expected: pa.DataType) -> bool:
-    """Whether a column has the expected type. All timestamps agree, whatever their unit.
+    """Whether a column has the expected type. The units of timestamps are ignored.
 
-    The unit in which Arrow reads Spark's timestamps differs from the unit in which Arrow writes timestamps.
+    The reason: Arrow reads Spark's timestamps in another unit than Arrow itself uses for writing timestamps.
     """
     if data_type is not None and pa.types.is_timestamp(data_type) and pa.types.is_timestamp(expected):
         return True

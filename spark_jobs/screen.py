@@ -9,16 +9,16 @@ A bucket is *clean* exactly if
   partition sequence);
 * offset - partition sequence is the same for each line and each acknowledgement.
 
-Then every attempt of the bucket stands exactly once in the partition, at its acknowledged offset, and in order. A
-stretch is *proven* exactly if
+Then every attempt of the bucket stands exactly once in the partition, in order, and at its acknowledged offset if it
+has one. A stretch is *proven* exactly if
 
 1. each of its buckets is clean (a line in another partition than its claim makes two buckets of the stretch unclean);
 2. none of its buckets can be out of order with another bucket, clean or not, of the same producer and partition;
-3. none of its sequences is in the ledger twice, whether resent or because the ledger contradicts itself.
+3. none of its sequences is in the ledger twice (because it was resent, or because the ledger contradicts itself).
 
 All other rows are matched one by one. The result is the same as if all rows were matched, unless the matching refutes
-the screen (`astray` in ATTEMPTS). The matching refutes the screen in two cases: a line has another partition sequence
-than its claim, so that (2) compared wrong numbers; or the owner of a corrupted line is in a proven stretch.
+the screen (`astray` in ATTEMPTS). This happens if a line has another partition sequence than its claim, so that (2)
+compared wrong numbers. It also happens if the owner of a corrupted line is in a proven stretch.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from spark_jobs.attempts import KEY, believable
 from spark_jobs.schemas import BUCKETS, LEDGER, LOG, STRETCHES, arrow, promise
 
 BITS = 14
-"""A stretch has 2**BITS sequences, unless `width` returns more bits. One lost record makes a whole stretch unproven."""
+"""Ledger and log are compared by stretches of at least 2**BITS sequences. One lost record makes a stretch unproven."""
 BOUND = 50_000
-"""The most buckets that the driver collects, and the most stretches with a sequence that is in the ledger twice."""
+"""The screen proves nothing if `Sides.buckets` or `Sides.repeated` has more rows than this."""
 WORD = 6
 """The search for sequences that are in the ledger twice packs 2**WORD sequences into one 64-bit word."""
 STRETCH = ["arm", "producer", "session", "stretch"]
@@ -49,7 +49,7 @@ Stretch = tuple[str, int, int, int]
 
 
 class Sides(NamedTuple):
-    """The counts of the screen. `buckets`: BUCKETS. `repeated`: STRETCHES with a sequence that the ledger has twice."""
+    """The counts that `prove` needs. `buckets`: BUCKETS. `repeated`: STRETCHES, the result of `_repeated`."""
 
     bits: int
     buckets: pa.Table
@@ -57,7 +57,7 @@ class Sides(NamedTuple):
 
 
 class Screen(NamedTuple):
-    """The proven rows, which need no matching: all rows of the arms in `whole`, and `stretches` of other arms.
+    """The proven rows, which need no matching: all rows of the arms in `whole` and of the stretches in `stretches`.
 
     `signatures`: the rows of SIGNATURES by which the books count the proven rows. `counts`: figures for the manifest.
     """
@@ -70,14 +70,14 @@ class Screen(NamedTuple):
 
 
 def width(records: int, partitions: int, bits: int = BITS) -> int:
-    """The least number of bits per stretch, not below `bits`, with which `records` fill at most BOUND / 2 buckets."""
+    """The least b >= `bits` for which `records` make at most about BOUND / 2 buckets in stretches of 2**b sequences."""
     while (records >> bits) * partitions > BOUND // 2:
         bits += 1
     return bits
 
 
 def sides(ledger: DataFrame, log: DataFrame, bits: int) -> Sides:
-    """Counts claims and lines per bucket. Returns tables of at most BOUND + 1 rows: one more than `prove` accepts."""
+    """Returns counts of LEDGER and LOG, as two tables of at most BOUND + 1 rows: one row more than `prove` accepts."""
     repeated = _repeated(ledger, bits).limit(BOUND + 1).toArrow()
     return Sides(bits, _buckets(ledger, log, bits).limit(BOUND + 1).toArrow(), repeated)
 
@@ -131,7 +131,7 @@ def unproven(frame: DataFrame, screen: Screen | None, together: bool = False) ->
 
 
 def _buckets(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
-    """Returns BUCKETS. A claim in a transaction counts neither as ACKED nor as SENT, so its bucket is not clean."""
+    """Returns BUCKETS. A claim in a transaction counts neither as ACKED nor as SENT. So its bucket is never clean."""
     outcome = F.when(F.col("transaction").isNull(), F.col("outcome"))
     claims = promise(ledger, LEDGER).withColumns(
         {"claim": F.lit(1), "claimed": outcome, "position": F.when(F.col("outcome") == Outcome.ACKED, F.col("offset"))}
@@ -169,7 +169,7 @@ def _buckets(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
 
 
 def _repeated(ledger: DataFrame, bits: int) -> DataFrame:
-    """Returns the STRETCHES with more claims than sequences. The count is exact: each sequence has its own bit."""
+    """Returns the STRETCHES in which a sequence is in the ledger twice. The result is exact, not an estimate."""
     word = min(WORD, bits)
     bit = F.expr("shiftleft(1L, cast(sequence & 63 as int))")
     by_word = (
@@ -183,14 +183,14 @@ def _repeated(ledger: DataFrame, bits: int) -> DataFrame:
 
 
 def _clean(row: Row) -> bool:
-    """Whether a row of BUCKETS is clean, as the docstring of this module defines it."""
+    """Whether the attempts of a bucket are in the log exactly as acknowledged (*clean*, see the module's docstring)."""
     is_equal = row["claims"] == row["copies"] and row["claims"] in (row["acked"], row["sent"])
     shifts = {row[f"{side}_shift_{end}"] for side in ("claimed", "logged") for end in ("min", "max")}
     return is_equal and row["low"] == row["high"] == 0 and len(shifts - {None}) == 1
 
 
 def _out_of_order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> set[Stretch]:
-    """Stretches that break condition 2 in the docstring of this module. `damaged`: as in `prove`."""
+    """Stretches that may have records out of order (condition 2 in the module docstring). `damaged`: as in `prove`."""
     spans_by_producer: dict[tuple[Any, ...], list[tuple[list[int], Stretch]]] = defaultdict(list)
     for row in rows:
         sides = ("logged", "claimed") if (row["arm"], row["partition"]) in damaged else ("logged",)
@@ -203,10 +203,10 @@ def _out_of_order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> set[Str
 
 
 def _entangled(spans: list[tuple[list[int], Stretch]]) -> Iterable[Stretch]:
-    """Yields each stretch whose span does not lie wholly behind all earlier spans and wholly before all later spans.
+    """Yields each stretch that overlaps another stretch, or is out of order with it, by partition sequence or offset.
 
-    `spans` are ([lowest partition sequence, lowest offset, highest partition sequence, highest offset], stretch),
-    ascending. Both the partition sequences and the offsets are compared.
+    `spans` has ([lowest partition sequence, lowest offset, highest partition sequence, highest offset], stretch) for
+    each stretch, ascending. A stretch passes if all earlier spans end before its span and all later spans begin after.
     """
     for low, high in ((0, 2), (1, 3)):  # partition sequences, then offsets
         highest_until = list(accumulate((span[high] for span, _ in spans), max))
@@ -224,7 +224,7 @@ def _bound(row: Row, sides: Iterable[str], name: str, end: Any) -> int:
 
 
 def _signature(row: Row) -> Row:
-    """The row of SIGNATURES that a proven bucket adds to the books."""
+    """The row of SIGNATURES by which the books count the attempts of a proven bucket."""
     return {
         "arm": row["arm"],
         "role": "attempt",

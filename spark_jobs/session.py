@@ -114,9 +114,10 @@ def living_session(spark: SparkSession) -> SparkSession:
 
 @contextmanager
 def naming_jvm_end() -> Iterator[None]:
-    """Turns an error in the block into SparkGone if the JVM that this process started has ended. SparkGone says how.
+    """Turns an error in the block into SparkGone if the JVM that this process started has ended.
 
-    After SparkGone, the next `local_session` of this process starts another JVM. Any other error passes unchanged.
+    The text of SparkGone says how the JVM ended. The next `local_session` of this process then starts another JVM. If
+    the JVM has not ended, the error passes unchanged.
     """
     try:
         yield

@@ -22,7 +22,7 @@ from spark_jobs.attempts import reported
 from spark_jobs.schemas import GAPS, LATENCY, LEDGER, LOAD, arrow, promise
 
 FINE_US, COARSE_US = 200_000, 1_000_000
-"""Widths of the timeline's intervals in µs, for most runs and for long runs."""
+"""Widths of the timeline's intervals in µs. COARSE_US is for runs longer than LONG_RUN_US, FINE_US for all others."""
 LONG_RUN_US = 300_000_000
 """Runs longer than this number of µs have intervals of COARSE_US."""
 _LATENCY_ACCURACY = 200
@@ -33,7 +33,7 @@ wider than the bucket before it."""
 _FOREVER_US = 2**62
 """Stands for the time of recovery (µs since the epoch) of an injection that never recovered."""
 _COUNTED = ("sent", "reported", "indeterminate", "failed")
-"""The columns of LOAD that are counts."""
+"""The names of the columns of LOAD that hold counts of attempts."""
 
 
 def interval_us(from_us: int, until_us: int) -> int:
@@ -68,9 +68,10 @@ def load(ledger: DataFrame, width_us: int) -> DataFrame:
 
 
 def latency(ledger: DataFrame, injections: Sequence[Injection]) -> DataFrame:
-    """Returns LATENCY from LEDGER: the number of reported records per bucket of latency.
+    """Returns LATENCY from LEDGER: the number of reported records per arm and bucket (range) of latency.
 
-    Records that were under way between a bite and its recovery are counted separately: for them, `inside` is true.
+    Each arm and bucket can have two rows. The row in which `inside` is true counts the records that were under way at
+    some time between the bite (effect) of an injection and its recovery. The other row counts all other records.
     """
     answered = promise(ledger, LEDGER).where(reported() & F.col("settled_at").isNotNull())
     sent, settled = F.unix_micros("sent_at"), F.unix_micros("settled_at")
@@ -87,9 +88,10 @@ def latency(ledger: DataFrame, injections: Sequence[Injection]) -> DataFrame:
 
 
 def windows(injections: Sequence[Injection]) -> list[tuple[int, int]]:
-    """The windows from bite to recovery, ascending, in µs since the epoch. Windows that overlap or touch are joined.
+    """Returns the windows of the injections: (bite, recovery) in µs since the epoch, by time. The bite is the effect.
 
-    The window of an injection without recovery ends at `_FOREVER_US`.
+    Windows that overlap or touch are joined into one. The window of an injection without recovery ends at
+    `_FOREVER_US`.
     """
     joined: list[tuple[int, int]] = []
     for injection in sorted(injections, key=lambda injection: injection.bite_at_us):

@@ -66,9 +66,8 @@ def _committed(
 ) -> DataFrame:
     """Returns LOG as a read_committed consumer sees the arms in `Scenario.transactional`.
 
-    The column `view` is `committed.VIEW` or `committed.TAIL`.
-
-    `counts` observes how many rows of view `committed` came from Kafka, per arm.
+    The column `view` is `committed.VIEW` or `committed.TAIL`. When the result is computed, `counts` receives the number
+    of rows of view `committed.VIEW` that came from Kafka, per arm.
     """
     arms = scenario.transactional
     views = view(offsets, committed.VIEW, committed.TAIL)

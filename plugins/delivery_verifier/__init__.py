@@ -9,17 +9,27 @@ their order, and so leads each record along this way:
 * `spark_jobs` reads the record back from its topic, and matches it with the ledger. The result is the books: counts per
   arm.
 * `expectations` evaluates the books.
-* `judgement` gives the verdict, where the way ends. The verdict rests on `contract`, which says what the settings
-  promise. `pages` shows the verdict to people.
+* `judgement` gives the verdict. Here the way ends. `judgement` uses `contract`, which says what the settings promise.
+  `pages` shows the verdict to people.
 
 `store` keeps the output of each step in the run directory, where the next steps read this output.
 
-Terms that many docstrings use: a run has *arms*, each with a topic and producers of its own. A *subject* is an arm
-under test. A *control* is an arm that is compared with the subjects. In the *canary*, the verifier plants errors that
-it must find. All arms but the canary carry load. A *claim* is what the user claims of an arm, e.g. `exactly_once`. An
-attempt is *reported* once the client says that its record was
-acknowledged, or with acks=0 that it was sent. An injected fault *bites* when it takes effect, which must be proven. A
-*doubt* is a reason to give no verdict. A *law* is an equation that the counts in the books must satisfy.
+Terms that many docstrings use:
+
+* A run has *arms*, each with a topic and producers of its own. A *subject* is an arm under test. A *control* is an
+  arm that is compared with the subjects. In the *canary*, the verifier plants errors that it must find. All arms but
+  the canary carry load. A *profile* is a set of delivery settings. A *claim* is what the user claims of an arm, e.g.
+  `exactly_once`.
+* An *attempt* is one send of a record. It is *reported* once the client says that the record was acknowledged, or
+  with acks=0 that it was sent. It is *settled* once its outcome is known. The *header* of a record is the first part
+  of the record's value; records have no Kafka headers. An *anomaly* is a kind of error, e.g. LOST. A *case* is one
+  attempt or record that shows an anomaly.
+* A *fault plan* has steps, each with a trigger, an action and a target. A *cycle* is one pass through the fault plan.
+  An *injection* is a fault that was done. It *bites* when it takes effect, which must be proven. It *exposes* the
+  attempts that it could hurt, and it *hurts* an arm if cases of the arm belong to it.
+* A *ruling* forbids or permits an anomaly. The *tolerance* is the number of cases that is allowed. A *law* is an
+  equation that the counts in the books must satisfy. A *doubt* is a reason to give no verdict. A *finding* is a
+  ruling with its number of cases.
 """
 
 __version__ = "0.1.0"

@@ -127,7 +127,7 @@ def test_a_heal_beside_a_healthy_run_ends_nothing_and_a_stop_ends_it_in_an_order
     assert line.startswith(f"healed nothing, and ended nothing: another run is using this host: run {kept.name} (user ")
     with lease.renewed(kept.socket) as gone:
         assert not gone.is_set() and kept.process.poll() is None and len(kept.brokers) == 2
-    assert stop.end(stop.running(kept.name)) == f"ended run {kept.name}: it gets no verdict"
+    assert stop.end(stop.running(kept.name)).startswith(f"ended the cluster of run {kept.name}: it gets no verdict")
     assert "keeper: finished" in kept.is_gone() and lease.holder() is None
     with pytest.raises(lease.ClusterGone, match=r"^`kdv stop` ended the run on purpose"):
         lease.call(kept.socket, "status")

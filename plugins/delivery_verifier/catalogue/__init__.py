@@ -16,7 +16,7 @@ from delivery_verifier.catalogue.scenarios import ENTRIES
 from delivery_verifier.catalogue.single import CANARY, CONTROL_SHARE, FEWEST_RECORDS, WEAK, scenario, token
 
 SCENARIOS = {**ENTRIES, **PRICES}
-"""Every entry that can be run by its name."""
+"""Maps the name of an entry to the entry, for all scenarios and all measurements of prices."""
 
 __all__ = [
     "CANARY",

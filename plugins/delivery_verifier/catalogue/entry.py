@@ -21,10 +21,10 @@ Tag = Literal["smoke", "promises", "everyday", "power"]
 
 
 class ArmPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One arm of an entry.
+    """One arm of an entry, which is a scenario of the catalogue.
 
     `profile`: its delivery settings. `claim`: the guarantee that the run tests with this arm. `expectation`: the
-    verdicts and counts that the arm must end with.
+    verdicts that the arm may get, and the counts that it must end with.
     """
 
     name: Name
@@ -39,11 +39,11 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     `promise`: a text on what is promised, and where the promise ends. `source`: the document that makes the promise.
     `records`: the least number of records that each arm sends. It is 0 if the load sends exactly what the fault plan
-    asks for (pacing `scripted`). `session_timeout_ms`, `heartbeat_interval_ms`, `elr` and `backend` are as in
-    ClusterSpec. `min_exposed`: a number of records. An arm can be HELD only if each injection of a fault could have
-    hurt at least this many of the arm's reported records. `deterministic`: whether the fault plan alone decides which
-    records are hurt. If not, chance has a part in it. `rules`: the ids of the rules that the entry puts to the test
-    (see `contract.rules`).
+    asks for (pacing `scripted`). `session_timeout_ms`, `heartbeat_interval_ms`, `elr` and `backend` have the
+    same meaning as in ClusterSpec. `min_exposed`: a number of records. An arm can be HELD only if each injection of a
+    fault could have hurt at least this many of the arm's reported records. `deterministic`: whether the fault plan
+    alone decides which records are hurt. If not, chance has a part in it. `rules`: the ids of the rules that the entry
+    puts to the test (see `contract.rules`).
     """
 
     name: Name
@@ -63,7 +63,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     deterministic: bool = True
     rules: tuple[str, ...] = ()
     why_held: str = ""
-    """Why no arm is expected to break a promise. Empty in an entry with an arm that may break a promise."""
+    """Why no arm is expected to break a promise, or an empty text if an arm may break a promise."""
 
 
 def build(entry: Entry, run_id: str, kafka_version: str = ClusterSpec().kafka_version, **more: object) -> Scenario:

@@ -42,7 +42,7 @@ def scripted(block: int) -> Load:
 
 
 def broken(**counts: int) -> Expectation:
-    """Returns the expectation that the arm is VIOLATED, and that its counts have exactly these values, e.g. LOST=50.
+    """Returns the expectation that an arm is VIOLATED, and that its counts have exactly these values, e.g. `LOST=50`.
 
     A name in `counts` is an anomaly, or a column of the books (the tables of counts that the reconciliation writes).
     """
@@ -52,7 +52,7 @@ def broken(**counts: int) -> Expectation:
 
 
 def exactly(**counts: int) -> Expectation:
-    """Returns the expectation that the arm is HELD, with exactly the given counts of its records. See `broken`."""
+    """Returns the expectation that an arm is HELD, and that its counts have exactly these values (see `broken`)."""
     return Expectation(bounds=broken(**counts).bounds)
 
 

@@ -1,8 +1,9 @@
-"""The price of a guarantee: entries that measure each profile alone on a fresh cluster, under each of CONDITIONS.
+"""The entries of the catalogue that measure the price of a guarantee, that is, what the guarantee costs.
 
-Each entry loads a single arm. Arms on the same cluster would slow each other down, and so would falsify the figures.
-Latency is measured at a fixed rate. If the load is sent as fast as the client can, the records wait in the client's own
-queue, so that their latency means nothing.
+Each entry measures one profile (a set of delivery settings) under one condition. A condition is the pace of the load
+and the fault (see CONDITIONS). An entry has only one arm and a fresh cluster, because several arms on one cluster would
+slow each other down, and so would falsify the figures. Latency is measured at a fixed rate. If the load is sent as fast
+as the client can, the records wait in the client's own queue, so that their latency means nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ CONDITIONS: dict[Condition, str] = {
     "kill_leader": "at the same rate, a leader killed and restarted",
 }
 PRICED = ("acks_0", "acks_1", "acks_all", "in_flight_1", "idempotent", "transactional")
-"""The names of the profiles that are measured."""
+"""The names of the profiles (sets of delivery settings) whose price is measured."""
 RATE, RATED_BLOCK, SECONDS = 5000, 25, 12.0
 """The load at a fixed rate. RATE: records per second. RATED_BLOCK: the number of consecutive records that go to one
 partition. SECONDS: the duration."""

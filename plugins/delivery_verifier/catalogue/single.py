@@ -14,12 +14,13 @@ from delivery_verifier.model.scenario import Arm, Claim, ClusterSpec, Expectatio
 CANARY = "canary"
 FEWEST_RECORDS = 1000
 """The least number of records of an arm of the ad hoc scenario. With fewer, hardly a record is under way when the fault
-bites, and no comparison of a subject with its controls shows anything."""
+takes effect, so that a comparison of the subject with its controls shows nothing."""
 CANARY_PRODUCERS = 2
 """The producers of the canary. Number 0 claims what the step settle plants. Number 1 is a real producer process."""
 CONTROL_SHARE = 0.1
-"""The number of records of a control arm, as a share of the subject's number of records. A control arm sends at least
-FEWEST_RECORDS. If the fault plan decides when records are sent, both numbers are 0."""
+"""The number of records of a control arm, as a share of the subject's number of records. If the result is less than
+FEWEST_RECORDS, the control arm sends FEWEST_RECORDS. If the fault plan decides when records are sent, the number is 0
+for the subject, and for each control arm."""
 WEAK = ("acks_0", "acks_1")
 """The profiles that may lose records under an ordinary fault, because not all in-sync replicas acknowledge. A subject
 with such a profile gets the control arm `safe`, which must lose no record even if the subject does."""

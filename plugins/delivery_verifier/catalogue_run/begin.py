@@ -1,7 +1,7 @@
 """Begins a catalogue run, which runs many entries of the catalogue one after another.
 
-A catalogue run consists of items. An item is one entry in one round, and a round runs every selected entry. A catalogue
-run is either new, or it resumes an earlier catalogue run.
+A catalogue run consists of items. An item is one entry in one round, and a round runs every selected entry. In this
+module, an attempt is one run of an item. This module also resumes a catalogue run that began earlier.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ MOST_ROUNDS = 100
 
 
 def begin(name: str, *, direct: bool, **selected: Any) -> CatalogueRun:
-    """Returns a new catalogue run called `name`, and writes its record, catalogue.json, to its directory.
+    """Returns a new catalogue run called `name`, and writes it to the file catalogue.json in its directory.
 
-    `direct`: whether its entries run without Airflow. `selected`: further arguments of `new_catalogue_run`. Raises
+    `direct`: whether the entries run without Airflow. `selected`: further arguments of `new_catalogue_run`. Raises
     BadInput if a catalogue run of this name exists already, or if an argument is not allowed.
     """
     if (catalogue_runs.directory(name) / catalogue_runs.FILE).exists():
@@ -79,11 +79,11 @@ def new_catalogue_run(
 def resume(name: str) -> CatalogueRun:
     """Returns the catalogue run called `name`, ready to be continued. Writes no file.
 
-    An item is one entry in one round. Attempts without a verdict are dropped, so that their items run again. What this
-    host lacks for each entry is checked again, so that an item that was unavailable may run now.
+    An item is one entry in one round. A run that ended without a verdict is removed from its item, so that the item
+    runs again. The function checks again what this host lacks for each entry. So an item that was unavailable may run.
 
     Raises BadInput if there is no such catalogue run. Also raises BadInput if the commit, the versions or the host have
-    changed since the catalogue run began, because one record must not mix verdicts of different software or hosts.
+    changed since the catalogue run began, because a catalogue run must not mix verdicts of different software or hosts.
     """
     catalogue = catalogue_runs.read(name)
     circumstances = (versions_of(ClusterSpec().kafka_version), commit(), machine.describe())
@@ -103,10 +103,10 @@ def _selection_text(names: Sequence[str], tag: str) -> str:
 
 
 def _item(entry: Entry, number: int, expected: Sequence[str]) -> Item:
-    """Returns an item without attempts for `entry` in the round `number`.
+    """Returns the item for `entry` in the round `number`. The item has no runs yet.
 
     The item says what this host lacks to run the entry, and whether the user expected this. `expected` are the words
-    with which the user said so (see `selection.expects`).
+    that say what the user expects this host to be unable to run (see `selection.expects`).
     """
     lacks = _lacks(entry)
     return Item(
@@ -124,7 +124,7 @@ def _item(entry: Entry, number: int, expected: Sequence[str]) -> Item:
 
 
 def _reopened(item: Item, expected: Sequence[str]) -> Item:
-    """Returns `item` with only its attempts that have a verdict. Checks again whether this host can run it."""
+    """Returns `item` without its runs that ended without a verdict. Checks again whether this host can run the item."""
     entry = selection.entries([item.name])[0]
     with_verdict = tuple(attempt for attempt in item.attempts if attempt.verdict is not None)
     return replace(_item(entry, item.round, expected), attempts=with_verdict)
@@ -140,9 +140,9 @@ def unavailable(entry: Entry) -> str:
 
 
 def _lacks(entry: Entry) -> dict[str, Lack]:
-    """Returns the capabilities that the entry needs and this host lacks, as keys. The values are the reasons.
+    """Maps each capability that the entry needs and this host lacks to the reason why the host lacks it.
 
-    If the backend of the entry cannot run on this host, the only key is the backend, as `backend <name>`.
+    If the backend of the entry cannot run on this host, the only key is `backend` with the name of the backend.
     """
     backend = backend_of(ClusterSpec(backend=entry.backend))
     if lack := backend.lack():

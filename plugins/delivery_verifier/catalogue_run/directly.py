@@ -42,8 +42,8 @@ class DirectRunner:
     def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
         """Runs the steps that need a cluster in the calling thread, and lets another thread judge the run.
 
-        Returns the attempt as a future. If a step that needs a cluster fails, the future holds a failed attempt at
-        once. `Runner.begin` explains the parameters.
+        Returns a future, which will hold the result of the run as an `Attempt`. If a step that needs a cluster fails,
+        the future holds an `Attempt` with the error at once. `Runner.begin` explains the parameters.
         """
         started_at, begun_s = now(), time.monotonic()
         fields = {"scenario": entry, "owner": self._owner}
@@ -88,7 +88,9 @@ class DirectRunner:
 
 @contextmanager
 def runner(listener: ProgressListener, spark: SparkSession | None = None) -> Iterator[DirectRunner]:
-    """Yields a runner with one Spark session: `spark` or, if `spark` is None, a new one that ends with the block.
+    """Yields a runner with one Spark session: `spark` or, if `spark` is None, a new session.
+
+    A new session ends with the `with` block of the caller.
 
     Another thread starts the session and imports Great Expectations while the first cluster boots, because both take
     seconds. `listener` is called at each change of a step. Raises BadInput if the folders of runs cannot be written.

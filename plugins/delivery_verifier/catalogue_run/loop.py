@@ -2,7 +2,7 @@
 
 A failed run does not stop the loop.
 
-An item is one entry in one round. A round runs every selected entry once.
+An item is one entry in one round. A round runs every selected entry once. An attempt is one run of an item.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Runner(Protocol):
     def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
         """Runs the entry called `entry`. `run` names the run and its run directory.
 
-        Returns the attempt as a future as soon as the next entry may begin, even if this run is still being judged. The
-        future never holds an error, because a failed run is an attempt, too.
+        Returns as soon as the next entry may begin, even if this run is still being judged. The returned future will
+        hold the result of the run as an `Attempt`, also if the run fails. The future itself never raises an error.
 
         Calls `before_load` when the cluster is up, before the first record is sent. `before_load` waits until the
         previous entry has been judged, because the judging would disturb the load. If the run ends earlier,
@@ -39,16 +39,16 @@ class Runner(Protocol):
 
 
 AttemptListener = Callable[[CatalogueRun, Item], None]
-"""A function that is called after each attempt. Its arguments are the catalogue run, and the item (one entry in one
-round) that was attempted. Both arguments include the new attempt."""
+"""A function that is called after each run of an item (one entry in one round). Its arguments are the catalogue run and
+this item. Both arguments already include the result of the run."""
 
 
 class Loop:
     """One catalogue run under way.
 
-    `catalogue` is its state so far. `runner` runs the entries. `listener` is called after each attempt.
+    `catalogue` is its state so far. `runner` runs the entries. `listener` is called after each run of an entry.
 
-    Each attempt is written to the record, catalogue.json, before the next run sends its first record.
+    The result of each run of an entry is written to catalogue.json before the next run sends its first record.
     """
 
     def __init__(self, catalogue: CatalogueRun, runner: Runner, listener: AttemptListener) -> None:
@@ -74,8 +74,8 @@ class Loop:
     def _next(self) -> Item | None:
         """Returns the next item that must still be run, or None if there is no such item.
 
-        The item that is still being judged comes last, because it must run once more only if its verdict is
-        INCONCLUSIVE.
+        The newest run may still be judged. Its item is returned only if no other item must still be run, and if the
+        verdict on this run is INCONCLUSIVE. In this case, the method waits for the verdict.
         """
         awaited = self._awaited[0] if self._awaited else None
         item = next((item for item in self.catalogue.open if item is not awaited), None)
@@ -85,7 +85,10 @@ class Loop:
         return item
 
     def _record_awaited(self) -> None:
-        """Waits for the attempt that is being judged, if there is one, and writes it to catalogue.json."""
+        """Waits until the run that is being judged has a result, and writes the result to catalogue.json.
+
+        Does nothing if no run is being judged.
+        """
         with self._lock:
             awaited, self._awaited = self._awaited, None
             if awaited is None:
@@ -100,7 +103,7 @@ class Loop:
     def _free_name(self, item: Item) -> str:
         """Returns a name for the next run of `item`.
 
-        No run directory has this name yet, not even that of an interrupted run.
+        No run directory has this name yet, not even the directory of a run that was interrupted.
         """
         stem = run_name(self.catalogue, item)
         names = (
@@ -119,9 +122,9 @@ def run_name(catalogue: CatalogueRun, item: Item) -> str:
 
 
 def attempt_or_failure(work: Callable[[], Attempt], run: str) -> Attempt:
-    """Returns the attempt that `work` returns. If `work` raises an error, returns a failed attempt with the error.
+    """Returns the `Attempt` that `work` returns. If `work` raises an error, returns an `Attempt` with the error.
 
-    `run` is the name of the run, which the failed attempt records.
+    An `Attempt` is the result of one run of an entry. `run` is the name of the run.
     """
     started_at, begun_s = now(), time.monotonic()
     try:

@@ -1,6 +1,7 @@
-"""What `kdv catalogue` prints: the list of entries, a line per attempt during the catalogue run, and the summary.
+"""What `kdv catalogue` prints: the list of entries, a line for each run of an entry that has ended, and the summary.
 
-An item of a catalogue run is one entry in one round. A round runs every selected entry once.
+An item of a catalogue run is one entry in one round. A round runs every selected entry once. In this module, an attempt
+is one run of an item.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def listing(entries: Iterable[tuple[Entry, str]]) -> str:
 def verdicts(attempt: Attempt) -> str:
     """Returns the verdict of every arm except the canary, e.g. `acks_1 VIOLATED, safe HELD`.
 
-    Returns the error if the attempt has no verdict.
+    `attempt` is the result of one run of an entry. If the run has no verdict, returns the error of the run.
     """
     if attempt.verdict is None:
         return clean(f"no verdict: {attempt.error}")
@@ -59,10 +60,11 @@ def verdicts(attempt: Attempt) -> str:
 
 
 def summary(catalogue: CatalogueRun, page: Path, stream: TextIO) -> None:
-    """Writes the outcome of the catalogue run to `stream`: how many items are in which state, and where the page is.
+    """Writes the outcome of the catalogue run to `stream`: the number of items in each state, and the path `page`.
 
-    Also writes a line with the reason for each item that is not green. An item is green if it is as expected, or if it
-    is unavailable and the user expected that. `page` is the file of the matrix, the page with all results.
+    Also writes a line for each item that is not green, with the reason. An item (one entry in one round) is green if it
+    is as expected, or if it is unavailable and the user expected that. `page` is the file of the matrix, the page with
+    all results.
     """
     counts = enumeration(
         [f"{catalogue.count(state)} {state}" for state in reversed(STATES) if catalogue.count(state)], last="and"
@@ -78,7 +80,7 @@ def summary(catalogue: CatalogueRun, page: Path, stream: TextIO) -> None:
 
 
 def _reason(item: Item) -> str:
-    """Returns why an item is not green, that is, why its result is not the expected result."""
+    """Returns why an item is not green, e.g. which arm got another verdict than expected, or what this host lacks."""
     if item.unavailable:
         return clean(f"unavailable: {item.unavailable}")
     if not item.attempts:
@@ -90,7 +92,7 @@ def _reason(item: Item) -> str:
 
 
 class Progress:
-    """Prints the progress of one catalogue run to `stream`: one line per attempt that has ended.
+    """Prints the progress of one catalogue run to `stream`: one line for each run of an entry that has ended.
 
     If `stream` is a terminal, also shows the step that is running.
     """
@@ -110,7 +112,10 @@ class Progress:
                 self.say(f"{SIGNS['unavailable']} {item.name}  UNAVAILABLE: {item.unavailable}")
 
     def attempt_ended(self, catalogue: CatalogueRun, item: Item) -> None:
-        """Prints a line about the newest attempt of `item`: verdicts, state, duration, and the time that remains."""
+        """Prints one line on the newest run of `item`: its verdicts and its duration, with the state of `item`.
+
+        The line also estimates how long the rest of the catalogue run will take.
+        """
         attempt, open_items = item.attempts[-1], len(catalogue.open)
         done = sum(len(other.attempts) for other in catalogue.items)
         state = "inconclusive, once more" if item.open else item.state

@@ -1,4 +1,4 @@
-"""The results: reads from a run directory the figures that catalogue.json, the record of a catalogue run, keeps."""
+"""Reads the figures of a run from its run directory. A catalogue run keeps these figures in its file catalogue.json."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ COUNTS = (
     *(column(anomaly) for anomaly in Anomaly),
     *(also_column(anomaly) for anomaly in SECONDARY),
 )
-"""The columns of the books that a catalogue run records for every arm. The books are a table of counts per arm. These
-columns count the attempts, the attempts of each outcome, and the cases of each anomaly."""
+"""The names of the counts that a catalogue run keeps of every arm. The counts come from the books of the run. They
+count the sends of records, the sends with each outcome, and the cases of each anomaly."""
 
 
 def attempt(run_dir: Path) -> Attempt:
-    """Returns the judged run in `run_dir` as an attempt, with at most 20 doubts.
+    """Returns the judged run in `run_dir` as an `Attempt`, i.e. one try to run an entry of the catalogue.
 
-    The canary is not among the arms of the attempt. `seconds` of the attempt is the time from the start of the step
+    The attempt has at most 20 doubts, and all arms but the canary. `seconds` is the time from the start of the step
     `plan` to the end of the step `conclude`. Raises IncompleteRun if the run has no verdict, or if a file of the
     verdict was altered.
     """
@@ -57,7 +57,8 @@ def attempt(run_dir: Path) -> Attempt:
 
 
 def failed(run: str, started_at: str, seconds: float, error: BaseException | str) -> Attempt:
-    """Returns an attempt without a verdict, for the run called `run`, which `error` ended.
+    """Returns the `Attempt`, i.e. one try to run an entry of the catalogue, for the run `run`, which ended with `error`
+    and has no verdict.
 
     `started_at`: when the run began, as ISO 8601. `seconds`: how long the run took. At most 600 characters of the error
     are kept.
@@ -97,7 +98,7 @@ def p99(buckets: Iterable[Mapping[str, Any]]) -> float | None:
     """Returns the 99th percentile of the latency in ms, or None if no record was reported.
 
     `buckets` are rows of the table timeline/latency. Each row counts the reported records within a range of latencies.
-    The result is the upper end of a range, because the table holds no exact latencies.
+    The table holds no exact latencies. So the result is the upper end of the range that contains the percentile.
     """
     filled = sorted(
         (Bucket(row["latency_ms_from"], row["latency_ms_until"], row["records"]) for row in buckets if row["records"]),

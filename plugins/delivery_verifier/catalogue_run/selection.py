@@ -19,8 +19,8 @@ KINDS: dict[str, str] = {
 def entries(names: Sequence[str] = (), tag: str = "") -> list[Entry]:
     """Returns the entries that are named in `names` and have the tag `tag`, in the order of the catalogue.
 
-    If `names` is empty, entries of all names are returned. If `tag` is empty, tags do not matter. Raises BadInput if a
-    name or the tag is unknown, or if no entry has such a name and the tag.
+    If `names` is empty, names do not matter. If `tag` is empty, tags do not matter. Raises BadInput if a name or the
+    tag is unknown, or if none of the named entries has the tag.
     """
     for name in names:
         choice("scenario", name, ENTRIES, "`kdv list scenarios` describes them")
@@ -44,11 +44,11 @@ def tags() -> list[str]:
 def expects(words: Collection[str], entry: Entry, lacking: Collection[str]) -> bool:
     """Returns whether the user expects this host to be unable to run `entry`.
 
-    `words` are words of EXPECTABLE that the user gave. `lacking` are the capabilities that this host lacks for the
-    entry. The result is true if `words` contain the name of the entry or its kind. The result is also true if `lacking`
-    is not empty and `words` contain every capability in it. A word that names both a capability and a kind, such as
-    `power`, stands for the capability. If the backend of the entry cannot run on this host, `lacking` contains the
-    backend, which no word can name.
+    `words` say what the user expects this host to be unable to run (see EXPECTABLE). `lacking` are the capabilities
+    that this host lacks for the entry. The result is true if a word is the name of the entry or its kind. The result is
+    also true if this host lacks capabilities, and `words` contain all of them. Some words, such as `power`, name both a
+    capability and a kind. Such a word stands only for the capability. If the backend of the entry cannot run on this
+    host, `lacking` contains the backend, and EXPECTABLE has no word for it.
     """
     kind = KINDS[entry.name]
     is_named = entry.name in words or (kind in words and kind not in CAPABILITIES)
@@ -61,9 +61,9 @@ entries (see KINDS), and names of entries."""
 
 
 def expectable(text: str) -> tuple[str, ...]:
-    """Returns the words in `text`, a list with commas such as `power,network`. `expects` takes them as `words`.
+    """Returns the words in `text`, a list with commas such as `power,network`.
 
-    Raises BadInput if a word is not in EXPECTABLE.
+    The words say what the user expects this host to be unable to run. Raises BadInput if a word is not in EXPECTABLE.
     """
     return tuple(choice("expect_unavailable", word.strip(), EXPECTABLE) for word in text.split(",") if word.strip())
 

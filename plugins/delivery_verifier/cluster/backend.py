@@ -30,23 +30,23 @@ ProcessState = Literal["running", "frozen", "exited"]
 
 
 class Lack(NamedTuple):
-    """Why this host lacks a capability or a backend. `why`: the reason and its remedy, in words. `failed`: True if a
-    test of this host failed for an unknown reason. The host may then have the capability or backend all the same."""
+    """Why this host lacks a backend or a capability (proxy, network or power). `why`: the reason and its remedy, in
+    words. `failed`: True if the check proved nothing, so that the host may have the backend or capability."""
 
     why: str
     failed: bool = False
 
 
 class CapabilityMissing(VerifierError, RuntimeError):
-    """A request to a cluster needs a capability that the cluster was started without."""
+    """A request needs a capability (proxy, network or power) that the cluster was started without."""
 
     def __init__(self, capability: Capability) -> None:
         super().__init__(f"this cluster was started without the capability {capability}")
 
 
 class NodeStatus(Struct, frozen=True, kw_only=True):
-    """The state of the process of one node, a broker or controller. `exit_code`: None while the process lives; minus
-    the signal's number if a signal killed the process. `pid`: 0 if the node is no process on this host."""
+    """The state of the process of one node, a broker or controller. `exit_code`: None while the process lives. If
+    signal number N killed the process, the exit code is -N. `pid`: 0 if the node is no process on this host."""
 
     state: ProcessState
     exit_code: int | None = None
@@ -65,11 +65,11 @@ class ClusterStatus(Struct, frozen=True, kw_only=True):
 class StartRequest(Struct, frozen=True, kw_only=True):
     """The input of `Backend.start`.
 
-    `workspace`: a folder for the cluster's data, logs and sockets. It contains at most an empty file
-    `layout.KEEPER_SPEC`. `deadline_s`: seconds after which the keeper ends the cluster. `owner`: the keeper also ends
-    the cluster when this process ends; None if there is no such process. `lock_descriptor`: the descriptor of the open
-    file that holds the host's lock. The keeper inherits this file, and so holds the lock until it ends. Meanwhile no
-    other run can start, so no other run removes this workspace.
+    `workspace`: the folder for the cluster's data, logs and sockets. It is empty, or holds only an empty file with the
+    name `keeper.json`. `deadline_s`: seconds after which the keeper ends the cluster. `owner`: a process whose end
+    makes the keeper end the cluster, or None. `lock_descriptor`: the descriptor of the open file that holds the host's
+    lock. The keeper inherits the open file, and so holds the lock until the keeper ends. As long as the keeper holds
+    the lock, no other run can start and remove this workspace.
     """
 
     run_id: str
@@ -81,9 +81,9 @@ class StartRequest(Struct, frozen=True, kw_only=True):
 
 
 class KeeperOperations(Protocol):
-    """The operations that the keeper of a running cluster carries out on request. Nodes are addressed by id.
+    """The operations that a keeper (the parent process of the brokers) carries out on request.
 
-    Every operation raises RuntimeError with the reason if the keeper refuses the request. Wall times are in µs.
+    A refused operation raises RuntimeError with the reason. Nodes are given by their ids. Wall times are in µs.
     """
 
     def renew(self) -> None:
@@ -104,7 +104,7 @@ class KeeperOperations(Protocol):
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
         """Drops packets between the brokers `nodes` and the peers that `links` names (see step_options.LINKS). Returns
-        the wall time just before the first packet was dropped. Needs the capability network."""
+        the wall time just before the first packet was dropped. Needs the capability `network`."""
         ...
 
     def rejoin(self, nodes: list[int]) -> None:
@@ -112,17 +112,17 @@ class KeeperOperations(Protocol):
         ...
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns how many packets were dropped so far. The outer key is the isolated broker, the inner key the link.
-        Leaves out a link that lets some packets through again."""
+        """Maps the id of each isolated broker to its cut links (see `isolate`), and each link to the number of packets
+        that were dropped so far. Leaves out a link that lets some packets through again."""
         ...
 
     def power_off(self, nodes: list[int]) -> int:
         """Kills the brokers `nodes` and cuts the power of their disks. Returns the wall time just before the first
-        kill. Needs the capability power."""
+        kill. Needs the capability `power`."""
         ...
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer (see `cluster.observer`) poll the partitions of `topics`, too. They need not exist yet."""
+        """Makes the observer (`cluster.observer`) also poll the partitions of `topics`. A topic need not exist yet."""
         ...
 
     def adopt(self, pid: int) -> None:
@@ -148,7 +148,7 @@ class RunningCluster(Protocol):
 
     @property
     def socket(self) -> Path:
-        """The Unix socket at which the keeper takes requests, among them the renewals of the lease."""
+        """The path of the Unix socket at which the keeper (the parent process of the brokers) takes requests."""
         ...
 
     @property
@@ -178,7 +178,7 @@ class RunningCluster(Protocol):
 
     @property
     def keeper(self) -> KeeperOperations:
-        """The object that sends requests to the keeper of this cluster."""
+        """The object that sends requests to the keeper (the parent process of the brokers) of this cluster."""
         ...
 
     @property
@@ -192,7 +192,7 @@ class RunningCluster(Protocol):
         ...
 
     def proxy_listens(self) -> bool:
-        """Whether the proxy takes requests yet. True if the cluster has no proxy."""
+        """Whether the proxy is ready for requests of the method `proxy`. True if the cluster has no proxy."""
         ...
 
     def sync(self, brokers: Sequence[int]) -> None:
@@ -205,7 +205,7 @@ class RunningCluster(Protocol):
         ...
 
     def last_log(self, node: int) -> str:
-        """Returns the last error lines of a node's log. Messages quote these lines."""
+        """Returns the last error lines of a node's log. Error messages of the verifier quote these lines."""
         ...
 
     def release(self) -> None:
@@ -218,8 +218,8 @@ class Backend(Protocol):
     """A way to run clusters on this host."""
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
-        """Returns why this host lacks `capability` or, without `capability`, why the backend cannot run on this host.
-        Returns None if nothing is lacking. Tries the capability out at the first call in a process."""
+        """Returns why this host lacks `capability`; None if the host has it. If no capability is given, returns why the
+        backend cannot run on this host; None if it can. Tries each capability only once per process."""
         ...
 
     def start(self, request: StartRequest) -> RunningCluster:
@@ -228,21 +228,21 @@ class Backend(Protocol):
         ...
 
     def attach(self, workspace: Path) -> RunningCluster:
-        """Returns the cluster that another process started in `workspace`. Raises ClusterGone if it has ended."""
+        """Returns the cluster that was started in `workspace`. Raises ClusterGone if the workspace is gone."""
         ...
 
     def is_mounted(self, workspace: Path) -> bool:
-        """Whether the host still uses a workspace, e.g. has a disk mounted there. If so, the caller must call `release`
-        before it removes the folder."""
+        """Whether something still uses a workspace (the folder of one cluster), e.g. a disk is mounted there. If so,
+        the caller must call `release` before it removes the folder."""
         ...
 
     def release(self, workspace: Path) -> None:
-        """Ends the host's use of a workspace, e.g. unmounts its disks. The data stay. Raises DeadlinePassed if a
-        process uses the workspace for too long."""
+        """Ends every use of a workspace (the folder of one cluster), e.g. unmounts the disks there. The data stay.
+        Raises DeadlinePassed if a process uses the workspace for too long."""
         ...
 
     def leftovers(self) -> list[str]:
-        """Returns the names of what killed processes left on this host outside workspaces, e.g. in a packet filter."""
+        """Returns names of things that killed processes left on this host outside workspaces, e.g. filter rules."""
         ...
 
     def sweep(self) -> list[str]:

@@ -9,8 +9,8 @@ from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import ClusterSpec
 
 NAMES = ("embedded",)
-"""The name of every backend in scenarios. It is the name of a folder beside this file. The module `backend` of that
-folder has the backend as `BACKEND`."""
+"""The names by which scenarios choose a backend. Each name is also the name of a folder beside this file. In that
+folder, the module `backend` holds the backend in its constant `BACKEND`."""
 
 BACKENDS: dict[str, Backend] = {
     name: import_module(f"delivery_verifier.cluster.{name}.backend").BACKEND for name in NAMES

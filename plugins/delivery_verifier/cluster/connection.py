@@ -14,10 +14,10 @@ from typing import NamedTuple
 from delivery_verifier.model.errors import VerifierError
 
 PREFIXES = ("sasl.", "ssl.")
-"""Prefixes of the names of security properties. `PROTOCOL` is the only security property without such a prefix."""
+"""Prefixes of the names of security properties. Only the property `security.protocol` has no such prefix."""
 PROTOCOL = "security.protocol"
 RAW_PROTOCOLS = ("plaintext",)
-"""The values of `PROTOCOL`, in lower case, that the requests of `cluster.protocol` support."""
+"""The values of the property `security.protocol`, in lower case, with which the requests of `cluster.protocol` work."""
 SAME_NAME_IN_JAVA = (
     PROTOCOL,
     "ssl.key.password",
@@ -114,8 +114,11 @@ def java_security(security: Mapping[str, str]) -> dict[str, str]:
 
 
 def _sasl(security: Mapping[str, str], properties: dict[str, str]) -> Iterable[str]:
-    """Adds the SASL mechanism and credentials to `properties`. Returns the names of the properties of `security` that
-    this function translated. Raises UnsupportedSecurity for a mechanism that is not in `LOGIN_MODULES`."""
+    """Adds the SASL mechanism and credentials of `security` to `properties`, under Java's names.
+
+    Returns librdkafka's names of all properties that this function can translate. If `security` names no mechanism,
+    returns no names. Raises UnsupportedSecurity for a mechanism that is not in `LOGIN_MODULES`.
+    """
     names = ("sasl.mechanism", "sasl.mechanisms")
     mechanism = next((security[name] for name in names if name in security), None)
     if mechanism is None:
@@ -138,8 +141,12 @@ def _quoted(text: str) -> str:
 
 
 def _stores(security: Mapping[str, str], properties: dict[str, str]) -> Iterable[str]:
-    """Adds the trust store, the key store and the check of host names to `properties`. Returns the names of all
-    properties that this function can translate, even if `security` lacks them."""
+    """Translates the properties in `security` for the trust store, the key store and the check of host names. Adds the
+    results to `properties`, under Java's names.
+
+    Returns librdkafka's names of all properties that this function can translate, even if `security` lacks some of
+    these properties.
+    """
     if "ssl.ca.location" in security:
         properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": security["ssl.ca.location"]}
     if "ssl.ca.pem" in security:

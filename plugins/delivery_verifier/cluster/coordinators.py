@@ -1,5 +1,5 @@
-"""Transaction coordinators. The coordinator of a transactional.id is the broker that leads one partition of the topic
-`__transaction_state`: the partition that keeps this transactional.id."""
+"""Transaction coordinators. Each transactional.id is kept in one partition of the topic `__transaction_state`. The
+leader of that partition is the coordinator of the transactional.id."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A cluster in memory, for tests of code that uses a cluster. It satisfies `backend.RunningCluster`.
+"""A cluster in memory, for tests of code that uses a cluster. It implements `backend.RunningCluster`.
 
 Brokers have states. Partitions have leaders, leader epochs and ISRs. A broker that exits or freezes leaves the ISR of
 its partitions at once, and no longer leads them. The next broker of the ISR then leads in the next epoch. The fake
-cluster has no clients and no time, and only the records that a test puts into `logs`. `requested` lists the requests
-that the tested code made.
+cluster has no clients, and nothing changes by itself. Its only records are those that a test puts into `logs`.
+`requested` lists the requests that the tested code made.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ class FakeCluster:
         self.connection = Connection({broker: Address("fake", 9000 + broker) for broker in self.brokers})
         self.load_connection = self.connection
         self.requested: list[tuple[object, ...]] = []
-        """The requests so far, in order: each with its name and arguments. Requests that only read are left out, and so
-        is `renew`. The proxy's request `hits` is listed although it only reads."""
+        """The requests so far, in order. Each item holds the name of a request, and then its arguments. The items of
+        `assign_replicas` and `alter_topics` lack the broker that was asked. The list leaves out `renew` and all
+        requests that only read, except the request `hits` to the proxy."""
         self.process_states: dict[int, ProcessState] = dict.fromkeys(self.brokers, "running")
         self.partition_states: dict[tuple[str, int], PartitionState] = {}
         self.topic_settings: dict[tuple[str, str], str] = {}
@@ -62,10 +63,11 @@ class FakeCluster:
         self.without_power: set[int] = set()
         self.proxy_rules: list[dict[str, Any]] = []
         self.proxy_hits: dict[str, dict[str, int]] = {}
-        """The answer to every request `hits` to the proxy: how often a rule acted. The outer key is the broker id, the
-        inner key the client.id."""
+        """The answer to every request `hits` to the proxy, whichever rule the request asks about. The answer maps a
+        broker id, and then a client.id, to the number of times that the rule acted."""
         self.logs: dict[tuple[int, str, int], list[bytes]] = {}
-        """Maps (broker, topic, partition) to the batches of the replica. They are all below the high watermark."""
+        """Maps (broker, topic, partition) to the broker's replica of the partition: a list of bytes, each item with one
+        or more whole batches. All batches are below the high watermark."""
         self.finished = False
 
     @property
@@ -103,8 +105,8 @@ class FakeCluster:
         self._change(node, "running")
 
     def send(self, node: int, signal_name: str) -> int:
-        """Sets a broker's state to the state after the signal (see `STATES`). Returns the wall time in µs. Raises
-        RuntimeError if the broker has exited."""
+        """Sets a broker's state to the state after the signal (see `STATES`). Returns the current wall time in µs.
+        Raises RuntimeError if the broker has exited."""
         if self.process_states[node] == "exited":
             raise RuntimeError(f"broker {node} is not running")
         self.requested.append(("send", node, signal_name))
@@ -121,8 +123,8 @@ class FakeCluster:
                 )
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
-        """Marks brokers as isolated. Returns the wall time in µs. Does not change leaders; a test changes them with
-        `set_partition`. Raises CapabilityMissing without the capability network."""
+        """Marks brokers as isolated. Returns the current wall time in µs. Does not change leaders, but a test can
+        change them with `set_partition`. Raises CapabilityMissing without the capability `network`."""
         self._require("network")
         self.requested.append(("isolate", tuple(nodes), tuple(links)))
         self.isolated |= dict.fromkeys(nodes, links)
@@ -135,12 +137,12 @@ class FakeCluster:
             self.isolated.pop(node, None)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns the count 1 for every link of every isolated broker, as if one packet had been dropped there."""
+        """Returns the number 1 for every cut link of every isolated broker, as if one packet had been dropped there."""
         return {broker: dict.fromkeys(links, 1) for broker, links in self.isolated.items()}
 
     def power_off(self, nodes: list[int]) -> int:
-        """Makes brokers exit, and marks their disks as without power. Returns the wall time in µs. Raises
-        CapabilityMissing without the capability power."""
+        """Makes brokers exit, and marks their disks as without power. Returns the current wall time in µs. Raises
+        CapabilityMissing without the capability `power`."""
         self._require("power")
         self.requested.append(("power_off", tuple(nodes)))
         for node in nodes:
@@ -153,7 +155,7 @@ class FakeCluster:
         return broker in self.without_power
 
     def sync(self, brokers: Sequence[int]) -> None:
-        """Only records the request. Raises CapabilityMissing without the capability power."""
+        """Only records the request. Raises CapabilityMissing without the capability `power`."""
         self._require("power")
         self.requested.append(("sync", tuple(brokers)))
 
@@ -171,8 +173,9 @@ class FakeCluster:
         self.finished = True
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
-        """Answers a request to the proxy: `put` adds a rule to `proxy_rules`, `hits` returns `proxy_hits`, `release`
-        clears `proxy_rules`. Raises CapabilityMissing if the cluster has no proxy."""
+        """Answers a request to the proxy. The operation `put` adds its rule to `proxy_rules`. The operation `hits`
+        returns `proxy_hits`. The operation `release` removes all rules from `proxy_rules`. Raises CapabilityMissing if
+        the cluster has no proxy."""
         self._require("proxy")
         self.requested.append(("proxy", operation, arguments))
         if operation == "put":
@@ -225,7 +228,8 @@ class FakeCluster:
         }
 
     def fetch(self, broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:
-        """Returns all batches of `logs` that end behind `offset`. Raises OSError unless `broker` runs."""
+        """Reads the broker's replica in `logs`. Returns all batches that end after `offset`, whatever `most_bytes` is.
+        Raises OSError unless `broker` runs."""
         self._require_running(broker)
         batches = [batch for data in self.logs.get((broker, topic, partition), ()) for batch in whole_batches(data)]
         rest = b"".join(batch.data for batch in batches if batch.end > offset)

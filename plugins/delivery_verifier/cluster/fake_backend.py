@@ -1,4 +1,4 @@
-"""A backend whose clusters are in memory, for tests of code that starts clusters. It satisfies `backend.Backend`."""
+"""A backend whose clusters are in memory, for tests of code that starts clusters. It implements `backend.Backend`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from delivery_verifier.model.act import Capability
 
 
 class FakeBackend:
-    """Starts fake clusters. `lacks`: the results of the method `lack`, by capability; the key None stands for the
-    backend itself. `clusters`: the clusters started so far, by workspace."""
+    """Starts fake clusters. `lacks` maps a capability (proxy, network or power) to the reason why the fake host lacks
+    the capability. The key None stands for the backend itself. `clusters` maps a workspace to its cluster."""
 
     def __init__(self, lacks: Mapping[Capability | None, Lack] | None = None) -> None:
         self.lacks = lacks or {}

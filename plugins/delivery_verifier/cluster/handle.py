@@ -41,7 +41,7 @@ class Cluster:
     @classmethod
     def of_run(cls, run: RunDirectory) -> Cluster:
         """Returns the cluster of a run. Raises IncompleteRun if the cluster was never started, and ClusterGone if the
-        cluster has ended."""
+        folder with the cluster's data is gone."""
         workspace = Path(run.manifest("start_cluster").notes["workspace"])
         return cls(backend_of(run.read_scenario().cluster).attach(workspace))
 
@@ -119,8 +119,8 @@ class Cluster:
         self.backend.keeper.rejoin(brokers)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns how many packets were dropped so far. The outer key is the isolated broker, the inner key the link.
-        Leaves out a link that lets some packets through again."""
+        """Returns how many packets were dropped so far, for each isolated broker. The outer key is the broker id. The
+        inner key is the link (see `isolate`). A link that is no longer cut completely is left out."""
         return self.backend.keeper.cut_off()
 
     def power_off(self, brokers: list[int]) -> int:
@@ -133,7 +133,7 @@ class Cluster:
 
     def sync(self, brokers: Sequence[int]) -> None:
         """Flushes the disks of `brokers`, so that a later power cut loses nothing that was written before. Raises
-        OSError if a disk cannot be flushed, and CapabilityMissing if the cluster lacks the capability power."""
+        OSError if a disk cannot be flushed, and CapabilityMissing if the cluster lacks the capability `power`."""
         self.backend.sync(brokers)
 
     def watch(self, topics: list[str]) -> None:
@@ -167,8 +167,8 @@ class Cluster:
 
     def partitions(self, topics: list[str], via: int | None = None) -> dict[tuple[str, int], PartitionState]:
         """Returns the state of every partition of `topics`, by (topic, partition). With `via`, the state is what the
-        broker `via` reports. Without `via`, the state is the newest that any running broker reports. The result is
-        empty if no broker answers."""
+        broker `via` reports. Without `via`, all running brokers are asked, and `views.newest` chooses among their
+        reports. The result is empty if no broker answers."""
         states, views = self.states(), dict[int, View]()
         for broker in [via] if via is not None else self.brokers:
             if states[broker] == "running":
@@ -196,9 +196,9 @@ class Cluster:
         return self.backend.requests.topic_setting(self.running()[0], topics, setting)
 
     def wait_up(self, *brokers: int, deadline_s: float = UP_DEADLINE_S) -> None:
-        """Waits until `brokers` (default: all brokers) are up, and until the proxy, if there is one, takes requests. A
-        broker is up if its metadata lists all of `brokers` as unfenced. Raises StepFailed if one of `brokers` exits,
-        ControllerDied if the controller exits, and DeadlinePassed after `deadline_s` seconds."""
+        """Waits until `brokers` (default: all brokers) are up. A broker is up once it reports that all of `brokers` are
+        unfenced. If there is a proxy, also waits until the proxy takes requests. Raises StepFailed if one of `brokers`
+        exits, ControllerDied if the controller exits, and DeadlinePassed after `deadline_s` seconds."""
         expected = set(brokers or self.brokers)
 
         def up() -> bool:
@@ -228,8 +228,8 @@ class Cluster:
         return True
 
     def out_of_sync(self, topics: list[str]) -> str:
-        """Returns a text for messages that says why `isr_full` is False. The text names brokers that do not run, and
-        partitions whose ISR is not full."""
+        """Returns why `isr_full` is False, as a text to put into a message. The text names brokers that do not run, and
+        partitions that have no leader or whose ISR is not full."""
         reasons = [f"broker {broker} {state}" for broker, state in self.states().items() if state != "running"]
         reasons += [
             f"{topic}/{partition}: leader {state.leader}, ISR {list(state.isr)} of {list(state.replicas)}"

@@ -1,4 +1,5 @@
-"""The heartbeat of the observer: proof in the record that the observer saw the cluster at a certain time."""
+"""The heartbeats of the observer, which records the changes in the cluster. A heartbeat is an entry in the observer's
+record. It proves that the observer saw the cluster at the time of the entry."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ from delivery_verifier.model.history import HEARTBEAT_US, Observation
 
 
 class Heartbeat:
-    """Turns the times at which the cluster was seen into rare observations of the kind `heartbeat`.
+    """Decides when the observer records a heartbeat. The observer sees the cluster more often than it
+    records a heartbeat.
 
     Not safe for use by several threads.
     """
@@ -17,9 +19,11 @@ class Heartbeat:
         self._pause_us = 0
 
     def beat(self, at_us: int) -> Observation | None:
-        """Notes that the cluster was seen at `at_us` (µs since the epoch). Returns the heartbeat to record, if any.
+        """Notes that the cluster was seen at `at_us` (µs since the epoch). Returns the heartbeat to record, or None if
+        none is due.
 
-        A heartbeat is due HEARTBEAT_US after the last one, and at once if the clock was set back.
+        A heartbeat is due at the first call, HEARTBEAT_US after the last heartbeat, and at once if the clock was set
+        back.
         """
         pause_us = 0 if self._seen_us is None else at_us - self._seen_us
         self._pause_us = pause_us if pause_us < 0 else max(self._pause_us, pause_us)

@@ -1,4 +1,5 @@
-"""The holder of the host's lock: which run it is, whose run, since when, and how far the run is."""
+"""The holder of the host's lock, i.e. the run or command that uses this host now. The module describes the holder to
+users: who started the holder, when the holder took the lock and, if the holder is a run, how far the run is."""
 
 from __future__ import annotations
 
@@ -14,16 +15,18 @@ from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 _ON_THE_HOST = ("start_cluster", "create_topics", "produce", "settle", "read_topic", "stop_cluster")
-"""The steps during which a run holds the host, in their order. inject_fault runs beside produce."""
+"""The steps of a run during which the run holds the host's lock, in their order. The step inject_fault is left out,
+because it runs beside produce."""
 
 
 class Holder(Struct, frozen=True, kw_only=True):
-    """What holds the host's lock, as it wrote itself into the lock file.
+    """The run or command that holds the host's lock. The lock file contains this object as JSON.
 
-    `name`: the id of the run, or the command that cleans up. `process`: the process that holds the lock. For a run this
-    is the keeper (the parent process of the brokers) or, before the keeper has started, the process of the step
-    start_cluster. `since_us`: when the lock was taken, in µs since the epoch. `run_dir`: the run directory, or None.
-    `workspace`: the folder in which the keeper takes requests; None if there is no keeper yet.
+    `name`: the id of the run, or the name of the command. `process`: the process that holds the lock. The lock of a run
+    is held by the process of the step start_cluster until the keeper (the parent process of the brokers) has started,
+    and then by the keeper. `since_us`: when the lock was taken, in µs since the epoch. `run_dir`: the run directory;
+    None for a command, or if the directory is unknown. `workspace`: the folder in which the keeper takes requests; None
+    if there is no keeper.
     """
 
     name: str
@@ -34,7 +37,8 @@ class Holder(Struct, frozen=True, kw_only=True):
 
     @property
     def owner(self) -> ProcessId | None:
-        """The process that the run must not outlive, e.g. a `kdv run`. None for a run that was started in Airflow."""
+        """The process that the run must not outlive, e.g. a `kdv run`. None if there is no such process, e.g. because
+        Airflow started the run."""
         if self.run_dir is None:
             return None
         try:
@@ -56,7 +60,7 @@ class Holder(Struct, frozen=True, kw_only=True):
         return f"run {self.name} ({self._origin()}), {since}{progress}"
 
     def _origin(self) -> str:
-        """Returns whose run it is: user, process, and the terminal from which it was started, or Airflow."""
+        """Returns, in words, who started the run: the user, the process, and the terminal or Airflow."""
         owner = self.owner
         process = owner if owner is not None and owner.alive else self.process
         text = f"user {user_of(process.pid)}, pid {process.pid}"
@@ -69,9 +73,10 @@ class Holder(Struct, frozen=True, kw_only=True):
 
 
 def _progress(run: RunDirectory, began_at_us: int) -> str:
-    """Returns at which step the run is, and how long its load still takes by plan, or since when it is at the step.
+    """Returns, in words, which step the run performs. Adds for how long the run has performed this step. For the step
+    produce, adds the remaining time of the load instead.
 
-    `began_at_us`: when the run took the host, in µs since the epoch.
+    `began_at_us`: when the run took the host's lock, in µs since the epoch. The first step counts from this time.
     """
     for step in _ON_THE_HOST:
         try:
@@ -84,7 +89,8 @@ def _progress(run: RunDirectory, began_at_us: int) -> str:
 
 
 def _load_left(run: RunDirectory, began_at_us: int) -> str:
-    """Returns how long the load still takes by plan, in words. `began_at_us`: when the topics were there, in µs."""
+    """Returns, in words, how much of the planned duration of the load is left. `began_at_us`: when the load began, in
+    µs since the epoch. The end of the step before produce counts as this time."""
     try:
         load = run.read_scenario().load
     except VerifierError:
@@ -100,7 +106,8 @@ def _age_s(moment_us: int) -> float:
 
 
 def new_holder(name: str, run_dir: Path | None = None) -> Holder:
-    """Returns the holder for this process, from now on."""
+    """Returns the holder for a lock that this process takes now. `name`: the id of the run, or the name of the command
+    that needs the host."""
     directory = None if run_dir is None else str(run_dir.absolute())
     return Holder(name=name, process=myself(), since_us=time.time_ns() // 1000, run_dir=directory)
 
@@ -114,8 +121,8 @@ def write(stream: IO[str], holder: Holder) -> None:
 
 
 def read(stream: IO[str]) -> Holder:
-    """Returns the holder that the lock file names. If it names none that can be read, returns a holder without
-    process."""
+    """Returns the holder that is written in the lock file. `stream`: the open lock file. If its content cannot be read,
+    returns a holder without a process, named "an unnamed process"."""
     stream.seek(0)
     try:
         return msgspec.json.decode(stream.read(), type=Holder)
@@ -124,7 +131,7 @@ def read(stream: IO[str]) -> Holder:
 
 
 def busy_text(holder: Holder) -> str:
-    """Returns what a user is told whose run cannot start because of `holder`."""
+    """Returns a message for a user whose run cannot start because `holder` holds the host's lock."""
     if not holder.is_run:
         return f"this host is in use: {holder}. Wait for it, and try again"
     return f"another run is using this host: {holder}. Wait for it, or end it on purpose with `kdv stop {holder.name}`"

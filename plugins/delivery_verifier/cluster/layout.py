@@ -13,9 +13,9 @@ CONTROLLER = 100
 HOST = "127.0.0.1"
 KEEPER_SPEC = "keeper.json"
 """The file with the inputs of the keeper (the parent process of the brokers). It is the first file of a workspace, and
-is empty at first. Even if the start of the cluster is interrupted, this file shows that its folder is a workspace."""
+is empty at first. The file marks a folder as a workspace, even if the start of the cluster was interrupted."""
 KEEPER_SOCKET, PROXY_SOCKET = "keeper.sock", "proxy.sock"
-"""The Unix sockets at which keeper and proxy take requests."""
+"""Names of Unix sockets in the workspace. The keeper takes requests at the first socket, the proxy at the second."""
 
 
 class ClusterLayout(Struct, frozen=True, kw_only=True):
@@ -27,9 +27,11 @@ class ClusterLayout(Struct, frozen=True, kw_only=True):
     client_ports: dict[int, int]
     replication_ports: dict[int, int]
     proxied_ports: dict[int, int] = {}
-    """The ports at which brokers listen for the proxy's connections. The value is empty without a proxy."""
+    """For each broker, the port at which the broker accepts the proxy's connections. The mapping is empty if there is
+    no proxy."""
     proxy_ports: dict[int, int] = {}
-    """The ports at which the proxy listens for clients of each broker. The value is empty if there is no proxy."""
+    """For each broker, a port of the proxy. A client that wants to reach the broker connects to this port. The mapping
+    is empty if there is no proxy."""
 
     @property
     def brokers(self) -> list[int]:

@@ -31,13 +31,13 @@ from delivery_verifier.model.errors import StepFailed, VerifierError
 LEASE_S = 60.0
 """Seconds that a cluster lives after the last renewal of its lease. The time is long, because no process renews the
 lease while Airflow starts the next task, and such a start is slow on a loaded host. If a run has an owner (see
-StartRequest), the keeper notices the owner's end much sooner."""
+StartRequest) and this owner ends, the keeper ends the cluster without waiting for the end of the lease."""
 RENEW_EVERY_S = 2.0
 PATIENCE_S = 1.0
-"""Seconds to wait for the host's lock. A process that asks who holds the lock may take a free lock for a moment. So a
-failed first attempt does not prove that a run has the lock."""
+"""Seconds to wait for the host's lock. A process that only asks who holds the lock takes a free lock for a moment. So
+a lock that is taken for a moment does not prove that a run holds the lock."""
 ANSWER_S = 5.0
-"""Seconds that a server waits for the text of a request after the client has connected."""
+"""Seconds that the keeper waits for the text of a request after a client has connected."""
 
 
 class ClusterGone(VerifierError, RuntimeError):
@@ -45,21 +45,21 @@ class ClusterGone(VerifierError, RuntimeError):
 
 
 STOPPED = "STOPPED"
-"""The name of the file in a workspace that says who ended the run on purpose (see `kdv stop`)."""
+"""The name of a file in a workspace. The command `kdv stop` writes into this file who ended the run on purpose."""
 
 
 class HostBusy(VerifierError, RuntimeError):
-    """Another run uses this host."""
+    """Another process holds the host's lock, so this host cannot be used now."""
 
     exit_code = 75
 
 
 def lock_file() -> Path:
-    """Returns the path of the host's lock: the environment variable KDV_LOCK or, if it is unset, a file in the system's
-    temporary folder.
+    """Returns the path of the file that serves as the host's lock: the environment variable KDV_LOCK or, if it is
+    unset, a file in the system's temporary folder.
 
-    There is one lock per host and user, even if the project is in several folders. Two clusters at once would falsify
-    each other's timing.
+    There is one lock per host and user, even if the host has several copies of the project. Two clusters at once would
+    falsify each other's timing.
     """
     return variables.path("KDV_LOCK") or Path(tempfile.gettempdir()) / f"kdv-{os.getuid()}.lock"
 
@@ -82,8 +82,8 @@ def acquire_host(name: str, run_dir: Path | None = None) -> IO[str]:
 
 
 def hand_over(stream: IO[str], workspace: Path) -> None:
-    """Writes into the lock file that this process, the keeper of `workspace`, holds the lock now. The run stays the
-    same. `stream`: the open file that holds the lock."""
+    """Writes into the lock file that this process, the keeper of `workspace`, holds the lock from now on. Keeps the
+    other entries of the file, e.g. the id of the run. `stream`: the open file that holds the lock."""
     holders.write(stream, replace(holders.read(stream), process=myself(), workspace=str(workspace)))
 
 
@@ -181,8 +181,8 @@ def call(
 
 
 def cluster_gone(message: str, socket_path: Path) -> ClusterGone:
-    """Returns the error that the cluster of the keeper at `socket_path` is gone. If a user has ended the run with `kdv
-    stop`, the error says so instead of `message`."""
+    """Returns a ClusterGone with the text `message`. If a user has ended the run with `kdv stop`, the text says so
+    instead. `socket_path`: a socket in the cluster's workspace."""
     with suppress(OSError):
         return ClusterGone((socket_path.parent / STOPPED).read_text())
     return ClusterGone(message)
@@ -194,9 +194,9 @@ def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> I
     gone or refuses a renewal. A block that waits for something must check this event.
 
     If the block cannot check the event, the caller passes `when_gone`. As soon as the event is set, another thread
-    calls `when_gone`, which has to make the block fail. If the block raises an error after the event was set, this
-    function raises ClusterGone instead, because the lost keeper is the cause of the error. Raises ClusterGone before
-    the block if the keeper is gone already.
+    calls `when_gone`, which has to make the block fail. If the block raises an error after the event was set, or after
+    a user has ended the run with `kdv stop`, this function raises ClusterGone instead, because the end of the cluster
+    is the cause of the error. Raises ClusterGone before the block if the keeper is gone already.
     """
     done, gone = threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""The observer: records every change of leadership, of an ISR, and of the state of a node's process.
+"""The observer: records the changes that it sees in leaders, in ISRs, and in the states of the nodes' processes.
 
 The observer does not use the fault plan, and records a change whatever caused the change. So its record can prove that
 a fault took effect, and that nothing else happened.
@@ -23,12 +23,13 @@ from delivery_verifier.model.history import Observation, now_us
 EVERY_S = 0.1
 """Seconds between an answer of a broker and the next question to this broker."""
 VIEW_S = 0.5
-"""Seconds for which the last view of a broker counts while the next question to this broker is unanswered."""
+"""Seconds for which the last answer of a broker counts while the next question to this broker is unanswered."""
 
 
 class _Answer(NamedTuple):
-    """The last answer of one broker. `view`: None if the broker gave none. `serves`: whether the broker may serve
-    clients, i.e. its process runs, and its port does not refuse connections. `at_s`: on the monotonic clock."""
+    """The last answer of one broker. `view`: the states of partitions, as the broker reported them; None if the broker
+    reported no states. `serves`: whether the broker may serve clients, i.e. its process runs, and its port does not
+    refuse connections. `at_s`: the time of the answer on the monotonic clock."""
 
     view: View | None
     serves: bool
@@ -36,11 +37,12 @@ class _Answer(NamedTuple):
 
 
 class Observer:
-    """Appends each change as an `Observation` to `file`, one JSON object per line, in the order in which it was seen.
+    """Appends each change in the cluster to `file`, as an `Observation`: one JSON object per line, in the order in
+    which the changes were seen.
 
-    Polls the partitions of the watched topics in threads of its own, one per broker: a broker that does not answer
-    delays no other. A thread asks again only once its broker has answered or the request has timed out. So at most one
-    request per broker is under way. The caller reports the states of the processes with the method `process`.
+    Polls the partitions of the watched topics in threads of its own, one per broker, so that a broker that does not
+    answer delays no other. A thread asks again only once its broker has answered or the request has timed out. So at
+    most one request per broker is under way. The caller reports the states of the processes with the method `process`.
     """
 
     def __init__(self, requests: BrokerRequests, brokers: Sequence[int], file: Path) -> None:
@@ -70,7 +72,7 @@ class Observer:
             thread.join(timeout=5)
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer poll the partitions of `topics`, too. They need not exist yet."""
+        """Makes the observer poll the partitions of `topics`, too. The topics need not exist yet."""
         with self._lock:
             self._topics = sorted({*self._topics, *topics})
 
@@ -93,7 +95,8 @@ class Observer:
                     self._take(broker, answer)
 
     def _ask(self, broker: int, topics: list[str]) -> _Answer:
-        """Asks one broker for the state of the partitions, if the broker's process runs."""
+        """Asks one broker for the states of the partitions of `topics`. If the broker's process does not run, does not
+        ask, and returns an answer without a view."""
         view, serves = None, self._processes.get(broker) == "running"
         if serves:
             try:
@@ -105,12 +108,13 @@ class Observer:
         return _Answer(view, serves, time.monotonic())
 
     def _take(self, broker: int, answer: _Answer) -> None:
-        """Records what is new in the views of all brokers, given the answer of one of them, and that the cluster was
-        seen.
+        """Stores `answer`, the new answer of `broker`. Compares the last answers of all brokers, and records the new
+        state of each partition whose state has changed. Records a heartbeat if the cluster was seen and a heartbeat is
+        due.
 
-        The view of a single broker would not do: a broker that was cut off, or has just woken up, may report an old
-        state. The cluster was seen if the broker answered. It was also seen if no broker serves: then no client can be
-        told anything.
+        The answer of a single broker does not prove the state of a partition: a broker that was cut off, or has just
+        woken up, may report an old state. The cluster was seen if `broker` reported states. The cluster also counts as
+        seen if no broker serves clients, because then no broker can tell a client anything that the observer misses.
         """
         self._answers[broker] = answer
         views = {
@@ -155,8 +159,9 @@ class Observer:
         )
 
     def _write(self, observation: Observation) -> None:
-        """Appends one line. The caller took the observation's time under the lock, and still holds the lock: so the
-        times in the file never decrease, unless the clock is set back."""
+        """Appends one observation to the file. The caller must hold `self._lock`, and must have taken this lock before
+        the clock was read for the observation. So the times in the file never decrease, unless the clock is set
+        back."""
         with self._file.open("ab") as out:
             out.write(msgspec.json.encode(observation) + b"\n")
 

@@ -1,8 +1,8 @@
-"""The logs of single replicas: the digest of one log, and the first difference of two logs.
+"""The logs of replicas. This module computes the digest of one replica's log, and compares the logs of two replicas.
 
 A follower appends the leader's batches byte by byte as it fetched them. So two replicas that agree have the same bytes:
 offsets, leader epochs, checksums, flags (control, transactional) and records. This module looks at whole batches, never
-at single records, and keeps the batches of only one answer in memory.
+at single records. Of each log, only the batches of the broker's latest answer are in memory.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ FetchAt = Callable[[int], Fetched]
 
 
 class ReplicaLog(NamedTuple):
-    """What one replica holds. `digest`: the SHA-256 of the bytes of all batches. `read_until`: the offset behind the
-    last batch. `batches`: the number of batches. `epochs`: the first offset of every leader epoch, by epoch."""
+    """What one replica holds. `digest`: the SHA-256 of the bytes of all batches. `read_until`: the first offset after
+    all batches. `batches`: the number of batches. `epochs`: the first offset of every leader epoch, by epoch."""
 
     digest: str
     read_until: int
@@ -37,8 +37,9 @@ class Difference(NamedTuple):
 
 
 def log_batches(fetch: FetchAt, start: int, end: int) -> Iterator[RawBatch]:
-    """Yields the batches of a replica that hold offsets of [start, end). The replica's high watermark must have reached
-    `end`. Yields fewer batches if the log ends earlier. Raises OSError as `fetch` does, and for a malformed batch."""
+    """Yields the batches of a replica that contain offsets in [start, end). If the replica's high watermark is below
+    `end`, yields only the batches up to the high watermark. Raises OSError if `fetch` fails, or if a batch is
+    malformed."""
     offset = start
     while offset < end:
         batches = [batch for batch in whole_batches(fetch(offset).data) if batch.end > offset]
@@ -52,7 +53,8 @@ def log_batches(fetch: FetchAt, start: int, end: int) -> Iterator[RawBatch]:
 
 
 def read_log(batches: Iterator[RawBatch], start: int) -> ReplicaLog:
-    """Returns the digest and the extent of a log whose batches begin at the offset `start`."""
+    """Reads all of `batches`, and returns what they hold. `start`: the offset from which the log was read. If there are
+    no batches, `read_until` is `start`."""
     digest, read_until, count, epochs = hashlib.sha256(), start, 0, dict[int, int]()
     for batch in batches:
         digest.update(batch.data)

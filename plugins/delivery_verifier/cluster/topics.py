@@ -77,8 +77,8 @@ def offsets(
 
 
 def high_watermarks(client: AdminClient, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """Returns the high watermark of each partition. If the ISR is full, all replicas have the records below the high
-    watermark."""
+    """Returns the high watermark of each partition. If every replica is in the ISR, every replica has all
+    records below the high watermark."""
     return offsets(client, partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
 
 

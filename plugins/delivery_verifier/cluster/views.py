@@ -1,4 +1,5 @@
-"""Views: the states of partitions as single brokers report them, and which of several views is believed."""
+"""Views. A view holds the states of partitions as one broker reports them. If the views of several brokers differ, this
+module decides which state is believed."""
 
 from __future__ import annotations
 
@@ -7,19 +8,19 @@ from collections.abc import Mapping
 from delivery_verifier.cluster.protocol.requests import PartitionState
 
 View = dict[tuple[str, int], PartitionState]
-"""The state of partitions as one broker reports it, by (topic, partition)."""
+"""The states of partitions as one broker reports them, by (topic, partition)."""
 
 
 def newest(views: Mapping[int, View]) -> View:
     """Returns, for each partition, the state that is believed. `views`: the view of each broker, by broker id.
 
-    The state with the highest leader epoch is believed. A broker that is cut off from the controller goes on to report
-    the last state that it knew, and so does a broker that has just woken up. Within one leader epoch, such a broker
-    may report an ISR that has changed since. So among states of the highest epoch the state that the partition's leader
-    itself reports is believed: the leader waits for the replicas of its own ISR, and no ISR changes without the leader
-    while the epoch lasts, except that the controller removes a broker that it has fenced. If the leader does not
-    report, or if there is none, the state that most brokers report is believed; of several such states, the state of
-    the broker with the lowest id.
+    1. The state with the highest leader epoch is believed. A broker that is cut off from the controller, or has just
+       woken up, still reports the last state that it knew.
+    2. If several states have this epoch, the state that the partition's leader itself reports is believed. The other
+       brokers may report an old ISR. During an epoch, only the leader changes the ISR, with one exception: the
+       controller removes a broker that it has fenced.
+    3. If the leader reports no state with this epoch, the state that most brokers report is believed.
+    4. If several states are reported equally often, the report of the broker with the lowest id is believed.
     """
     reports: dict[tuple[str, int], list[tuple[int, PartitionState]]] = {}
     for broker, view in sorted(views.items()):
@@ -29,7 +30,8 @@ def newest(views: Mapping[int, View]) -> View:
 
 
 def _believed(reported: list[tuple[int, PartitionState]]) -> PartitionState:
-    """Returns the state that is believed of the states (broker, state) that brokers report of one partition."""
+    """Returns the believed state of one partition (see `newest`). `reported`: pairs of a broker id and the state that
+    this broker reports, sorted by broker id."""
     states = [state for _, state in reported]
     _, believed = max(
         reported,

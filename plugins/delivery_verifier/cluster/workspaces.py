@@ -1,5 +1,5 @@
-"""Workspaces. A workspace is the folder with the data of one cluster. The cluster runs, or it has ended and its data
-are kept."""
+"""Workspaces. A workspace is the folder with the data of one cluster. The data may be kept after the cluster has
+ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from delivery_verifier.host import folders, variables
 from delivery_verifier.host.processes import identify, lives, myself
 
 KEPT = "KEPT"
-"""The name of the file that marks a workspace as kept, although its run is over."""
+"""The name of a file in a workspace. A workspace with this file is kept although its run is over."""
 AWAITED = "AWAITED"
 """The name of a file in a workspace. The file identifies the process that will decide the verdict of the workspace's
 run. After the verdict, this process keeps or removes the workspace."""
@@ -35,8 +35,8 @@ def all_workspaces() -> list[Path]:
 
 
 def is_workspace(path: Path) -> bool:
-    """Whether `path` is a workspace. A workspace is a folder that is empty or contains the file `KEEPER_SPEC`. Its name
-    is eight small letters or digits."""
+    """Whether `path` is a workspace: a folder whose name is eight small letters or digits. It must be empty or contain
+    the file `KEEPER_SPEC`."""
     if path.is_symlink() or not path.is_dir() or not re.fullmatch(r"[a-z0-9]{8}", path.name):
         return False
     return (path / KEEPER_SPEC).is_file() or next(path.iterdir(), None) is None
@@ -65,9 +65,11 @@ def is_kept(workspace: Path) -> bool:
 def sweep() -> list[Path]:
     """Cleans up after killed runs, and returns the removed workspaces.
 
-    Removes all workspaces that are not kept and have no keeper, superfluous kept workspaces (see `trim`), and what
-    killed processes left on the host. Also unmounts the disks of kept workspaces without a keeper. A keeper that was
-    not killed has done all this itself.
+    * Removes every workspace that is not kept and has no living keeper.
+    * Finishes removals of workspaces that were interrupted.
+    * Removes what killed processes left on the host outside workspaces (see `host_leftovers`).
+    * Unmounts the disks of kept workspaces that have no living keeper (see `mounted`).
+    * Removes the oldest kept workspaces if there are too many (see `trim`).
 
     The caller must hold the host's lock (lease.acquire_host). Otherwise, the sweep could remove the workspace of a run
     whose keeper has not started yet. Raises DeadlinePassed if a disk is still in use.
@@ -103,8 +105,8 @@ def mounted() -> list[Path]:
 
 
 def unmount() -> list[Path]:
-    """Unmounts the disks of the workspaces that `mounted` returns. The image files with the disks' data stay. Returns
-    these workspaces. Raises DeadlinePassed if a disk is still in use."""
+    """Unmounts the disks of the workspaces that `mounted` returns, and returns these workspaces. Keeps the image files,
+    which hold the data of the disks. Raises DeadlinePassed if a disk is still in use."""
     workspaces = mounted()
     for workspace in workspaces:
         _release(workspace)
@@ -124,8 +126,8 @@ def sweep_unless_busy() -> list[Path]:
 
 
 def hold(workspace: Path) -> None:
-    """Protects a workspace from every sweep as long as this process lives. This process must be the one that will
-    decide the run's verdict. After the verdict, it calls `keep` or `remove`."""
+    """Protects a workspace from `sweep` as long as this process lives. This process must be the one that will decide
+    the run's verdict. After the verdict, it must call `keep` or `remove`."""
     (workspace / AWAITED).write_text(str(myself()))
 
 
@@ -136,8 +138,8 @@ def keep(workspace: Path) -> None:
 
 
 def trim() -> list[Path]:
-    """Removes all kept workspaces except the newest. The environment variable KDV_KEPT says how many stay. Returns the
-    removed workspaces."""
+    """Removes the oldest kept workspaces. The environment variable KDV_KEPT says how many kept workspaces may stay.
+    Returns the removed workspaces."""
     old = sorted(_marked_workspaces(), reverse=True)[variables.workspaces_to_keep() :]
     for _, workspace in old:
         _erase(workspace)

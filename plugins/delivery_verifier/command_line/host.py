@@ -1,5 +1,7 @@
-"""The commands `kdv up` and `kdv down`, which start and stop the local Airflow, `kdv stop`, which ends a run, and
-`kdv doctor`, which checks this host."""
+"""The commands `kdv up`, `kdv down`, `kdv stop` and `kdv doctor`.
+
+`kdv up` starts the local Airflow, and `kdv down` stops it. `kdv stop` ends a run. `kdv doctor` checks this host.
+"""
 
 from __future__ import annotations
 
@@ -49,9 +51,10 @@ def down(_arguments: argparse.Namespace) -> int:
 
 
 def stop_(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv stop`: says whose run it is, asks, and ends the run. Returns 0, or 1 if the user says no.
+    """Carries out `kdv stop`: shows the run that uses this host, asks the user, and ends the run.
 
-    Raises BadInput if no run, or another run, uses this host, and if there is neither --yes nor a terminal to ask at.
+    Returns 0, or 1 if the user says no. Raises BadInput if no run uses this host, or if the user names another run.
+    Also raises BadInput if the user cannot be asked: --yes is not given, and there is no terminal.
     """
     holder = stop.running(arguments.run)
     print(holder, flush=True)

@@ -71,7 +71,7 @@ RUN_FIELDS: dict[str, dict[str, Any]] = {
 }
 """The options that give the fields of a run. Maps each field to the arguments that argparse takes for its option.
 
-`planning.params` checks the values. `run` and `plan` have all of these options, other commands have some.
+`planning.params` checks the values. `kdv run` and `kdv plan` have all of these options. Other commands have some.
 """
 
 
@@ -90,19 +90,20 @@ FILES: dict[str, dict[str, Any]] = {
 }
 """The options for files of settings on the user's host. Maps each option to its arguments for argparse.
 
-A run gets the profile that these files describe, and never the files. This profile has no properties of connection or
-security, so that it holds no secrets.
+A run gets the profile (the settings) that these files describe, and never the files. Connection and security
+properties are left out of the profile, so that it holds no secrets.
 """
 OVERRIDES = {"producer_override": "producer_overrides", "topic_override": "topic_overrides"}
-"""Maps each option that can be repeated to the field of a run that takes the same settings. Each use of the option
-gives one setting, and the field has one setting per line."""
+"""The options that override settings. Each use of such an option overrides one setting, and the option can be repeated.
+This mapping gives, for each option, the field of a run. The field holds the settings of all uses, one per line."""
 
 
 def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns the fields of a run that the command line gives, by name. Raises BadInput if an option is not allowed.
+    """Returns the fields of a run that the command line gives. Maps the name of each field to its value.
 
-    If the user names files of settings or a saved profile, the field `own_profile` holds the complete profile. So the
-    run needs no file of the user. Overrides stay separate fields, unless --save-profile saves them in the profile.
+    If the user names files of settings or a saved profile, or gives --save-profile, the field `own_profile` holds the
+    complete profile. So the run needs no file of the user. Overrides stay separate
+    fields, unless --save-profile saves them in the profile. Raises BadInput if an option is not allowed.
     """
     params = {name: getattr(arguments, name) for name in RUN_FIELDS if getattr(arguments, name, None) is not None}
     for option, field in OVERRIDES.items():
@@ -121,7 +122,7 @@ def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _own_profile(arguments: argparse.Namespace, params: dict[str, Any]) -> Profile | None:
-    """Returns the complete profile that the user's files, or the name of a saved profile, describe.
+    """Returns the complete profile from the user's files, or the saved profile that the user names.
 
     With --save-profile, also applies the overrides to the profile, removes them from `params`, and saves the profile.
     Returns None if the user gives neither files, nor a saved profile, nor --save-profile. Raises BadInput if an option

@@ -45,8 +45,9 @@ def destination(field: str, name: str) -> Path:
 def junit(name: str | None, run_id: str) -> Iterator[VerdictWriter]:
     """Yields a function that writes the verdict as JUnit XML to the file `name`.
 
-    If the block raises an error, the file gets this error in place of a verdict, with `run_id` as the name of the run.
-    The error is raised again. If `name` is None, nothing is written. Raises BadInput if the file cannot be written.
+    If the `with` block raises an error, writes this error to the file in place of a verdict, and raises it again. The
+    file then names the run `run_id`. If `name` is None, nothing is written. Raises BadInput if the file cannot be
+    written.
     """
     if name is None:
         yield lambda run_dir, verdict: None

@@ -16,8 +16,9 @@ BAD_INPUT = 64
 class Parser(argparse.ArgumentParser):
     """A parser that takes no abbreviations, and exits with 64 on a mistyped command or option.
 
-    It prints the usage of the command that was meant, and suggests the most similar name. argparse itself exits with 2,
-    which means INCONCLUSIVE here.
+    Before it exits, it prints the usage of the command that the user typed, or of kdv if this command is unknown. It
+    also suggests the known name that is most similar to the mistyped name. argparse itself exits with 2, which means
+    INCONCLUSIVE here.
     """
 
     def __init__(self, **arguments: Any) -> None:
@@ -28,7 +29,10 @@ class Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"kdv: {message}\n")
 
     def parse_known_args(self, *arguments: Any, **named: Any) -> Any:
-        """Refuses unknown arguments here, in the parser of the command. argparse refuses them in the parser of kdv."""
+        """Parses the arguments. If an argument is unknown, prints the usage of this parser's command, and exits.
+
+        argparse itself would print the usage of kdv, because it leaves unknown arguments to the parser of kdv.
+        """
         namespace, unknown = super().parse_known_args(*arguments, **named)
         if unknown:
             self.error(self._refusal(unknown))
@@ -43,7 +47,7 @@ class Parser(argparse.ArgumentParser):
         return f"unrecognized option: {option}" + (f"; did you mean {near}?" if near else "")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuses a value that is not among the choices of `action`. The commands of kdv are such choices, too."""
+        """Refuses a value that is not among the choices of `action`. Also refuses an unknown command of kdv."""
         action_name = str(action.metavar or "".join(action.option_strings) or action.dest)
         if action.choices is not None:
             try:

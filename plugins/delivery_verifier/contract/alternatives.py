@@ -1,8 +1,8 @@
 """The alternatives to an arm's settings: which guarantees would be lost or won if one or two settings had other values.
 
-The alternatives show why each setting matters. A guarantee holds under some classes of faults (e.g. the loss of power
-of one broker, see `guarantees.FAULT_CLASSES`) and not under others. So a change of settings can lose or win the
-guarantee for some of these classes alone.
+The alternatives show why each setting matters. A guarantee may hold under some classes of faults, and not under
+others. An example of a class is the loss of power of one broker (see `guarantees.FAULT_CLASSES`). So a change of
+settings may lose or win a guarantee under only some of the classes.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ A change that switches idempotence on also sets acks=all."""
 class Alternative(Struct, frozen=True, kw_only=True):
     """The effect of one change of settings. `setting` is the text that names the change (a key of ALTERNATIVES).
 
-    `lost` and `won` map each guarantee that the change loses or wins to the names of the classes of faults (see
-    `guarantees.FAULT_CLASSES`) in which it is lost or won.
+    `lost` maps each guarantee that the change loses to the names of the classes of faults under which it is lost (see
+    `guarantees.FAULT_CLASSES`). `won` maps each guarantee that the change wins to the names of the classes of faults
+    under which it is won.
     """
 
     setting: str
@@ -61,9 +62,11 @@ def alternatives(settings: Settings) -> list[Alternative]:
 
 
 def _missing(rows: list[GuaranteeRow], others: list[GuaranteeRow]) -> dict[Claim, list[str]]:
-    """Maps a guarantee to the names of the classes of faults in which `rows` give the guarantee and `others` do not.
+    """Returns the guarantees that `rows` give and `others` do not give. Each of `rows` and `others` is a matrix of
+    guarantees, with one row per class of faults.
 
-    `rows` and `others` are matrices of the same classes. A guarantee for which there is no such class is left out.
+    Maps each guarantee to the names of the classes of faults under which it is missing in `others`. A guarantee that
+    is missing under no class is left out.
     """
     pairs = list(zip(rows, others, strict=True))
     missing = {
@@ -89,7 +92,8 @@ def lines(described: list[Alternative]) -> list[str]:
 
 
 def _changes(verb: str, changed: dict[Claim, list[str]]) -> list[str]:
-    """Returns a line for each guarantee in `changed`. `verb` is `lost` or `won`."""
+    """Returns a line for each guarantee in `changed`, without exactly_once. Each line begins with `verb`, which is
+    `lost` or `won`."""
     return [
         f"    {verb} is {claim} under {_fault_classes(names)}"
         for claim, names in changed.items()
@@ -100,7 +104,8 @@ def _changes(verb: str, changed: dict[Claim, list[str]]) -> list[str]:
 def _fault_classes(names: list[str]) -> str:
     """Returns `names`, the names of classes of faults, as text.
 
-    If `names` holds more than half of all classes, the text is `all but` with the names that are missing, or `all`.
+    If `names` holds all classes, the text is `all`. If `names` holds more than half of all classes, the text is
+    `all but` and the names of the other classes. Otherwise, the text lists `names`.
     """
     others = [fault_class.name for fault_class in FAULT_CLASSES if fault_class.name not in names]
     if len(others) >= len(names):

@@ -1,6 +1,7 @@
 """The Java client beside librdkafka: what the contract says of the Java client with the same settings.
 
-A run exercises librdkafka. What is said of the Java client rests on its source, and on few runs of its own.
+A run exercises librdkafka, and never the Java client. The statements about the Java client are taken from the source
+code of the Java client. Only few of them were also tested with the Java client.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from delivery_verifier.model.scenario import Client
 class ClientDifference(Struct, frozen=True, kw_only=True):
     """An anomaly on which the contract rules differently for librdkafka and for the Java client.
 
-    `rule` permits the anomaly with the client `permitted_with`, under the classes of faults `fault_classes` (names of
-    FAULT_CLASSES). With the other client the anomaly is forbidden there. `sentence` explains the rule. `java` says what
-    the Java client does, with its source.
+    `permitted_with` is the client with which the anomaly is permitted. With the other client, it is forbidden. `rule`
+    is the id of the rule that permits the anomaly. `fault_classes` are the names of the classes of faults (see
+    FAULT_CLASSES) under which the clients differ in this way. `sentence` explains the rule. `java` says what the Java
+    client does.
     """
 
     anomaly: Anomaly
@@ -48,7 +50,11 @@ def java_contract(settings: Settings) -> JavaContract:
 
 
 def _differences(settings: Settings) -> list[ClientDifference]:
-    """Returns every difference between the clients, one for each rule that permits what the other client forbids."""
+    """Returns the differences between the Java client and librdkafka, both with `settings`.
+
+    There is one difference for each rule that permits its anomaly with one client, if the contract forbids this anomaly
+    with the other client.
+    """
     reasons = {rule.id: rule.java for rule in RULES}
     differences: dict[str, ClientDifference] = {}
     for fault_class in FAULT_CLASSES:

@@ -1,12 +1,13 @@
 """The disturbances of the cluster, derived from observations and injections alone.
 
-An observation is a change that an independent observer of the cluster saw. An injection is a fault that the run made;
-it *bit* if it is proven that the fault took effect. A disturbance is planned if an injection that bit explains the
-disturbance: the injection's action has such effects, and brokers and time agree. Some disturbances cannot be observed,
-e.g. a loss of power or of connections. They are known only from the injection that caused them.
+An observation is a change that an independent observer of the cluster saw. An injection is a fault that the run made.
+It *bit* if it is proven that the fault took effect. A disturbance is planned if an injection that bit explains the
+disturbance: the injection's action has such effects, and its brokers and its time fit the disturbance. Some
+disturbances cannot be observed, e.g. a loss of power or of connections. They are known only from the injection that
+caused them.
 
-Every broker process runs before the observer starts. So even the first observation of a process is a disturbance if the
-process has exited or is frozen.
+The observer starts only when every broker process already runs. So even the first observation of a process is a
+disturbance if the process has exited or is frozen.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from delivery_verifier.model.scenario import Arm
 def disturbances(observations: Iterable[Observation], injections: Iterable[Injection]) -> list[Disturbance]:
     """Returns every disturbance of the cluster, in order of time.
 
-    `observations` stand in the order in which they were made. This order counts, and not their times: after a clock
-    was set back, an old ISR would seem to follow a new one, and a clean election would look unclean.
+    `observations` must be in the order in which they were made. The function relies on this order, and not on the
+    times of the observations: after a clock was set back, the times would make an old ISR seem to follow a new one, and
+    a clean election would look unclean.
 
     A disturbance is planned if and only if an injection that bit (proven to have taken effect) explains the
     disturbance. An injection without this proof may have had an effect nevertheless. So the disturbances that its
@@ -49,7 +51,7 @@ def disturbances(observations: Iterable[Observation], injections: Iterable[Injec
 def disturbances_of_topic(topic: str, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
     """Returns the disturbances that may excuse an anomaly on `topic`.
 
-    These are the disturbances of this topic, and those without a topic, which may have touched every topic.
+    These are the disturbances of this topic, and all disturbances that may have touched every topic.
     """
     return [disturbance for disturbance in disturbances if disturbance.topic in ("", topic)]
 
@@ -83,7 +85,8 @@ def must_be_observed(injection: Injection) -> bool:
     """Whether the observer must have seen an effect of `injection`, provided that the injection bit.
 
     This depends on the action. For example, the observer sees that a broker ends, but not that a connection is delayed.
-    If `ACTS` lacks the action, the result is True, so that an observer who saw nothing is not trusted.
+    If `ACTS` lacks the action, its effects are unknown. The result is then True: if the observer saw nothing, it is not
+    trusted.
     """
     act = ACTS.get(injection.action)
     return act is None or bool(act.observed_as)
@@ -108,7 +111,10 @@ def _injected_disturbances(injection: Injection) -> Iterator[Disturbance]:
 
 
 def _scope(injection: Injection, kind: DisturbanceKind) -> dict[str, list[int]]:
-    """Maps a topic to its partitions that a disturbance of this kind touched. An empty topic stands for any topic."""
+    """Returns the partitions, by topic, that were touched by the disturbance `kind` that `injection` caused.
+
+    The empty string in place of a topic stands for any topic.
+    """
     if kind not in ON_TOPICS or not injection.hit:
         return {"": []}
     elected: Any = injection.proof.get("elected")
@@ -130,8 +136,10 @@ def _detail(injection: Injection, topic: str) -> str:
 
 
 def _process_disturbances(ordered: list[Observation], biting: list[Injection]) -> Iterator[Disturbance]:
-    """Yields a disturbance for each time that a broker process ended or stood still. `ordered`: the observations in the
-    order in which they were made."""
+    """Yields a disturbance for each time that a broker process ended or stood still.
+
+    `ordered`: the observations in the order in which they were made. `biting`: the injections that took effect.
+    """
     states: dict[int, str] = {}
     targets = {broker for injection in biting for broker in injection.brokers}
     causes = {broker: [injection for injection in biting if broker in injection.brokers] for broker in targets}

@@ -28,10 +28,11 @@ TARGET_BROKERS: dict[str, frozenset[int]] = {
     "none": frozenset(),
     "transaction_coordinator": frozenset({1}),
 }
-"""Maps a target of a plan to the brokers that it stands for, if broker 1 leads the partition and 2 and 3 follow.
+"""Maps each target that a fault plan can name to the brokers that this target stands for.
 
-The forecast assumes that broker 1 is the transaction coordinator, too. In the usual load of three partitions on three
-brokers, every broker leads one partition."""
+The forecast assumes a partition that broker 1 leads and that brokers 2 and 3 follow. It also assumes that broker 1 is
+the transaction coordinator. In the usual load of three partitions on three brokers, every broker leads one partition,
+so that broker 1 leads one, too."""
 STEP_US = 10_000_000
 """The assumed time between two steps of the plan, in µs."""
 
@@ -82,7 +83,8 @@ class _Partition:
     power_cuts: list[Injection] = field(default_factory=list)
 
     def run_step(self, at_us: int, step: FaultStep) -> Iterator[Disturbance]:
-        """Performs one step. Yields an unclean election if the step brings back only replicas that are not in sync."""
+        """Simulates one step of the plan. Yields an unclean election if the step brings back brokers while every broker
+        in the ISR stays down."""
         if not self.observations:
             self._observe(0)
         if step.target != "same":
@@ -94,7 +96,7 @@ class _Partition:
         self._observe(at_us + STEP_US // 2)
 
     def _disturb(self, at_us: int, step: FaultStep) -> None:
-        """Applies the fault of a step to the target brokers."""
+        """Applies the fault of a step to the simulated partition."""
         act = step.act
         if "power_loss" in act.counts_as:
             self.power_cuts.append(
@@ -120,7 +122,7 @@ class _Partition:
             self.isr = self.isr & self.up or self.isr  # the last broker in sync stays in the ISR, though it is down
 
     def _heal(self, at_us: int) -> Iterator[Disturbance]:
-        """Brings the target brokers back. Yields an unclean election if no broker in the ISR is up then."""
+        """Brings the target brokers back. Yields an unclean election if every broker in the ISR is still down."""
         returning = self.target - self.up
         if not returning:
             return
@@ -131,7 +133,7 @@ class _Partition:
         self.isr |= returning
 
     def _observe(self, at_us: int) -> None:
-        """Adds what an observer would see of the partition now."""
+        """Adds to `observations` the leader and the ISR that an observer would see at `at_us`."""
         leader = min(self.isr & self.up, default=-1)
         self.observations.append(
             Observation(

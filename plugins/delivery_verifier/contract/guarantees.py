@@ -1,5 +1,8 @@
-"""The matrix of guarantees: which claims hold for given settings under each class of faults, and which rules of the
-contract break the other claims."""
+"""The matrix of guarantees: which claims hold for given settings under each class of faults.
+
+For the claims that do not hold, the matrix names the rules of the contract that break them. A rule breaks a claim if it
+permits an anomaly that the claim forbids.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +30,14 @@ class FaultClass(Struct, frozen=True, kw_only=True):
 
     @property
     def disturbances(self) -> list[Disturbance]:
-        """One planned disturbance of each kind of this class."""
+        """A list with one disturbance for each of `kinds`. All these disturbances are planned."""
         return [Disturbance(kind=kind, at_us=0, planned=True, replicas=self.replicas) for kind in self.kinds]
 
 
 _ENDED: tuple[DisturbanceKind, ...] = ("leader_change", "isr_shrink")
-"""The disturbances that follow when a broker ends, stands still or is cut off."""
+"""The kinds of disturbance that follow when a broker ends, stands still or loses its network connections."""
 _POWER: tuple[DisturbanceKind, ...] = ("power_loss", "broker_crash", *_ENDED)
-"""The disturbances when a broker loses power."""
+"""The kinds of disturbance that a loss of power of a broker causes."""
 
 FAULT_CLASSES: tuple[FaultClass, ...] = (
     FaultClass(name="none", summary="a quiet day"),
@@ -82,8 +85,9 @@ FAULT_CLASSES: tuple[FaultClass, ...] = (
 )
 """Every class of faults that the rules of the contract distinguish.
 
-The class `no clean leader` always contains an unclean election. If the settings forbid unclean elections, no leader is
-elected in reality: the partition is offline, and keeps its records. The rule `lost.unclean` looks at this setting."""
+The class `no clean leader` has the disturbance `unclean_election` for all settings. With settings that forbid unclean
+elections, Kafka would elect no leader: the partition would go offline and keep its records. The rule `lost.unclean`
+takes this into account: it permits a loss only if the settings allow unclean elections."""
 
 GUARANTEES: tuple[Claim, ...] = ("at_least_once", "at_most_once", "exactly_once", "ordered")
 """The claims that settings can guarantee, in the order of the matrix's columns. The claim `contract` is left out: it
@@ -98,14 +102,15 @@ UNCLASSED: dict[DisturbanceKind, str] = subset(
         "operator who asks for one there gets it",
     },
 )
-"""The kinds of disturbance that belong to no class of faults, each with the reason."""
+"""The kinds of disturbance that belong to no class of faults. The value for each kind is the reason."""
 
 
 class GuaranteeRow(Struct, frozen=True, kw_only=True):
     """One row of the matrix: one class of faults, and what the settings guarantee under it.
 
-    `fault_class`, `summary` and `disturbances` are the name, the summary and the kinds of the class. `guarantees` says
-    of each claim whether it holds. `broken_by` holds the ids of the rules that break the claims that do not hold.
+    `fault_class` is the name of the class. `summary` describes the class in words. `disturbances` are the kinds of
+    disturbance that a fault of the class causes. `guarantees` says of each claim whether it holds. `broken_by` holds
+    the ids of the rules that break claims, that is, permit an anomaly that a claim forbids.
     """
 
     fault_class: str
@@ -118,9 +123,9 @@ class GuaranteeRow(Struct, frozen=True, kw_only=True):
 def matrix(settings: Settings) -> list[GuaranteeRow]:
     """Returns the matrix for `settings`, one row per class of faults.
 
-    The anomaly RESENT counts only in classes of faults in which the application sends records again. There it breaks
-    exactly_once. It breaks at_most_once, too, although this claim does not forbid it, because a record that is sent
-    again is written twice.
+    The anomaly RESENT counts only in classes of faults in which the application sends records again. In these classes,
+    RESENT breaks the claim exactly_once, which forbids RESENT. RESENT also breaks the claim at_most_once in the matrix:
+    the claim does not forbid RESENT, but a record that the application sends again is written twice.
     """
     return [_row(settings, fault_class) for fault_class in FAULT_CLASSES]
 

@@ -1,8 +1,8 @@
 """The disturbances of partitions, derived from observations and injections alone: changes of leaders and ISRs.
 
-A disturbance is planned if an injection that bit (proven to have taken effect) explains the disturbance, by its action,
-its brokers and its time. Changes count from the first observation in which the partition has a leader. So the creation
-of a topic is no disturbance.
+A disturbance is planned if an injection that bit (proven to have taken effect) explains the disturbance: the action,
+the brokers and the time of the injection fit the disturbance. Changes count from the first observation in which the
+partition has a leader. So the creation of a topic is no disturbance.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def partition_disturbances(ordered: list[Observation], biting: list[Injection]) 
     """Yields a disturbance for each change of a leader or an ISR.
 
     `ordered` are the observations in the order in which they were made. `biting` are the injections that are proven to
-    have taken effect. An unclean election in `__transaction_state` is a kind of its own, without topic and partitions:
-    it loses no record of an arm, but may touch the transactions of every arm.
+    have taken effect. An unclean election in `__transaction_state` becomes a disturbance of a special kind, without
+    topic and partitions: it loses no record of an arm, but may touch the transactions of every arm.
     """
     known: dict[tuple[str, int], _Partition] = {}
     for observation in ordered:
@@ -87,14 +87,16 @@ def _changes(before: _Partition, now: Observation, biting: list[Injection]) -> I
 def _explains_leader(cause: Injection, before: _Partition, now: Observation) -> bool:
     """Whether `cause` explains a new leader or leader epoch of a partition.
 
-    The action of `cause` must be known to change leaders. An action that `ACTS` lacks counts as known. Then the first
-    of these cases that applies decides:
+    If `ACTS` says that the action of `cause` does not change leaders, the answer is no. An action that `ACTS` lacks may
+    change leaders. Otherwise the first of these cases that applies decides:
 
-    * `cause` has the proof `re_elected`. It explains only the leaders and epochs that the proof names.
-    * The leader is the same in a new epoch, and a target broker holds a replica. `cause` explains the epoch.
-    * The target brokers led no partition just before `cause` took effect. `cause` explains the change if one of them
-      was the last broker to lead this partition, at some earlier time.
-    * Otherwise `cause` explains the change if it hit the partition, or if the old or the new leader is a target.
+    * `cause` has the proof `re_elected`. `cause` explains only the leaders and epochs that the proof names.
+    * Only the epoch is new, and the leader is the same. `cause` explains the epoch if a target broker holds a replica.
+      If none does, the next cases decide.
+    * The target brokers led no hit partition just before `cause` took effect. `cause` explains the change if the last
+      leader that was seen is a target broker.
+    * In all other cases, `cause` explains the change if it hit the partition, or if the old or the new leader is a
+      target broker.
     """
     act = ACTS.get(cause.action)
     if act is not None and "leader_change" not in act.observed_as:
@@ -114,7 +116,8 @@ def _explains_leader(cause: Injection, before: _Partition, now: Observation) -> 
 def _explains_shrink(cause: Injection, gone: set[int], leader: int) -> bool:
     """Whether `cause` explains that the brokers `gone` left an ISR whose leader was `leader`.
 
-    The action of `cause` must be known to shrink ISRs. An action that `ACTS` lacks counts as known.
+    If `ACTS` says that the action of `cause` does not shrink ISRs, the answer is no. An action that `ACTS` lacks may
+    shrink ISRs. Besides, the target brokers must include `leader`, or all brokers in `gone`.
     """
     act = ACTS.get(cause.action)
     if act is not None and "isr_shrink" not in act.observed_as:

@@ -21,14 +21,17 @@ def isr_power_losses(observations: Sequence[Observation], injections: Iterable[I
     """Yields at most one disturbance `isr_power_loss` for each partition.
 
     A partition has this disturbance if, at some moment, every broker in its ISR had lost unflushed data in a loss of
-    power, and had not copied the data again since. Of several such moments the worst counts: a planned one before an
-    unplanned one, then the one with more `replicas`.
+    power, and had not copied the data again since. If there are several such moments, the function reports the worst
+    one. A planned moment is worse than an unplanned one. Among the others, a moment with more `replicas` is worse.
 
-    For a number m, let I be the last ISR that had at least m members. The field `replicas` is the greatest m for which
-    every member of I ended uncleanly, by a loss of power or a crash. The contract compares `replicas` with
-    min.insync.replicas, because of eligible leader replicas (KIP-966). With min.insync.replicas=m, every member of I
-    has every acknowledged record. If one member ended in an orderly way, it still has the records, and Kafka can elect
-    it. Kafka does not elect a broker that crashed.
+    The field `replicas` is computed as follows. For a number m, take the latest ISR that had at least m members. The
+    number m qualifies if all these members ended uncleanly, by a loss of power or a crash. `replicas` is the greatest
+    number that qualifies.
+
+    The contract compares `replicas` with min.insync.replicas, because of eligible leader replicas (KIP-966). With
+    min.insync.replicas=m, every member of the latest ISR with at least m members has every acknowledged record. A
+    member that ended in an orderly way still has the records, and Kafka can elect it. Kafka does not elect a broker
+    that crashed.
     """
     cuts = [injection for injection in injections if _cuts_power(injection)]
     if not cuts:
@@ -52,7 +55,7 @@ def isr_power_losses(observations: Sequence[Observation], injections: Iterable[I
 
 
 def _cuts_power(injection: Injection) -> bool:
-    """Whether the action of `injection` takes the power of brokers."""
+    """Whether the action of `injection` cuts the power of brokers."""
     act = ACTS.get(injection.action)
     return act is not None and "power_loss" in act.counts_as
 
@@ -91,7 +94,7 @@ class _State:
         return max(sizes, default=0)
 
     def _last_isr_of(self, size: int) -> set[int]:
-        """Returns the last ISR with at least `size` members."""
+        """Returns the latest of all ISRs so far that have at least `size` members."""
         return next(isr for isr in reversed(self.isrs) if len(isr) >= size)
 
 
@@ -107,8 +110,12 @@ def _contradicted_soon(state: _State, states: Iterable[_State]) -> bool:
 
 
 class _Event(NamedTuple):
-    """A change from one state of a partition to the next: a new ISR or a crash, a loss of power, or, if `cause` is
-    None, the recovery of the cluster. `at_us` and `number` place it among the other events."""
+    """A change from one state of a partition to the next.
+
+    `cause` is the observation of a new ISR, the observation of a crash, or the injection that cut power. If `cause` is
+    None, the change is that the cluster recovered. Events are sorted by `at_us`, and events of the same time by
+    `number`.
+    """
 
     at_us: int
     number: int
@@ -116,7 +123,7 @@ class _Event(NamedTuple):
 
 
 _LAST = sys.maxsize
-"""The number of an event that happens after the observations of the same time."""
+"""The `number` of an event that counts as later than every observation of the same time."""
 
 
 def _states(observed: list[_Event], cuts: list[Injection]) -> Iterator[_State]:
@@ -144,8 +151,8 @@ def _states(observed: list[_Event], cuts: list[Injection]) -> Iterator[_State]:
 def _events(observations: Iterable[Observation]) -> tuple[list[_Event], dict[tuple[str, int], list[_Event]]]:
     """Returns all crashes, and the changes of the ISR by (topic, partition).
 
-    Sorting these events keeps the order in which the observations were made: while the clock shows less than before,
-    the greatest time so far counts.
+    Each event gets the greatest time that was observed so far. So sorting the events by time keeps the order in which
+    the observations were made, even if the clock was set back.
     """
     crashes: list[_Event] = []
     isrs_of: dict[tuple[str, int], list[_Event]] = {}

@@ -27,7 +27,7 @@ class Ruling(Struct, frozen=True, kw_only=True):
     `rule` is the id of the rule, `sentence` explains it to people, and `source` says who promises or documents it.
     `because` holds the kinds of observed disturbances that permit the anomaly. `because` is empty if the anomaly is
     forbidden, or is permitted without any disturbance. `only_unplanned` is true if only unplanned disturbances permit
-    the anomaly. A record that shows the anomaly is then neither a violation nor a pass, but a doubt.
+    the anomaly. A record that shows the anomaly is then no violation, but raises a doubt.
     """
 
     anomaly: Anomaly
@@ -49,8 +49,9 @@ def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[An
     """Returns the contract's ruling on every anomaly.
 
     `disturbances` must be those that concern the arm's topic (`disturbances_of_arm`). If the topic got other settings
-    during the run, the weakest value of each setting counts (`weakened`). If it is not proven that the topic got such a
-    value (the disturbance is unplanned), an anomaly that only this value permits raises a doubt (`only_unplanned`).
+    during the run, the weakest value of each setting counts (`weakened`). If the disturbance that altered the topic is
+    unplanned, it is not proven that the topic got the new value. A ruling that permits an anomaly only because of this
+    value has `only_unplanned`, so that the anomaly raises a doubt.
     """
     observed = list(disturbances)
     rulings = _rulings(settings, observed)
@@ -63,8 +64,9 @@ def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[An
 def _permit_as_altered(
     rulings: dict[Anomaly, Ruling], settings: Settings, weaker: Settings, observed: list[Disturbance], doubtful: bool
 ) -> None:
-    """Puts the rulings under the settings `weaker` into `rulings`, in place of the rulings that permit less.
+    """Updates `rulings` with the rulings for the settings `weaker`.
 
+    A ruling for `weaker` replaces the ruling in `rulings` on the same anomaly if it excuses more (see `_excuses_more`).
     `settings` are the settings at the start. `observed` are the disturbances. `doubtful`: the topic may never have had
     the settings `weaker`.
     """
@@ -86,9 +88,9 @@ ALTERED = "The topic was altered during the run: the weakest of its settings cou
 def weakened(settings: Settings, disturbances: Iterable[Disturbance]) -> Settings:
     """Returns `settings` with the weakest of all values that each topic setting had during the run.
 
-    Of `disturbances` only those of the kind `topic_altered` count. The weakest value is the one that permits most, e.g.
-    the least min.insync.replicas. Changes of settings that no rule looks at are ignored. A change of
-    min.insync.replicas also removes the eligible leader replicas (`elr`), because the controller then forgets them.
+    Only disturbances of the kind `topic_altered` count. The weakest value is the one that permits most, e.g. the least
+    min.insync.replicas. Changes of settings that no rule looks at are ignored. A change of min.insync.replicas also
+    removes the eligible leader replicas (`elr`), because the controller then forgets them.
     """
     for altered in disturbances:
         if altered.kind != "topic_altered":
@@ -156,10 +158,10 @@ def effective(settings: Settings, claim: Claim, disturbances: Iterable[Disturban
 
 
 def refuses_late(settings: Settings, disturbances: Iterable[Disturbance]) -> bool:
-    """Returns whether brokers must refuse a record that arrives behind a later one of the same producer: see LATE.
+    """Whether brokers must refuse a record that arrives behind a later record of the same producer (see LATE).
 
-    This holds for idempotent producers of which none was killed. A producer that starts again has another producer id,
-    so that nothing keeps requests of its former life from arriving late.
+    True if the producers are idempotent and none of them was killed. A producer that starts again gets a new producer
+    id. So brokers may accept a request of its old id that arrives after the restart.
     """
     killed = any(disturbance.kind == "client_crash" for disturbance in disturbances)
     return settings.enable_idempotence and not killed
@@ -176,8 +178,8 @@ def _forbidden(anomaly: Anomaly) -> Ruling:
 def _permitted(rule: ContractRule, settings: Settings, observed: list[Disturbance]) -> Ruling | None:
     """Returns the ruling by `rule`, or None if a disturbance that the rule needs was not observed.
 
-    The rule must apply to `settings`. The ruling counts as planned only if a planned disturbance meets each condition
-    of the rule.
+    The rule must apply to `settings`. The field `only_unplanned` is true if a condition of the rule is met by unplanned
+    disturbances alone.
     """
     excuses = [
         disturbance
@@ -205,8 +207,8 @@ def _permitted(rule: ContractRule, settings: Settings, observed: list[Disturbanc
 def _add_reasons(ruling: Ruling, other: Ruling) -> Ruling:
     """Returns `ruling` with the reasons (`because`) of `other` added. Both rulings permit the same anomaly.
 
-    If only one of the rulings rests on unplanned disturbances alone, returns `ruling` unchanged. Otherwise, if one of
-    them needs no disturbance, `because` becomes empty, because the anomaly then needs no disturbance.
+    If the two rulings differ in `only_unplanned`, returns `ruling` unchanged. If they agree, and one of them needs no
+    disturbance, `because` becomes empty: the anomaly is then permitted without any disturbance.
     """
     if other.only_unplanned != ruling.only_unplanned:
         return ruling

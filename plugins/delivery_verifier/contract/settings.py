@@ -19,8 +19,8 @@ ALIASES = {
     "message.timeout.ms": "delivery.timeout.ms",
     "queue.buffering.max.ms": "linger.ms",
 }
-"""The aliases that librdkafka has for settings, each with the setting's canonical name. A profile (see
-`scenario.Profile`) that uses an alias is refused, because it could give the two names different values."""
+"""Maps each alias that librdkafka has for a setting to the setting's canonical name. A profile (see `scenario.Profile`)
+with an alias is refused, because a profile could give alias and canonical name different values."""
 
 
 class ContradictorySettings(VerifierError, ValueError):
@@ -70,7 +70,8 @@ class Settings:
         The profile must state every setting, so that no default of a client or broker counts. The other parameters are
         not part of a profile. Their defaults are the values of an ordinary run: three replicas, eligible leader
         replicas (which Kafka has since 4.1), a consumer that also reads records of aborted transactions, and
-        librdkafka, the client that every run exercises. `profile.client` does not count here.
+        librdkafka, the client that every run exercises. The method ignores the field `client` of the profile: only the
+        parameter `client` counts.
         """
         _check_names(profile)
         settings = cls(

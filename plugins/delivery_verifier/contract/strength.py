@@ -14,9 +14,9 @@ from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import KINDS, Anomaly, subset
 
 LOSSES = tuple(anomaly for anomaly, kind in KINDS.items() if kind.permitted_with == "losses")
-"""The anomalies that are permitted where records may be lost."""
+"""The anomalies that the contract permits if settings or disturbances may lose records."""
 COPIES = tuple(anomaly for anomaly, kind in KINDS.items() if kind.permitted_with == "retries")
-"""The anomalies that are permitted where the client may write a record again."""
+"""The anomalies that the contract permits if the client may write a record again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +127,11 @@ WITHOUT_EFFECT: dict[str, str] = {
     "socket_timeout_ms": "decides how soon the client tries again: how often, not whether, a retry may write twice",
     "isolation_level": "decides which view is read; what is lost or written twice is in both",
 }
-"""The fields of Settings that no rule looks at, each with the reason."""
+"""The fields of Settings that no rule looks at. The value for each field is the reason."""
 
 
 def orders_for(anomaly: Anomaly) -> list[Order]:
-    """Returns the orders that hold for `anomaly`."""
+    """Returns the entries of STRENGTH_ORDERS that hold for `anomaly`."""
     return [order for order in STRENGTH_ORDERS if anomaly in order.anomalies]
 
 
@@ -139,8 +139,8 @@ def at_least_as_strong(anomaly: Anomaly, settings: Settings, other: Settings) ->
     """Whether `settings` are at least as strong as `other` for `anomaly`.
 
     If so, the contract must forbid the anomaly for `settings` under all disturbances under which it forbids the anomaly
-    for `other`. The answer is False in both directions if the two cannot be compared, or if each is stronger in a
-    different field.
+    for `other`. The answer is False if the two instances cannot be compared. It is also False if each is stronger in a
+    different field. In both cases the answer stays False if the two change places.
     """
     orders = orders_for(anomaly)
     may_differ = {*WITHOUT_EFFECT, *(order.field for order in orders)}

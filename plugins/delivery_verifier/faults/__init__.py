@@ -1,4 +1,4 @@
-"""Injects faults into a cluster, and proves that each fault bit, that is, took effect.
+"""Injects faults into a cluster, and proves that each fault took effect.
 
 A new fault begins in the room `model`, where `model/fault_actions.py` describes it. Its code goes into this room.
 

@@ -13,15 +13,16 @@ from delivery_verifier.model.scenario import Scenario
 
 ActionProof = Mapping[str, str | int | list[int] | Mapping[str, int]]
 """An action's own proof: the facts that show its effect. A key names what a fact is about, e.g. `broker 1`. The value
-is the fact, e.g. `exited`. The value is empty if there are no such facts."""
+is the fact, e.g. `exited`. The mapping is empty if there are no such facts."""
 
 
 @dataclass(frozen=True)
 class ActionContext:
-    """What an action may use: the cluster, the target brokers, the options of the plan's step, the scenario, its load.
+    """What an action may use: the cluster, the target brokers, the options, the scenario and its load.
 
-    `brokers` are the target brokers, to which the action is done. `options` are the options of the step. When only the
-    cluster is healed, `scenario` and `load` are None. An action that needs one of them then raises ValueError.
+    `brokers` are the target brokers, to which the action is done. `options` are the options of the fault plan's step
+    that names the action. The function `actions.heal`, which only repairs the cluster, sets neither `scenario` nor
+    `load`: both are then None. An action that needs one of them then raises ValueError.
     """
 
     cluster: Cluster
@@ -44,8 +45,8 @@ class Action(Protocol):
     def proof(self, context: ActionContext) -> ActionProof:
         """Returns the facts that show that the effect of the action holds now.
 
-        The proof of a fault is empty while its effect does not hold, e.g. while a thread still runs after SIGSTOP. A
-        fault plan reads only the proofs of faults. An action that is no fault (`Act.bites` is false) may return
-        anything.
+        The proof of a fault is empty while its effect does not hold, e.g. while a thread still runs after SIGSTOP. An
+        action that is no fault (`Act.bites` is false) may return anything, because the runner of a fault plan does not
+        ask such an action for a proof.
         """
         ...

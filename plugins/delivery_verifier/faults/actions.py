@@ -1,5 +1,7 @@
-"""The registry of actions: the object that performs each action. `model.fault_actions.ACTS` describes the actions in
-words and data."""
+"""The registry of actions. It holds one object per action, which performs the action.
+
+`model.fault_actions.ACTS` describes the actions in words and data.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ ACTIONS: dict[str, Action] = {
     "send": Send(),
     "wait": Wait(),
 }
-"""Every action, by its name in a fault plan."""
+"""Maps the name of each action in a fault plan to the object that performs the action."""
 
 
 def heal(cluster: Cluster) -> None:

@@ -56,7 +56,10 @@ class ElectPreferred:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns the replicas of every partition that is led by its preferred replica; empty if no partition is."""
+        """Returns the replicas of every partition that is led by its preferred replica.
+
+        The preferred replica is the first in the list of replicas. The result is empty if there is no such partition.
+        """
         return {
             f"{partition_name(*key)} replicas": list(state.replicas)
             for key, state in _partitions(context, _scenario(context).arms).items()
@@ -68,8 +71,8 @@ class ElectUnclean:
     """Asks for a leader from outside the ISR, for every partition of the subject arms that has no leader.
 
     The subject arms are the arms that the user asks about. Proof: target brokers lead all partitions of the subject
-    arms. If the controller refuses the election, or answers that none is needed, the action raises no error. The proof
-    is then empty, unless target brokers lead all these partitions without the election.
+    arms. The proof does not show whether this action made them leaders. If the controller refuses the election, or
+    answers that none is needed, the action raises no error. The proof is then usually empty.
     """
 
     def do(self, context: ActionContext) -> int:
@@ -90,7 +93,10 @@ class ElectUnclean:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns the leaders of the subject arms' partitions; empty unless all these leaders are target brokers."""
+        """Returns the leaders of the subject arms' partitions.
+
+        The result is empty unless all these leaders are target brokers.
+        """
         states = _partitions(context, _scenario(context).subjects)
         leaders = {f"{partition_name(*key)} leader": state.leader for key, state in states.items()}
         return leaders if set(leaders.values()) <= set(context.brokers) else {}
@@ -99,9 +105,9 @@ class ElectUnclean:
 class AlterTopic:
     """Gives a topic setting another value while the load goes on, for the topics of all arms that carry load.
 
-    The step's options `setting` and `value` say which setting gets which value. The verifier sends the request itself,
-    to a broker that runs, because a client library might send it to a frozen broker. Proof: a broker reports the new
-    value for every topic, and no arm's topic was created with that value.
+    The option `setting` of the fault plan's step names the setting, and the option `value` is the new value. The
+    verifier sends the request itself, to a broker that runs, because a client library might send it to a frozen broker.
+    Proof: a broker reports the new value for every topic, and no arm's topic was created with that value.
     """
 
     def do(self, context: ActionContext) -> int:
@@ -161,12 +167,12 @@ def _partitions(context: ActionContext, arms: Iterable[Arm], via: int | None = N
 
 
 def _setting(context: ActionContext) -> tuple[str, str]:
-    """Returns the topic setting that the step names, and the setting's new value."""
+    """Returns two options of the fault plan's step: the name of a topic setting, and the setting's new value."""
     return str(context.options["setting"]), setting_text(context.options["value"])
 
 
 def _values(context: ActionContext) -> dict[str, str]:
-    """Returns, for each topic that carries load, the value of the step's setting, as a broker reports it."""
+    """Maps each topic that carries load to the value that a broker reports for the setting (see `_setting`)."""
     return context.cluster.topic_setting(_loaded_topics(context), _setting(context)[0])
 
 

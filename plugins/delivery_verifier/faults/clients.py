@@ -34,12 +34,12 @@ class KillProducer:
 
 
 class RestartProducer:
-    """Starts the producers again, which heals `kill_producer`. The action breaks nothing and has no proof."""
+    """Starts the producers again that the action `kill_producer` killed. This action has no proof."""
 
     def do(self, context: ActionContext) -> int:
-        """Starts the producers again.
+        """Starts the killed producers again.
 
-        Waits until each producer has sent again every record that had no outcome or was INDETERMINATE. Raises
+        Waits until each of these producers has sent again every record without a certain outcome. Raises
         DeadlinePassed.
         """
         at_us = now_us()
@@ -59,7 +59,7 @@ class Resend:
     """
 
     def do(self, context: ActionContext) -> int:
-        """Makes the producers send the records again.
+        """Makes every producer send again the records whose last attempt is INDETERMINATE.
 
         Waits until the producers have handed the records to their Kafka clients, but not until the records are
         delivered. Raises DeadlinePassed.
@@ -84,12 +84,13 @@ class Resend:
 class Send:
     """Lets the producers of a scripted load send more records. The action breaks nothing and has no proof.
 
-    A scripted load is sent only as the fault plan asks for it. The step's option `blocks` is how many blocks every
-    producer sends to each partition. A block is a fixed number of consecutive records.
+    In a scripted load, producers send records only when a step of the fault plan makes them send. The option `blocks`
+    of this step says how many blocks every producer sends to each partition. A block is a fixed number of consecutive
+    records.
     """
 
     def do(self, context: ActionContext) -> int:
-        """Makes the producers send the records.
+        """Makes every producer send the number of blocks that the option `blocks` gives.
 
         Waits until the producers have handed the records to their Kafka clients, but not until the records are
         delivered. Raises DeadlinePassed.
@@ -104,7 +105,7 @@ class Send:
 
 
 class Wait:
-    """Does nothing. A plan uses it in a step that only waits for its trigger. It breaks nothing and has no proof."""
+    """Does nothing. A fault plan uses this action in a step that only waits for its trigger. It has no proof."""
 
     def do(self, context: ActionContext) -> int:
         """Returns the current time at once."""

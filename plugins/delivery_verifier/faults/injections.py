@@ -40,14 +40,14 @@ class Injections:
         self.open: list[OpenInjection] = []
 
     def context(self, brokers: list[int], options: Mapping[str, Setting]) -> ActionContext:
-        """Returns the context for an action on `brokers` with these options."""
+        """Returns the context for an action on `brokers`. `options` are the options of the fault plan's step."""
         return ActionContext(self._cluster, brokers, options, self._scenario, self._load)
 
     def inject(self, step: FaultStep, brokers: list[int], cycle: int) -> int:
-        """Opens an injection and performs its action. Returns the time just before the action took effect.
+        """Records an injection and performs its action. Returns the time just before the action took effect.
 
         The time is wall time in µs since the epoch. `cycle` is the number of the current run through the plan's steps.
-        If the action is over as soon as it is done, nothing has to be healed: its injection is proven and closed now.
+        An action that is over as soon as it is done needs no healing. Its injection is proven and closed at once.
         The injection is recorded before its action is performed, because an action that misses its deadline may have
         taken effect.
         """
@@ -63,7 +63,7 @@ class Injections:
         return bite_at_us
 
     def _new_injection(self, step: FaultStep, brokers: list[int], cycle: int) -> OpenInjection:
-        """Returns an injection that is requested now, with all that must be recorded before its action takes effect."""
+        """Returns a new injection. It records which broker leads each hit partition now, before the action is done."""
         requested_at_us = now_us()
         hit = touched_partitions(step.act, self._cluster, self._scenario, brokers)
         before = {
@@ -136,13 +136,16 @@ class Injections:
             self.open.remove(injection)
 
     def note(self, proof: Proof) -> None:
-        """Records which open injections show the effect `proof` now. The plan has just waited for this effect."""
+        """Checks every open injection for the effect named `proof`, for which the plan has just waited.
+
+        If the effect is seen, records in the injection what is seen of it.
+        """
         for injection in self.open:
             if effect := prove(self._cluster, self._scenario, injection, (proof,))[proof]:
                 injection.proofs.waited_for[proof] = effect
 
     def last_shows(self, proof: Proof) -> bool:
-        """Returns whether the last injection shows the effect `proof` now."""
+        """Returns whether the effect named `proof` of the newest injection is seen now."""
         return bool(prove(self._cluster, self._scenario, self.all[-1], (proof,))[proof])
 
     def await_recovery(self) -> None:

@@ -17,14 +17,14 @@ from delivery_verifier.model.history import Injection
 
 
 class LeaderBefore(Struct, frozen=True):
-    """The leader of a partition just before a fault took effect. -1 means that the partition had no leader."""
+    """The leader of a partition just before a fault took effect. `leader` is -1 if the partition had no leader."""
 
     leader: int
     leader_epoch: int
 
 
 class LeaderAfter(Struct, frozen=True):
-    """The leader and the in-sync replicas of a partition when effects are checked. -1 means that there is no leader."""
+    """The leader and the in-sync replicas of a partition when effects are checked. `leader` is -1 if there is none."""
 
     leader: int
     leader_epoch: int
@@ -32,9 +32,11 @@ class LeaderAfter(Struct, frozen=True):
 
 
 Effect = Mapping[str, LeaderAfter] | Mapping[str, int]
-"""What was seen of one effect (see act.Proof). For the effect `brief`, the values are two times in ms. For any other
-effect, the keys are names of partitions (see `partition_name`) and the values their leaders. The value is empty if the
-effect was not seen."""
+"""What was seen of one effect (see act.Proof). The mapping is empty if the effect was not seen.
+
+For the effect `brief`, the mapping holds the time since the bite (`passed_ms`) and the timeout of the broker session
+(`session_ms`), both in ms. For any other effect, the mapping holds the leader of each partition. Its keys are names of
+partitions (see `partition_name`)."""
 
 
 class Proofs(Struct, kw_only=True, omit_defaults=True):
@@ -46,7 +48,8 @@ class Proofs(Struct, kw_only=True, omit_defaults=True):
     * `required`: the effects that must be seen. In injections.json this field is called `wanted`.
     * `coordinated`: the partitions of `__transaction_state` that hold transactions of the load, and that the target
       brokers led just before the fault took effect. None unless the effect `coordinator_moved` is required.
-    * `waited_for`: the effects that the plan waited for and saw.
+    * `waited_for`: what was seen of the effect `isr_shrunk` after a trigger of the plan had waited for it. Other
+      effects that triggers wait for are not recorded here.
     * `process_before_heal`: the action's own proof just before healing. None until then.
     * `effects`: what was seen of each effect just before healing. In injections.json each effect is a field.
     * `failed`: why the plan could not go on, usually a deadline that passed. None if the plan went on.

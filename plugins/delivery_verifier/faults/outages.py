@@ -18,13 +18,13 @@ DEADLINE_S = 10.0
 class Isolate:
     """Drops the packets of brokers on some of their links. The peers get no error, but their connections hang.
 
-    A link is the traffic of a broker with the controller, with the other brokers, or with clients. The step's option
-    `links` names the links. Proof: the packet filter has every rule, and every link of every target broker has dropped
-    packets. `rejoin` heals the injection.
+    A link is the traffic of a broker with the controller, with the other brokers, or with clients. The option
+    `links` of the fault plan's step names the links to cut. Proof: the packet filter has every rule that the action
+    sets, and has dropped packets on every cut link of every target broker. The action `rejoin` heals the injection.
     """
 
     def do(self, context: ActionContext) -> int:
-        """Sets packet filter rules, and waits until each link has dropped a packet. Raises DeadlinePassed."""
+        """Sets packet filter rules. Waits until a packet was dropped on each cut link. Raises DeadlinePassed."""
         at_us = context.cluster.isolate(context.brokers, _links(context))
         wait_until(lambda: bool(self.proof(context)), f"packets of brokers {context.brokers} to be dropped", DEADLINE_S)
         return at_us
@@ -32,7 +32,8 @@ class Isolate:
     def proof(self, context: ActionContext) -> ActionProof:
         """Returns how many packets were dropped so far. The outer keys are `broker <id>`, the inner keys are the links.
 
-        The result is empty unless the packet filter has every rule, and every link has dropped packets.
+        The result is empty unless the packet filter has every rule that the action sets, and has dropped packets on
+        every cut link.
         """
         dropped, links = context.cluster.cut_off(), _links(context)
         counts: dict[int, dict[str, int]] = {
@@ -44,7 +45,7 @@ class Isolate:
 
 
 class Rejoin:
-    """Lets the packets of brokers through again, which heals `isolate`."""
+    """Lets the packets of brokers through again. This ends (heals) the effect of the action `isolate`."""
 
     def do(self, context: ActionContext) -> int:
         """Removes the rules of the packet filter. TCP may take seconds more until it sends the dropped data again."""
@@ -53,7 +54,7 @@ class Rejoin:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns the brokers that are not cut off any more."""
+        """Returns the text `reachable` for each target broker that is not cut off now. The keys are `broker <id>`."""
         cut_off = context.cluster.cut_off()
         return {f"broker {broker}": "reachable" for broker in context.brokers if broker not in cut_off}
 
@@ -77,7 +78,7 @@ class PowerOff:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns the same words for each target: exited, its disk is off. The keys are `broker <id>`.
+        """Returns the text `exited, its disk is off` for each target broker. The keys are `broker <id>`.
 
         The result is empty unless all processes have exited and all disks answer with I/O errors.
         """
@@ -101,6 +102,6 @@ class Sync:
 
 
 def _links(context: ActionContext) -> list[Link]:
-    """Returns the links in the step's option `links`; without the option, all links except the links to clients."""
+    """Returns the links that the option `links` names. Without it, returns all links except the links to clients."""
     names = str(context.options.get("links", "controller,replication")).split(",")
     return [cast(Link, name.strip()) for name in names]  # the options of a plan are checked before it starts

@@ -13,12 +13,12 @@ DEADLINE_S = 10.0
 
 @dataclass(frozen=True)
 class Signal:
-    """Sends the signal `name` to brokers, and waits until the signal has brought their processes into `state`.
+    """Sends the signal `name` to the target brokers, and waits until their processes are in `state`.
 
-    This must happen within `deadline_s` seconds. Proof: every target broker's process is in `state`. SIGSTOP takes
+    The wait lasts at most `deadline_s` seconds. Proof: every target broker's process is in `state`. SIGSTOP takes
     effect some time after it was sent, and a broker with one running thread can still answer. The state `frozen`
-    therefore means that every thread stands still. `resume`, which is SIGCONT, heals a frozen process. `start` heals a
-    process that has exited.
+    therefore means that every thread of the process is stopped. The action `resume` sends SIGCONT, and so heals a
+    frozen process. The action `start` heals a process that has exited.
     """
 
     name: str
@@ -37,14 +37,14 @@ class Signal:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns the process state of each target; empty unless all targets are in `state`."""
+        """Returns the process state of each target broker. The result is empty unless all of them are in `state`."""
         states = context.cluster.states()
         reached = all(states[broker] == self.state for broker in context.brokers)
         return {f"broker {broker}": states[broker] for broker in context.brokers} if reached else {}
 
 
 class Start:
-    """Starts brokers that have exited, which heals `kill`, `stop` and `power_off`."""
+    """Starts brokers that have exited. This ends (heals) the effect of the actions `kill`, `stop` and `power_off`."""
 
     def do(self, context: ActionContext) -> int:
         """Starts the brokers that have exited, and waits until all target brokers serve requests.

@@ -1,6 +1,7 @@
-"""Proofs: checks which effects of an injection are seen in the cluster. act.Proof explains each effect.
+"""Checks which effects of an injection are seen in the cluster. `Proof` in `model/act.py` explains each effect.
 
-An injection has bitten only if all effects that its plan requires are seen just before the injection is healed.
+An injection bites (takes effect) only if every required effect is seen. `FaultStep.proofs` or else `Act.proofs` lists
+the required effects. `Injections.prove` says when they must be seen.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Scenario
 
 PartitionStates = Mapping[tuple[str, int], PartitionState]
-"""The states of partitions by (topic, partition)."""
+"""Maps (topic, partition) to the state of the partition."""
 BRIEF = 0.8
 """The greatest length of an injection with the effect `brief`, as a share of broker.session.timeout.ms. The controller
 does not notice an injection that is so short."""
@@ -27,14 +28,14 @@ _HOLDS_FOR_PARTITION: dict[Proof, Callable[[PartitionState, list[int]], bool]] =
     "leaderless": lambda state, brokers: state.leader < 0,
     "isr_shrunk": lambda state, brokers: not set(state.isr) & set(brokers),
 }
-"""For each of these effects, a function that tells whether one partition shows the effect. The arguments of the
-function are the state of the partition and the target brokers."""
+"""Maps an effect to the function that tells whether one partition shows the effect. The arguments of the function are
+the state of the partition and the target brokers."""
 
 
 def prove(
     cluster: Cluster, scenario: Scenario, injection: OpenInjection, proofs: Sequence[Proof]
 ) -> dict[Proof, Effect]:
-    """Returns what is seen now of each effect in `proofs`, by name. An effect that is not seen has an empty value.
+    """Maps each effect in `proofs` to what is seen of it now. The value is empty if the effect is not seen.
 
     The effects `brief` and `coordinator_moved` do not depend on the hit partitions (see `Injection.hit`). Every other
     effect is seen only if partitions were hit, and if the state of each hit partition is known.
@@ -57,7 +58,10 @@ def prove(
 
 
 def _holds(proof: Proof, states: PartitionStates, injection: OpenInjection) -> bool:
-    """Returns whether the effect `proof` holds for every partition in `states`."""
+    """Returns whether the effect `proof` holds for every partition in `states`.
+
+    The effects `leader_moved` and `deposed` also require that target brokers led every hit partition before the fault.
+    """
     before = injection.proofs.before
     if proof == "re_elected":
         return all(_has_new_leader(state, before[partition_name(*key)]) for key, state in states.items())
@@ -69,15 +73,15 @@ def _holds(proof: Proof, states: PartitionStates, injection: OpenInjection) -> b
 
 
 def _has_new_leader(state: PartitionState, before: LeaderBefore) -> bool:
-    """Returns whether a partition is led by another broker than just before the bite, in a later leader epoch."""
+    """Returns whether the partition has a different leader than before the fault, in a later leader epoch."""
     return state.leader not in (-1, before.leader) and state.leader_epoch > before.leader_epoch
 
 
 def _elected(states: PartitionStates, scenario: Scenario, injection: OpenInjection) -> Effect:
-    """Returns the present leaders of the partitions that had no leader just before the fault took effect.
+    """Maps each hit partition that had no leader before the fault to its present leader.
 
-    Only hit partitions of subject arms (the arms that the user asks about) are considered. The result is empty if all
-    of them had a leader then, or if one that had no leader then has none now."""
+    Only partitions of subject arms count. The result is empty if every hit partition had a leader before the fault, or
+    if a partition that had none still has none."""
     topics, before = {arm.topic_name for arm in scenario.subjects}, injection.proofs.before
     offline = {
         (topic, partition): state
@@ -94,9 +98,9 @@ def coordinated_partitions(cluster: Cluster, scenario: Scenario, brokers: Sequen
 
 
 def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: OpenInjection) -> Effect:
-    """Returns the present leaders of the partitions that are listed in `Proofs.coordinated`.
+    """Maps each partition that `injection.proofs.coordinated` lists to its present leader.
 
-    The result is empty if there are no such partitions, or if one of them has no leader or is led by a target.
+    The result is empty if no partition is listed, if a listed partition has no leader, or if a target broker leads one.
     """
     partitions = injection.proofs.coordinated or []
     states = coordinators.states(cluster, scenario.transactional_ids)
@@ -108,9 +112,9 @@ def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: OpenInje
 
 
 def _brief(scenario: Scenario, injection: OpenInjection) -> Effect:
-    """Returns the time since the bite and the length of the broker session, both in ms.
+    """Returns the time since the fault took effect, and the timeout of the broker session, both in ms.
 
-    The result is empty if BRIEF times the length of the session, or more, has passed since the bite.
+    The result is empty unless the time is less than BRIEF times the timeout.
     """
     passed_ms, session_ms = (now_us() - injection.bite_at_us) // 1000, scenario.cluster.session_timeout_ms
     return {"passed_ms": passed_ms, "session_ms": session_ms} if passed_ms < BRIEF * session_ms else {}

@@ -15,9 +15,9 @@ from delivery_verifier.model.history import now_us
 class Frames:
     """Puts a rule in force at the proxy (see ProxyRule). `name` is the action of the rule: drop, hold, delay or close.
 
-    The step's option `clients` is a number of clients. The other options are fields of the rule. Proof: the rule acted
-    on requests or responses of at least `clients` clients. So there is no proof if the clients bypass the proxy.
-    `release` heals the injection.
+    A step of the fault plan can set the option `clients`: on how many clients the rule must act. All other options of
+    the step are fields of the rule. Proof: the rule acted on requests or responses of at least `clients` clients. So
+    there is no proof if the clients bypass the proxy. The action `release` heals the injection.
     """
 
     name: str
@@ -32,8 +32,8 @@ class Frames:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns how often the rule acted, by broker and client.id. The result is empty while it acted on too few
-        clients."""
+        """Returns how often the rule acted, by broker and client.id. The result is empty while the rule has
+        acted on fewer clients than the option `clients` gives (default: 1)."""
         hits = context.cluster.proxy("hits", rule=msgspec.to_builtins(self._rule(context)))
         clients = {client for counts in hits.values() for client in counts}
         enough = len(clients) >= int(context.options.get("clients", 1))
@@ -45,7 +45,7 @@ class Frames:
 
 
 class Release:
-    """Lets the proxy forward everything again, which heals `drop`, `hold`, `delay` and `close`."""
+    """Lets the proxy forward everything again. This ends (heals) the actions `drop`, `hold`, `delay` and `close`."""
 
     def do(self, context: ActionContext) -> int:
         """Ends every rule for the target brokers. The proxy then forwards what it held back."""

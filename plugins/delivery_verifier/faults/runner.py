@@ -1,4 +1,4 @@
-"""The runner of a fault plan. A cycle is one run through the plan's steps.
+"""The runner of a fault plan. A cycle is one pass through the plan's steps.
 
 In every cycle the runner waits for the trigger of each step and performs the step's action. It then proves and heals
 the injections, and waits for the cluster to recover. Every injection is recorded.
@@ -21,7 +21,7 @@ from delivery_verifier.model.scenario import Scenario
 
 
 class FaultRunner:
-    """Runs one scenario's fault plan. While waiting it calls `check_load`, which raises if the load has failed."""
+    """Runs one scenario's fault plan. Most triggers call `check_load`, which raises an error if the load has failed."""
 
     def __init__(
         self,
@@ -37,9 +37,10 @@ class FaultRunner:
     def run(self) -> list[Injection]:
         """Runs all cycles, and then heals the cluster, even if an error was raised. Returns the injections.
 
-        A trigger or an action that misses its deadline ends the cycle. The open injections (or, if none is open, the
-        cycle's last injection) are then recorded as injections that had no effect, so that no verdict will be HELD.
-        Raises DeadlinePassed if the cycle has no injection yet, or if the cluster does not recover.
+        A trigger or an action that misses its deadline ends the cycle. Every injection that is not healed yet then
+        counts as an injection that did not bite. If all are healed, the last injection counts so. The verdict of the
+        run can then not be HELD. Raises DeadlinePassed if the deadline is missed before the cycle's first injection, or
+        if the cluster does not recover.
         """
         try:
             for cycle in range(self._scenario.fault.cycles):
@@ -70,8 +71,8 @@ class FaultRunner:
     def _perform(self, step: FaultStep, brokers: list[int], cycle: int) -> None:
         """Performs the action of `step` on `brokers`.
 
-        The action may heal open injections, e.g. a kill ends the freeze of a broker. The injections that the action
-        heals are proven before the action, and closed after the action.
+        The action may heal earlier injections, e.g. a kill ends the freeze of a broker. These injections are proven
+        before the action, and marked as healed after the action.
         """
         healed = self.injections.healed_by(step, brokers)
         for injection in healed:
@@ -86,7 +87,7 @@ class FaultRunner:
     def _recover(self) -> None:
         """Heals the open injections, and waits until every broker sees every replica of every partition in sync.
 
-        A broker that died by itself is started again, too. The observer has recorded its death.
+        A broker that died by itself is started again, too. The observer of the cluster has recorded its death.
         """
         injections = self.injections
         for injection in injections.open:

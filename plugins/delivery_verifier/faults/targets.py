@@ -1,6 +1,6 @@
 """Targets: the names that fault plans give to brokers. Each name is resolved to broker ids once per cycle.
 
-A cycle is one run through the steps of a plan.
+A cycle is one pass through the steps of a plan.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Targets:
     def followers(self) -> list[int]:
         """Returns all brokers except the target `leader`.
 
-        The order is by id, begins with the broker after the leader, and continues with the lowest id after the highest.
+        The order is by id, and begins with the broker after the leader. After the highest id comes the lowest.
         """
         (leader,) = self.resolve("leader")
         brokers = self.all()
@@ -73,13 +73,14 @@ class Targets:
         return leaders
 
     def next(self) -> list[int]:
-        """Returns one broker. Each cycle gets the next broker. After the last broker comes the first again."""
+        """Returns one broker. Each cycle gets the next broker, and after the last broker comes the first again."""
         return [self.nth(0)]
 
     def nth(self, index: int) -> int:
-        """Returns the broker at `index` in the list of all brokers, rotated by the scenario's seed.
+        """Returns the broker at `index` in a rotated list of all brokers.
 
-        In each further cycle the list is rotated by one broker more.
+        In the first cycle, the list is rotated by as many brokers as the scenario's seed says. Each later cycle rotates
+        the list by one broker more.
         """
         return self.all()[(self._scenario.seed + self._cycle + index) % len(self.all())]
 
@@ -98,15 +99,15 @@ _KINDS: dict[str, Callable[[Targets], list[int]]] = {
     "all": Targets.all,
     "none": lambda targets: [],
 }
-"""Per target name, the function that resolves the name. A test checks that `fault_targets.TARGETS` has these names."""
+"""Maps each target name to the function that finds its brokers. A test checks that `TARGETS` has the same names."""
 
 
 def touched_partitions(act: Act, cluster: Cluster, scenario: Scenario, brokers: list[int]) -> dict[str, list[int]]:
-    """Returns the partitions per topic that `act`, done to `brokers`, touches.
+    """Maps a topic to those of its partitions that the action `act` touches when it is done to `brokers`.
 
-    An act on brokers touches the partitions that these brokers lead now. If the brokers lead no partition, the act
-    touches the partitions of which the brokers hold a replica. An act on clients, or an act that alters topics,
-    touches every partition that carries load.
+    An action on brokers touches the partitions that these brokers lead now. If the brokers lead no partition, the
+    action touches the partitions of which the brokers hold a replica. An action on producers, or an action that alters
+    topics, touches every partition that carries load.
     """
     if act.all_partitions:
         return {arm.topic_name: list(range(scenario.load.partitions)) for arm in scenario.loaded}

@@ -14,18 +14,20 @@ from delivery_verifier.model.fault_plan import FaultStep
 from delivery_verifier.model.scenario import Scenario
 
 LEADER_DEADLINE_S = 40.0
-"""Seconds within which leaders, coordinators and ISRs must change."""
+"""How many seconds a trigger waits at most for a change of leaders, coordinators or ISRs."""
 BITE_DEADLINE_S = 60.0
-"""Seconds within which the last injection's action must show its own proof. Only actions of the proxy may need so long,
-because the proxy acts only when clients send requests."""
+"""How many seconds the trigger `bitten` waits at most until the last injection's action can prove itself (see
+`Action.proof`). Only actions of the proxy may need so long, because the proxy acts only when clients send requests."""
 APPLIED_S = 0.5
 """Seconds that a leader may take to apply a smaller ISR after the brokers' metadata shows this ISR. Within this time
 the leader may still append an acks=all request although the ISR is smaller than min.insync.replicas."""
 
 
 class Triggers:
-    """The triggers of one scenario's fault plan. While they wait, they call `check_load`, which raises if the load has
-    failed."""
+    """The triggers of one scenario's fault plan.
+
+    Most triggers call `check_load` while they wait. This function raises an error if the load has failed.
+    """
 
     def __init__(
         self,
@@ -40,7 +42,7 @@ class Triggers:
         self._step_ended_s, self._count_before = time.monotonic(), 0
 
     def end_step(self) -> None:
-        """Notes the end of a step. The triggers `elapsed` and `reported` of the next step count from this moment."""
+        """Notes that a step ends or a cycle begins. The next step's trigger `elapsed` or `reported` counts from now."""
         self._step_ended_s, self._count_before = time.monotonic(), self._count_reported()
 
     def wait(self, step: FaultStep) -> None:
@@ -99,7 +101,7 @@ class Triggers:
         wait_until(is_seen, messages[proof], LEADER_DEADLINE_S)
 
     def _await_bite(self) -> None:
-        """Waits until the action of the last injection shows its own proof. Raises DeadlinePassed."""
+        """Waits until the last injection's action can prove itself (see `Action.proof`). Raises DeadlinePassed."""
         injection = self._injections.all[-1]
         deadline_s = min(self._scenario.load.deadline_s, BITE_DEADLINE_S)
 
@@ -134,8 +136,9 @@ class Triggers:
     def _records(self, value: float) -> int:
         """Returns the number of records that a trigger with this `value` waits for.
 
-        A value of 1 or more is the number of records itself. A value below 1 is a share: of the records that the
-        subject arm with the fewest records is planned to send per cycle.
+        A value of 1 or more is the number itself. A value below 1 is a share of the records of one cycle. The number of
+        records of one cycle is the planned number of records of the smallest subject arm, divided by the number of
+        cycles.
         """
         if value >= 1:
             return int(value)

@@ -17,7 +17,7 @@ from delivery_verifier.host import variables
 from delivery_verifier.model.inputs import BadInput, bad_input
 
 DATA_DOCS = "data_docs"
-"""The name of the folder, below the runs folder, that holds the Data Docs site. No run directory may have this name."""
+"""The folder, below the runs folder, of Great Expectations' site Data Docs. No run directory may have this name."""
 CATALOGUES = "catalogues"
 """The name of the folder, below the runs folder, that holds the catalogue runs: runs of many scenarios one
 after another, with one result page. No run directory may have this name."""
@@ -70,10 +70,10 @@ def run_directory_name(run_id: str) -> str:
     """Returns the name of a run's directory: `run_id` if it is a safe name, else a safe name with a hash of `run_id`.
 
     A safe name has 1 to 120 of the characters `A-Za-z0-9_.-`, begins with a letter or digit, and is neither DATA_DOCS
-    nor CATALOGUES. In any other run id, each character that is not allowed becomes `-`. A run id that is too long is
-    cut. Then 8 hexadecimal digits of a hash are added: `manual__2026-01-01T00:00:00+00:00` becomes
-    `manual__2026-01-01T00-00-00-00-00-<8 digits>`. The hash keeps apart two run ids that differ only in replaced or cut
-    characters. Raises BadInput if `run_id` is empty.
+    nor CATALOGUES. In any other run id, each character that is not allowed becomes `-`. If the first character is then
+    no letter or digit, `run` is put before it. A run id that is too long is cut. Then 8 hexadecimal digits of a hash
+    are added: `manual__2026-01-01T00:00:00+00:00` becomes `manual__2026-01-01T00-00-00-00-00-<8 digits>`. The hash
+    keeps apart two run ids that differ only in replaced or cut characters. Raises BadInput if `run_id` is empty.
     """
     if not run_id:
         raise BadInput("run_id is empty: give the run a name")

@@ -1,4 +1,7 @@
-"""Processes: identities that stay unique when a pid is reused, states, and children that die with their parent."""
+"""Processes: their identities and states, and children that die with their parent.
+
+An identity stays unique even if the pid of an ended process is used again.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ class ProcessId(Struct, frozen=True):
 
     @property
     def alive(self) -> bool:
-        """Whether this very process still runs. False for a zombie, and if another process has the pid now."""
+        """Whether the process still runs. False if it is a zombie, or if the pid belongs to another process now."""
         return identify(self.pid) == self and state(self.pid) not in ("Z", "X", "")
 
     def send(self, number: int) -> bool:
@@ -45,7 +48,7 @@ class ProcessId(Struct, frozen=True):
 
 
 def lives(name: str) -> bool:
-    """Whether the process that `name` identifies still runs. `name` has the form `pid:started`, as `str(ProcessId)`.
+    """Whether the process that `name` identifies still runs. `name` has the form `pid:started` (see ProcessId).
 
     False if `name` has another form.
     """
@@ -54,7 +57,7 @@ def lives(name: str) -> bool:
 
 
 def process_of(name: str) -> ProcessId | None:
-    """Returns the process that `name` identifies. `name` has the form `pid:started`, as `str(ProcessId)`.
+    """Returns the process that `name` identifies. `name` has the form `pid:started` (see ProcessId).
 
     Returns None if `name` has another form.
     """
@@ -63,7 +66,10 @@ def process_of(name: str) -> ProcessId | None:
 
 
 def user_of(pid: int) -> str:
-    """Returns the name, or else the number, of the user whose process `pid` is. Returns `unknown` without a process."""
+    """Returns the name of the user who owns process `pid`, or the user's number if the user has no name.
+
+    Returns `unknown` if there is no such process.
+    """
     try:
         number = Path(f"/proc/{pid}").stat().st_uid
         return pwd.getpwuid(number).pw_name
@@ -128,11 +134,11 @@ def how_it_ended(code: int) -> str:
 
 
 def dies_with_parent(number: int = signal.SIGKILL) -> Callable[[], None]:
-    """Returns a function for `preexec_fn` of subprocess.Popen, which ties the child to its parent.
+    """Returns a function that ties a child process to its parent. Pass it to subprocess.Popen as `preexec_fn`.
 
     The kernel sends the child the signal `number` when the thread that started the child ends. The function also
-    restores the default handling of SIGINT, SIGTERM and SIGQUIT, because a background job of a shell inherits SIGINT
-    and SIGQUIT ignored.
+    restores the default handling of SIGINT, SIGTERM and SIGQUIT in the child. Without this, the child of a shell's
+    background job would ignore SIGINT and SIGQUIT, as the job does.
     """
 
     def set_death_signal() -> None:

@@ -1,4 +1,4 @@
-"""Functions that wait: until a predicate is true, with a deadline and a message, or for a fixed time.
+"""Two functions that wait: `wait_until` waits until a predicate is true, and `pause` waits for a fixed time.
 
 No other module of this project calls `time.sleep`. So each wait has a deadline, or is an obvious `pause`.
 """

@@ -1,13 +1,15 @@
 """Attribution: finds the injections that hurt an arm, from the times of the records that show anomalies.
 
-A case is a record that shows an anomaly. The files in anomalies/ of the run directory list the cases. A record is
-settled when the client learns its outcome. An injection is recovered when every replica is in sync again.
+The files in anomalies/ of the run directory list the cases. The record of a case is settled when the client learns its
+outcome. An injection is recovered when every replica is in sync again.
 
-A case belongs to the injection during which its record was under way: the record was sent at most one second after the
-injection was recovered, and was not settled yet one second before the injection bit. The second after the recovery is
-added because clients then still have to find the new leaders; `LEAD_US` gives the reasons for the second before the
-bite. If several injections qualify, the case belongs to the one that bit last, or, if the record was never settled, to
-the one that bit first. All functions are pure.
+Each injection has a window. The window begins one second before the injection bit (took effect), and ends one second
+after the injection was recovered. `LEAD_US` in `model/history.py` says why the window begins so early. It ends so late
+because clients still have to find the new leaders after the recovery.
+
+A record is under way from the time when it is sent until it is settled. A case belongs to an injection if its record
+was under way during the injection's window. If this holds for several injections, the case belongs only to the one that
+bit last. But if the record was never settled, the case belongs only to the one that bit first. All functions are pure.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from delivery_verifier.model.history import LEAD_US, Injection
 from delivery_verifier.store.times import as_us
 
 COLUMNS = ("arm", "kind", "also", "sent_at", "settled_at")
-"""The columns of the files in anomalies/ that the attribution reads."""
+"""The columns that this module reads from the files in anomalies/."""
 LAG_US = 1_000_000
 """How long after its recovery (µs) an injection may still hurt a record."""
 CONFIDENCE = 0.95
@@ -30,8 +32,8 @@ CONFIDENCE = 0.95
 OUTSIDE = -1
 """Stands in place of an injection's id for the cases that belong to no injection."""
 CasesByInjection = dict[str, list[int]]
-"""Maps an anomaly to the ids of the injections to which its cases belong. The ids are sorted. If cases belong to no
-injection, OUTSIDE comes first."""
+"""Maps an anomaly to the ids of the injections to which its cases belong. The ids are sorted. The first is OUTSIDE if
+any case of the anomaly belongs to no injection."""
 
 
 class _Case(NamedTuple):
@@ -47,7 +49,7 @@ class _Case(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """The time (µs since the epoch) during which records under way may belong to an injection.
+    """The window of one injection, as the module's docstring defines it. The times are µs since the epoch.
 
     `injection` is the id of the injection. `end_us` is None if the injection was never recovered.
     """
@@ -73,10 +75,10 @@ def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[st
 
 
 def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, set[str]]:
-    """Maps each arm to the anomalies of its records that were sent only after all `injections` were over.
+    """Maps an arm to the anomalies of those of its records that were sent after all `injections` were over.
 
-    An injection is over LAG_US after it was recovered. An injection that was never recovered is never over: the result
-    is then empty. Without injections every record counts. `cases` are as in `attribute_cases`.
+    An injection is over LAG_US after it was recovered. If an injection was never recovered, the result is empty. If
+    there are no injections, every record that was sent counts. `cases` are as in `attribute_cases`.
     """
     ends_us = [window.end_us for window in _windows(injections)]
     if None in ends_us:
@@ -115,7 +117,7 @@ def _probability(hits: int, trials: int, share: float) -> float:
 
 
 def _smallest_share(reached: Callable[[float], bool]) -> float:
-    """Returns the smallest share from which on `reached` is true. The share is found by bisection."""
+    """Returns the smallest share for which `reached` is true. `reached` must be true for all greater shares, too."""
     low, high = 0.0, 1.0
     for _ in range(50):
         middle = (low + high) / 2
@@ -131,7 +133,7 @@ def _cases(cases: pa.Table) -> Iterator[_Case]:
 
 
 def _windows(injections: Sequence[Injection]) -> list[_Window]:
-    """Returns the windows of the injections, in the order in which the windows begin."""
+    """Returns one _Window for each injection, in the order in which the windows begin."""
     windows = []
     for injection in sorted(injections, key=lambda injection: injection.bite_at_us):
         recovered_us = injection.recovered_at_us

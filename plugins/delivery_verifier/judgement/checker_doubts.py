@@ -27,7 +27,7 @@ from delivery_verifier.model.verdict import Doubt
 __all__ = ["ALL", "LAW_DOUBTS", "OwnedDoubt", "checker_doubts"]
 
 OwnedDoubt = tuple[str, Doubt]
-"""The name of the arm to which a doubt belongs, or ALL for every arm; and the doubt."""
+"""A pair: the name of an arm, and a doubt about this arm. ALL instead of a name stands for every arm."""
 
 LAW_DOUBTS = {
     "offsets_accounted": "read_incomplete",
@@ -35,11 +35,15 @@ LAW_DOUBTS = {
     "ledger_complete": "ledger_incomplete",
     "log_moved": "log_moved",
 }
-"""Maps a law (see `evaluation.LAWS`) to the doubt that its breach raises. Other laws raise `books_unbalanced:<law>`."""
+"""Maps a law (see `evaluation.LAWS`) to the name of the doubt that is raised if the law is broken. For a law that is
+missing here, the name is `books_unbalanced:<law>`."""
 
 
 def checker_doubts(evidence: Evidence, validation: Validation) -> list[OwnedDoubt]:
-    """Returns every reason to distrust the check. `validation` is what Great Expectations said of the run's books."""
+    """Returns every doubt about the verifier's own work in this run, e.g. about its books, its canary or its observer.
+
+    `validation` is what Great Expectations said of the books.
+    """
     canary = evidence.scenario.canary.name
     doubts = [
         *_tables(evidence),
@@ -80,7 +84,10 @@ def _rows(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _partitions(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless exactly the planned partitions were read, from and to the offsets of the snapshot."""
+    """Yields a doubt for each planned partition that was not read from the start to the end that the snapshot names.
+
+    Also yields a doubt for each partition in which records stand behind the end of the snapshot.
+    """
     taken = evidence.offsets.partitions
     rows = evidence.books.rows("partitions")
     columns = ("arm", "partition", "start", "end", "tail_records")
@@ -117,9 +124,10 @@ def _laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _coverage_of_laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless every law of the run has an expectation, and a row in the books for every arm and partition.
+    """Yields a doubt for each arm and law of the run if books/laws lacks rows that `_missing_law` requires.
 
-    A law that the run's format does not have is a doubt, too.
+    Also yields a doubt for each law in books/laws that the run's format does not have, because no expectation judges
+    such a law.
     """
     rows = evidence.books.rows("laws")
     if not {"law", "arm", "partition"} <= set(rows.column_names):
@@ -135,7 +143,8 @@ def _coverage_of_laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _missing_law(present: set[tuple[str, str, int]], law: str, arm: str, partitions: int) -> Iterator[OwnedDoubt]:
-    """Yields a doubt if the arm's books lack the law. A law about partitions must be there for every partition."""
+    """Yields a doubt if the table books/laws has no row for the law in this arm. A law about
+    partitions needs a row for each partition."""
     detail = f"{arm}: the law {law} is not in the books"
     if law in LAWS_OF_PARTITIONS:
         missing = [partition for partition in range(partitions) if (law, arm, partition) not in present]
@@ -146,7 +155,10 @@ def _missing_law(present: set[tuple[str, str, int]], law: str, arm: str, partiti
 
 
 def _canary(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless exactly what was planted in the canary was found, and something was planted."""
+    """Yields a doubt for each count of the canary if the planted number and the found number differ.
+
+    Also yields a doubt if nothing was planted.
+    """
     for name, planted, counted in canary_pairs(evidence):
         if planted != counted:
             detail = f"the canary's {name} must be {planted}, the reconciliation found {counted}"
@@ -156,7 +168,7 @@ def _canary(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _exposure(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless the table exposure has exactly one row for each loaded arm and each injection."""
+    """Yields doubts unless books/exposure has exactly one row for each pair of an arm with load and an injection."""
     for arm in evidence.scenario.loaded:
         for injection in evidence.injections:
             count = evidence.books.rows("exposure", arm=arm.name, injection=injection.id).num_rows
@@ -166,7 +178,11 @@ def _exposure(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _evaluations(evidence: Evidence, validation: Validation) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless exactly the planned expectations were evaluated, and each of them saw what it had to see."""
+    """Yields doubts unless every planned expectation was evaluated once, and no other expectation was evaluated.
+
+    Also yields the doubts of `_evaluation` about each planned expectation, and a doubt if `validation` is of another
+    run.
+    """
     expected_by_key = {expected.key: expected for expected in expected_evaluations(evidence)}
     if validation.run_id != evidence.scenario.run_id:
         yield _doubt(ALL, "expectation_not_evaluated", f"the validation is of another run, {validation.run_id}")
@@ -184,7 +200,11 @@ def _evaluations(evidence: Evidence, validation: Validation) -> Iterator[OwnedDo
 
 
 def _evaluation(expected: ExpectedEvaluation, evaluated: Evaluated) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless the expectation had its tolerance, saw its rows without nulls, and agrees with the books."""
+    """Yields a doubt if the evaluation of an expectation raised an exception.
+
+    Otherwise yields doubts if the evaluation used another tolerance than planned, saw no rows or another number of rows
+    than planned, saw nulls, or contradicts the books. `expected` is the expectation as planned.
+    """
     name = _name(expected.key)
     if evaluated.exception:
         yield _doubt(expected.arm, "expectation_not_evaluated", f"{name} raised: {evaluated.exception}")
@@ -205,6 +225,6 @@ def _evaluation(expected: ExpectedEvaluation, evaluated: Evaluated) -> Iterator[
 
 
 def _name(key: tuple[str, str, str]) -> str:
-    """Returns the name of an expectation in words, e.g. `expectation LOST of safe`."""
+    """Returns the name of an expectation in words, e.g. `expectation LOST of safe` for the arm `safe`."""
     suite, arm, about = key
     return f"expectation {about}" + (f" of {arm}" if arm else f" of the {suite}")

@@ -22,8 +22,8 @@ NamedDetail = tuple[str, str]
 def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
     """Returns every reason why the arm must not be called HELD.
 
-    The canary has no load that a fault could put to the test. Of all coverage doubts, it can only have those about the
-    replicas of its topic.
+    The canary has no load that a fault could put to the test. So the only doubts that it can have here are doubts about
+    the replicas of its topic.
     """
     doubts = list(replica_doubts(arm))
     if not arm.is_canary:
@@ -43,7 +43,11 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
 
 
 def _faults(evidence: Evidence) -> Iterator[NamedDetail]:
-    """Yields doubts unless every planned injection was made, bit, was healed, and the cluster recovered from it."""
+    """Yields a doubt for each fault that was injected less often than planned.
+
+    Also yields a doubt for each injection that is not proven to have bitten, and for each injection that was not
+    healed, or after which the cluster did not recover.
+    """
     fault = evidence.scenario.fault
     planned = Counter(step.action for step in fault.steps if step.act.bites)
     recorded = Counter(injection.action for injection in evidence.injections)
@@ -76,7 +80,10 @@ def _transactions(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _load(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields doubts unless the arm's load was as large as planned, and went on until every injection was over."""
+    """Yields doubts if the arm has too few attempts or too few reported attempts, or if its load ended too early.
+
+    The load ended too early if a fatal client error ended it, or if it ended before every injection was over.
+    """
     attempted, reported = arm.totals.get("attempted", 0), arm.totals.get("reported", 0)
     planned = arm.spec.records
     needed = max(1, min(arm.run.scenario.min_exposed, planned // 100))
@@ -107,9 +114,10 @@ def _end_us(injection: Injection) -> int:
 
 
 def _last_reported_us(arm: ArmEvidence) -> int | None:
-    """Returns when the arm last sent a record, or last had one reported, whichever is earlier (µs since the epoch).
+    """Returns the earlier of two times (µs since the epoch): the arm's last send, and the arm's last report.
 
-    The time is the beginning of an interval of timeline/load. Returns None if this table does not tell.
+    The table timeline/load counts sends and reports per interval of time. So each time is the beginning of an interval.
+    The result is None if the table lacks these columns, or if it counts no send or no report of the arm.
     """
     rows = arm.run.books.rows("load", arm=arm.name)
     if not {"at_us", "sent", "reported"} <= set(rows.column_names):
@@ -121,7 +129,10 @@ def _last_reported_us(arm: ArmEvidence) -> int | None:
 
 
 def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt for every injection that could have hurt too few reported records of the arm."""
+    """Yields a doubt for every injection that exposed too few reported attempts of the arm.
+
+    An injection must expose at least `min_exposed` reported attempts (see Scenario), and at least one.
+    """
     needed = max(1, arm.run.scenario.min_exposed)  # with 0, an arm that no fault could hurt could be HELD
     for row in arm.run.books.rows("exposure", arm=arm.name).to_pylist():
         if (row.get("reported") or 0) < needed:
@@ -153,9 +164,10 @@ def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _elsewhere(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt if disturbances permit an anomaly, but records on untouched partitions show it, too.
+    """Yields a doubt for each anomaly that disturbances permit, if records on untouched partitions show it, too.
 
-    A partition is untouched if none of these disturbances touched it.
+    A partition is untouched if no disturbance that permits the anomaly touched the partition. A disturbance without a
+    topic may have touched every partition.
     """
     partitions = range(arm.run.scenario.load.partitions)
     for anomaly, ruling in arm.rulings.items():
@@ -171,12 +183,12 @@ def _elsewhere(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _at_another_time(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt if a disturbance permits an anomaly, but no injection can explain some records that show it.
+    """Yields a doubt if a disturbance permits an anomaly, but no injection explains some of its cases.
 
-    An injection can explain records that were under way during the injection. A loss of power can also explain records
-    that were acknowledged long before the loss, but no records that were sent only afterwards. The run writes down a
-    bounded number of cases (records that show an anomaly). The times of the other cases are unknown, which is a doubt,
-    too.
+    An injection explains a case if the record was under way during the injection. If losses of power permit the
+    anomaly, only a case whose record was sent after all losses of power is unexplained. The reason is that a loss of
+    power can also hurt records that were acknowledged long before. A run lists a bounded number of cases. The times of
+    the cases that are not listed are unknown, so they raise a doubt, too.
     """
     rows = arm.run.books.rows("cases", arm=arm.name).to_pylist()
     cut = {row["kind"] for row in rows if row.get("cut")}

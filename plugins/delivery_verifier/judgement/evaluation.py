@@ -1,7 +1,7 @@
-"""Evaluations: the expectations that a run must evaluate, and what Great Expectations said of each (validation.json).
+"""Evaluations: the expectations that a run must evaluate, and the results of Great Expectations (validation.json).
 
-All functions are pure. The books are the tables of counts that the reconciliation wrote. An `ExpectedEvaluation` comes
-from the contract and the books, an `Evaluated` from a validation result of Great Expectations.
+All functions are pure. The books are the tables of counts that the reconciliation wrote. An `ExpectedEvaluation` is
+derived from the contract and the books. An `Evaluated` is a result of Great Expectations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Suite = Literal["guarantee", "evidence"]
 """A suite of expectations. Each expectation of `guarantee` judges one anomaly in one arm. Each expectation of
 `evidence` judges one law (see LAWS)."""
 Pair = tuple[str, int | None, int | None]
-"""A name, and two counts that must be equal. A count that is missing is None."""
+"""The name of a law or of a column of the books, and two counts that must be equal. A count that is missing is None."""
 
 CANARY = "canary"
 """The name of the law that compares the canary's books with what was planted."""
@@ -49,8 +49,8 @@ LAWS_SINCE: dict[str, int] = {"outcomes_agree": OUTCOMES_SINCE}
 LAWS_OF_PARTITIONS = frozenset(
     {"offsets_accounted", "outcomes_sum", "reported_sum", "log_sum", "log_moved", "start_zero"}
 )
-"""The laws whose rows in the books concern one partition each. The rows of any other law concern a whole arm (partition
--1)."""
+"""For each of these laws, books/laws must have a row for every partition of every arm. For every other law but CANARY,
+books/laws must have a row for every arm, with -1 as the partition."""
 
 
 class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
@@ -77,11 +77,12 @@ class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
 class Evaluated(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What Great Expectations said of one expectation. `suite`, `arm` and `about` are as in ExpectedEvaluation.
 
-    `expectation` is the type of the expectation. `tolerance` is the tolerance that was really used. `element_count`,
-    `missing_count` and `unexpected_count` are the numbers that Great Expectations gave (rows, nulls, unexpected rows),
-    or None. `expected_rows` and `count` are copied from `rows` and `count` of the ExpectedEvaluation, and are 0 if
-    there is none. `exception` is empty if nothing was raised. `url` is the page in Data Docs, relative to the folder
-    that holds all run directories.
+    `expectation` is the type of the expectation. `tolerance` is the tolerance that was really used. `element_count`
+    is how many rows the expectation saw. `missing_count` is how many nulls it saw. `unexpected_count` is how many rows
+    break it. Great Expectations gives these three numbers; a number that it did not give is None. `expected_rows` is
+    the field `rows` of the ExpectedEvaluation, and `count` is the field of that name. Both are 0 if the expectation was
+    not planned. `exception` is empty if nothing was raised. `url` is the page in Data Docs, relative to the folder that
+    holds all run directories.
     """
 
     suite: Suite
@@ -147,9 +148,9 @@ def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def expected_evidence(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns one expectation per law of the run. It judges all pairs of counts to which the law applies.
+    """Returns one expectation per law of the run: the two sides of the law are equal wherever the law applies.
 
-    It tolerates no breach. The books hold these pairs. Only the pairs of the law CANARY come from `canary_pairs`.
+    Each side is a count. The counts of the law CANARY come from `canary_pairs`. All other counts come from the books.
     """
     expected = []
     for law in laws_of(evidence):
@@ -181,8 +182,8 @@ def canary_pairs(evidence: Evidence) -> list[Pair]:
 def evidence_table(evidence: Evidence) -> pa.Table:
     """Returns the table that the evidence suite sees: law, arm, partition, left_name, left, right_name, right.
 
-    `left` and `right` are the two counts that must be equal. The table has all rows of books/laws. Its rows of the law
-    `canary` compare the totals that were planted in the canary (left) with the totals that were found (right).
+    `left` and `right` are the two counts that must be equal. The table has all rows of books/laws, and further rows for
+    the law `canary`. These rows compare the totals that were planted in the canary (left) with those that were found.
     """
     canary, pairs = evidence.scenario.canary.name, canary_pairs(evidence)
     planted = {

@@ -29,7 +29,8 @@ from delivery_verifier.model.history import (
 )
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.verdict import Exposure
-from delivery_verifier.store.books import LATE, Books, case_counts, count_strangers
+from delivery_verifier.store.books import Books, case_counts, count_strangers
+from delivery_verifier.store.counts import LATE
 from delivery_verifier.store.replicas import read_replicas
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.versions import versions
@@ -47,7 +48,7 @@ class Evidence:
     total that the canary must show. `replicas`: the table of the replicas; None if the run is of a format without this
     table. `format_version`: the version of the format of settle.json. No step before settle has a newer version. It
     says what ledgers, the producers' counts and observations.json must have. `searched`: the anomalies for which the
-    run was searched, and which its canary has; see `older_runs` for the others. `strangers` maps each arm to the number
+    run was searched. The canary has cases of each of them (see `older_runs`). `strangers` maps each arm to the number
     of records in its topic that another client wrote; empty if the run was reconciled in a format without these counts.
     `ended_early` maps a producer (`<arm>/...`) to the fatal client error that ended its load. `transactions` maps each
     arm that writes transactions to the counts of its transactions. `cases` is the content of anomalies/, with a row for
@@ -116,21 +117,22 @@ class Evidence:
 
     @cached_property
     def cases_by_injection(self) -> dict[str, CasesByInjection] | None:
-        """Maps each arm with cases to the injections that hurt it (see CasesByInjection); None if `cases` is None."""
+        """Maps an arm to the injections to which its cases belong (see CasesByInjection); None if `cases` is None."""
         return None if self.cases is None else attribute_cases(self.cases, self.biting)
 
     @cached_property
     def kinds_sent_afterwards(self) -> dict[str, set[str]]:
         """Maps an arm to the anomalies of its records that were sent after all injected losses of power were over.
 
-        Without such losses, every record counts. The result is empty if `cases` is None.
+        If no loss of power bit, all records of the run count. The result is empty if the cluster did not recover from a
+        loss of power, or if `cases` is None.
         """
         power_losses = [injection for injection in self.biting if is_power_loss(injection)]
         return {} if self.cases is None else kinds_sent_afterwards(self.cases, power_losses)
 
     @property
     def biting(self) -> list[Injection]:
-        """The injections that are proven to have bitten."""
+        """The injections that are proven to have bitten, that is, taken effect."""
         return [injection for injection in self.injections if injection.bit]
 
 
@@ -168,15 +170,18 @@ class ArmEvidence:
 
     @cached_property
     def totals(self) -> dict[str, int]:
-        """The arm's counts in the table books/producers: for every column of counts, the sum over the arm's rows. If
-        `late_convicts`, and there are such attempts, there is one more entry, LATE, equal to `resolved_late`."""
+        """Maps each column of counts in books/producers to the sum over the arm's rows. If `late_convicts` is true, and
+        the sum of the column `resolved_late` is not 0, the key LATE maps to this sum, too."""
         totals = self.run.books.totals(self.name)
         late = totals.get("resolved_late", 0) if self.late_convicts else 0
         return totals | ({LATE: late} if late else {})
 
     @cached_property
     def late_convicts(self) -> bool:
-        """Whether `refuses_late` holds for the arm. No contract applies to the canary."""
+        """Whether an INDETERMINATE attempt counts as REORDERED if it stands behind a later attempt in the log.
+
+        See `refuses_late` for the reason. False for the canary.
+        """
         settings = Settings.of_arm(self.run.scenario, self.spec)
         return not self.is_canary and refuses_late(settings, self.run.disturbances)
 
@@ -204,17 +209,23 @@ class ArmEvidence:
 
     @property
     def cases_by_injection(self) -> CasesByInjection | None:
-        """Maps an anomaly to the injections that caused it; None for the canary, or if the run's `cases` is None."""
+        """Maps an anomaly to the ids of the injections to which its cases in this arm belong (see CasesByInjection).
+
+        None for the canary, or if `cases` of the run is None.
+        """
         by_arm = self.run.cases_by_injection
         return None if by_arm is None or self.is_canary else by_arm.get(self.name, {})
 
     @property
     def kinds_sent_afterwards(self) -> set[str]:
-        """The anomalies of those records of the arm that were sent after all injected losses of power were over."""
+        """The anomalies of records that the arm sent only after the last injected loss of power was over."""
         return self.run.kinds_sent_afterwards.get(self.name, set())
 
     def cases(self, anomaly: Anomaly) -> tuple[int, int]:
-        """Returns two counts of the arm's records that show `anomaly`. `case_counts` explains both."""
+        """Returns how many of the arm's records count as cases of `anomaly`, and how many show it without counting.
+
+        See `case_counts` for the difference.
+        """
         return case_counts(self.totals, anomaly)
 
 

@@ -25,7 +25,8 @@ from delivery_verifier.judgement.sentences import arm_sentence, run_sentence
 from delivery_verifier.model.anomalies import TRANSACTIONAL, Anomaly
 from delivery_verifier.model.scenario import Bound, VerdictName, expected_text
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, RunVerdict
-from delivery_verifier.store.books import LATE, case_counts
+from delivery_verifier.store.books import case_counts
+from delivery_verifier.store.counts import LATE
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.versions import versions
 
@@ -54,8 +55,8 @@ def load_and_judge(run_dir: Path) -> RunVerdict:
 def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
     """Returns the verdict of the run, with the verdict of every arm.
 
-    `validation` is what Great Expectations said. Raises ValueError if an arm's expectation in the scenario names a
-    count that is neither an anomaly nor a column of the books.
+    `validation` is what Great Expectations said. Raises ValueError if the scenario expects a bound of an arm, and
+    the bound names neither an anomaly nor a column of the books.
     """
     doubts = [*checker_doubts(evidence, validation), *unproven_counts(evidence)]
     arms = [_judge_arm(arm, [doubt for owner, doubt in doubts if owner in (ALL, arm.name)]) for arm in evidence.arms]
@@ -147,7 +148,7 @@ def _finding(arm: ArmEvidence, ruling: Ruling) -> Finding:
 
 
 def _canary_findings(arm: ArmEvidence) -> list[Finding]:
-    """Returns one finding per anomaly for which the run was searched. Its tolerance is the number of planted cases.
+    """Returns one finding per anomaly for which the run was searched. `tolerance` is the number of planted cases.
 
     If another number of cases is found, `checker_doubts` raises the doubt `canary_wrong`.
     """
@@ -187,13 +188,13 @@ def _meets(totals: dict[str, int], bound: Bound) -> bool:
 
 
 def _longest_gap_s(arm: ArmEvidence) -> float | None:
-    """Returns the longest time (s) between two reports of records of one partition of the arm; None if unknown."""
+    """Returns the longest time (s) between consecutive reports for one partition of the arm; None if unknown."""
     gaps_s = arm.run.books.values("gaps", "longest_gap_s", arm=arm.name)
     return max((float(gap_s) for gap_s in gaps_s), default=None)
 
 
 def _notes(evidence: Evidence) -> list[str]:
-    """Returns a note for every anomaly of an arm of which not all cases were written down."""
+    """Returns a note for each anomaly of an arm if only some cases of the anomaly were written to anomalies/."""
     rows = evidence.books.rows("cases")
     if not {"arm", "kind", "cases", "written", "cut"} <= set(rows.column_names):
         return []

@@ -15,10 +15,11 @@ from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.older_runs import limits_of_age
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import COUNTED, exposed
+from delivery_verifier.store.counts import LATE
 
 WANTED_BOUND = 0.1
-"""An anomaly that was not seen may still occur in some share of injections. If the run cannot bound this share by
-WANTED_BOUND, the limits advise to repeat the fault plan more often."""
+"""A share of the injections. `limits` computes in which share of the injections an unseen anomaly may still occur at
+most. If that share is above WANTED_BOUND, `limits` advises to repeat the fault plan more often."""
 
 
 def limits(evidence: Evidence) -> list[str]:
@@ -68,7 +69,8 @@ def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
         rounds_by_kind = _rounds_with_cases(evidence, arm.cases_by_injection)
         hit = set().union(*rounds_by_kind.values())
         if not hit:
-            unhurt.append(arm.name)
+            if LATE not in arm.totals:  # the times of late attempts are unknown, and so is what caused them
+                unhurt.append(arm.name)
             continue
         low, high = confidence_interval(len(hit), rounds)
         kinds = ", ".join(f"{kind} {len(cycles)}" for kind, cycles in rounds_by_kind.items() if cycles)
@@ -85,10 +87,11 @@ def _rounds_with_cases(evidence: Evidence, cases: CasesByInjection) -> dict[str,
 
 
 def _advised(scenario: Scenario, rounds: int) -> str:
-    """Returns advice: how often to repeat the fault, so that an anomaly that is not seen is bounded by WANTED_BOUND.
+    """Returns advice: how often to repeat the fault, so that the bound for an unseen anomaly falls to WANTED_BOUND.
 
-    `rounds` is the number of cycles of this run that bit. The advice names the command of the run with more cycles. A
-    scenario of the catalogue has fixed cycles, so its run itself must be repeated.
+    `rounds` is the number of cycles of this run in which an injection took effect. If the command of the run is known,
+    the advice repeats the command with the needed number of cycles. But a scenario of the catalogue has a fixed number
+    of cycles. For such a scenario, the advice says how many runs to make.
     """
     needed = math.ceil(math.log(0.05) / math.log(1 - WANTED_BOUND))
     text = f" To bring that down to {WANTED_BOUND:.0%}, the fault must be repeated {needed} times"
@@ -110,7 +113,7 @@ def _with_option(words: list[str], option: str, value: int) -> list[str]:
 
 
 def _tried(evidence: Evidence) -> str:
-    """Returns a sentence: how many injections bit, and how many attempts of each arm they could have hurt."""
+    """Returns a sentence: how many injections took effect, and how many attempts of each arm they could have hurt."""
     biting = len(evidence.biting)
     if not biting:
         done = "No injected fault is proven to have bitten" if evidence.injections else "No fault was injected"

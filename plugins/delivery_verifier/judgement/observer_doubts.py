@@ -1,8 +1,8 @@
 """Doubts about the observer: reasons to believe that its record of the cluster is incomplete, or its times are wrong.
 
-All of them are checker doubts. A change that the observer missed could have excused what was found, so that VIOLATED
-may be wrong. A change that it saw too late or in part may excuse what nothing excused, so that HELD may be wrong. All
-functions are pure.
+All of them are checker doubts. If the observer missed a change, the change might have excused an anomaly. VIOLATED may
+then be wrong. If the observer saw a change too late or in part, the contract may excuse an anomaly by mistake. HELD may
+then be wrong. All functions are pure.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from delivery_verifier.model.scenario import Arm
 from delivery_verifier.store.tables import HEARTBEATS_SINCE
 
 ALL = ""
-"""Stands in place of an arm for every arm of the run."""
+"""Stands in place of an arm's name in a doubt that concerns every arm of the run."""
 LOAD_INTERVAL_US = 1_000_000
-"""The greatest length (µs) of an interval of the table timeline/load, whose rows say when their intervals begin."""
+"""The greatest length (µs) of an interval in timeline/load. This table says when an interval begins, not its length."""
 
 
 class ObserverDoubt(NamedTuple):
@@ -35,9 +35,10 @@ class ObserverDoubt(NamedTuple):
 def observer_doubts(evidence: Evidence) -> Iterator[ObserverDoubt]:
     """Yields every reason to distrust the record of the observer.
 
-    The observer must have seen every partition before the load, an effect of every injection that bit, and the cluster
-    at least every OBSERVER_LAG_US during an injection. An observer that missed these may have missed more. The contract
-    would then rest on an incomplete history.
+    The observer must have seen every partition before the load. It must have seen an effect of every injection that
+    bit, unless `must_be_observed` exempts the injection. During an injection, it must have seen the cluster at least
+    every OBSERVER_LAG_US. If one of these observations is missing, others may be missing, too. The contract would then
+    rest on an incomplete history.
     """
     for arm in evidence.scenario.arms:
         yield from _first_observed(evidence, arm)
@@ -53,9 +54,12 @@ def observer_doubts(evidence: Evidence) -> Iterator[ObserverDoubt]:
 
 
 def _first_observed(evidence: Evidence, arm: Arm) -> Iterator[ObserverDoubt]:
-    """Yields a doubt unless the observer saw every partition of the arm before the load, and the topic of the
-    transaction coordinators at all. This topic exists only once transactions are written. Runs without heartbeats are
-    from versions that did not watch it."""
+    """Yields a doubt unless the observer saw every partition of the arm before the load.
+
+    If the arm writes transactions, also yields a doubt unless the observer saw the topic `__transaction_state` at any
+    time. (Kafka creates this topic with the first transaction.) This second check is left out for runs of a
+    format before HEARTBEATS_SINCE: in these runs the observer did not watch the topic.
+    """
     began_us = min(evidence.books.values("load", "at_us", arm=arm.name), default=None)
     observed = {
         observation.partition
@@ -106,10 +110,10 @@ def _blindness(evidence: Evidence, heartbeats: list[Observation]) -> Iterator[Ob
 
 
 def _window(injection: Injection, taken_at_us: int) -> tuple[int, int]:
-    """Returns the times (µs since the epoch) from and to which the observer must have seen the cluster.
+    """Returns the beginning and the end (µs since the epoch) of the time in which the observer must see the cluster.
 
-    These are the times at which a disturbance may be due to the injection (`contract.observer.in_window`), but none
-    after the snapshot, which was taken at `taken_at_us`.
+    During this time, a disturbance may be due to the injection (see `contract.observer.in_window`). The time ends no
+    later than the snapshot, which was taken at `taken_at_us`.
     """
     recovered_us = injection.recovered_at_us
     end_us = taken_at_us if recovered_us is None else min(recovered_us + OBSERVER_LAG_US, taken_at_us)
@@ -117,12 +121,15 @@ def _window(injection: Injection, taken_at_us: int) -> tuple[int, int]:
 
 
 def _blind_times(heartbeats: list[Observation], taken_at_us: int) -> Iterator[tuple[int, int]]:
-    """Yields the times longer than OBSERVER_LAG_US in which the observer did not see the cluster, as (from, to) in µs.
+    """Yields the beginning and the end (µs since the epoch) of each pause longer than OBSERVER_LAG_US.
 
-    `taken_at_us` is the time of the snapshot. Before the first heartbeat, the observer saw nothing.
-    A heartbeat names the longest such time since the heartbeat before. The observer writes it as soon as it sees the
-    cluster again, so that the time ends with the heartbeat. Two heartbeats, or the last one and the snapshot, lie at
-    most HEARTBEAT_US and that time apart: if they do not, then heartbeats are missing.
+    In a pause the observer did not see the cluster. The first pause begins at 0 and ends at the first heartbeat. Every
+    later heartbeat ends one pause. The length of this pause is the greater of two times:
+
+    * the heartbeat's `pause_us`, the longest time without a sight of the cluster since the heartbeat before
+    * the time since the heartbeat before, minus HEARTBEAT_US (which is greater if heartbeats are missing)
+
+    The snapshot, which was taken at `taken_at_us`, counts as a last heartbeat with a `pause_us` of 0.
     """
     beats = [(heartbeat.at_us, heartbeat.pause_us) for heartbeat in heartbeats]
     yield 0, beats[0][0]
@@ -135,10 +142,12 @@ def _blind_times(heartbeats: list[Observation], taken_at_us: int) -> Iterator[tu
 def _clock(evidence: Evidence) -> Iterator[ObserverDoubt]:
     """Yields a doubt if the clock was set back while the observer watched.
 
-    The order of the observations is right all the same. But the verifier compares their times with the times of
-    injections, of records and of the snapshot, to find out what explains what. All processes of a run share this one
-    clock (`now_us`), so that no comparison across the step can be trusted, and neither HELD nor VIOLATED: this is a
-    checker doubt. Versions that wrote no heartbeats took the times of two threads in no strict order.
+    The observations are still in the right order. But the verifier compares their times with the times of injections,
+    of records and of the snapshot, to find out what explains what. All these times come from the same clock (`now_us`).
+    After the clock was set back, the comparisons cannot be trusted. So the doubt forbids HELD and VIOLATED.
+
+    `observer_doubts` leaves this check out for runs of a format without heartbeats. In such a run, times from two
+    threads may be out of order although the clock was not set back.
     """
     steps_us = [before.at_us - now.at_us for before, now in pairwise(evidence.observations)]
     steps_us += [-observation.pause_us for observation in evidence.observations]

@@ -1,8 +1,8 @@
 """Older runs: what a verdict says of anomalies for which a run was not searched, because they are newer than the run.
 
-A run is searched for an anomaly only if its canary has cases of the anomaly: these prove that a count of 0 is a count.
-If an older run is reconciled again, its books may count a newer anomaly, but its canary remains the old one. All
-functions are pure.
+A run is searched for an anomaly only if its canary has cases of the anomaly. If the check finds these cases, a count
+of 0 in other arms can be believed. If an older run is reconciled again, its books may count a newer anomaly. But its
+canary stays as it is, without cases of the newer anomaly. All functions are pure.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from delivery_verifier.model.verdict import Doubt
 
 
 def unproven_counts(evidence: Evidence) -> Iterator[tuple[str, Doubt]]:
-    """Yields a doubt, with its arm, for every anomaly that the books count although none was planted in the canary.
+    """Yields (arm, doubt) if the books count cases of an anomaly in the arm, but the canary has no case of the anomaly.
 
-    Nothing shows that such a count is right. It cannot be ignored, either. A record is a case of only the first anomaly
-    that applies to it. So a case of this anomaly may be missing among the cases of a later anomaly.
+    Nothing shows that such a count is right. But the count cannot be ignored. A record that shows two anomalies is a
+    case of only one of them. If the record is counted here by mistake, it may be missing among the cases of the other
+    anomaly.
     """
     for arm in evidence.loaded:
         for anomaly in _unsearched(evidence):

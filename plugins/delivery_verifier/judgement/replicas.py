@@ -1,8 +1,8 @@
 """Doubts about replicas: a replica that holds other records than its leader, and a replica that was not read.
 
-The record-level check reads only the leaders' logs. A replica that differs is the finding DIVERGED. It is about a
-replica and not about a record, so it is no anomaly. It is a coverage doubt: what the check proved of the leader's log
-does not hold for every replica. So it forbids HELD, and leaves VIOLATED.
+The record-level check reads only the leaders' logs. A replica that differs is reported as DIVERGED. This is not an
+anomaly, because it is about a replica and not about a record. It is a coverage doubt: what the check proved of the
+leader's log does not hold for every replica. So it forbids HELD, but not VIOLATED.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ def replica_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
 
 def _of_partition(partition: PartitionSnapshot, rows: list[dict[str, Any]], copies: int) -> Iterator[tuple[str, str]]:
-    """Yields the doubts about one partition. `rows`: its rows in the table of the replicas. `copies`: the number of
-    replicas that must have been read."""
+    """Yields the doubts about the replicas of one partition.
+
+    `rows`: the rows of `partition` in the table of the replicas. `copies`: how many replicas must have been read.
+    """
     where = f"{partition.arm}/{partition.partition}"
     read = {row["broker"]: row for row in rows if row["digest"] is not None}
     for row in rows:

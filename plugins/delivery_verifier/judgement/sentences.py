@@ -14,7 +14,7 @@ from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_targets import TARGETS
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, exposed
-from delivery_verifier.store.books import LATE
+from delivery_verifier.store.counts import LATE
 
 
 def arm_sentence(arm: ArmEvidence, verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]) -> str:
@@ -52,9 +52,9 @@ def run_sentence(evidence: Evidence, subjects: Sequence[ArmVerdict], controls: S
 
 
 def _controls(controls: Sequence[ArmVerdict], faulted: bool, without: str) -> str:
-    """Returns a sentence on more than two controls: the hurt controls with their anomalies, and the unhurt controls.
+    """Returns a sentence on more than two controls: which of them were hurt, by which anomalies, and which were not.
 
-    `without`: the words for a run in which no fault bit.
+    `faulted`: whether a fault took effect. If not, the sentence contains the words `without`, e.g. "without a fault".
     """
     hurt, unhurt = [], []
     for control in controls:
@@ -68,9 +68,9 @@ def _controls(controls: Sequence[ArmVerdict], faulted: bool, without: str) -> st
 
 
 def _control(control: ArmVerdict, faulted: bool, without: str) -> str:
-    """Returns a sentence on one control: how many records were lost, and whether a fault can be blamed for the loss.
+    """Returns a sentence on one control: how many records were lost, and whether a fault took effect.
 
-    `without`: the words for a run in which no fault bit.
+    `faulted`: whether a fault took effect. If not, the sentence contains the words `without`, e.g. "without a fault".
     """
     lost, reported = _count(control.books.get("lost", 0)), control.books.get("reported", 0)
     if faulted:
@@ -102,9 +102,10 @@ def _with_cases(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _views(counts: TransactionCounts | None) -> str:
-    """Returns a clause on what read_committed consumers saw of an arm's transactions; empty if the arm has none.
+    """Returns a clause on what a read_committed consumer sees of an arm's transactions; empty if the arm has none.
 
-    The clause holds for an arm without anomalies: no transaction was torn, and nothing that was aborted was visible.
+    The clause is true only for an arm without anomalies. In such an arm, no transaction was torn, and no record of an
+    aborted transaction was visible.
     """
     if counts is None:
         return ""
@@ -136,7 +137,7 @@ def _listed(findings: Sequence[Finding]) -> str:
 
 
 def _reported(arm: ArmEvidence) -> str:
-    """Returns how many records were reported, and beside them how many attempts were not."""
+    """Returns in words how many attempts of the arm were reported, and how many were not."""
     only_sent = arm.totals.get("sent", 0) and not arm.totals.get("acked", 0)
     counts = {name: arm.totals.get(name, 0) for name in ("indeterminate", "failed")}
     others = " and ".join(f"{count:,} {name.upper()}" for name, count in counts.items() if count)
@@ -162,9 +163,9 @@ def _done(evidence: Evidence) -> str:
 
 
 def _exposed(arm: ArmEvidence) -> str:
-    """Returns two counts in words: the attempts that were outstanding when faults bit, and the exposed records.
+    """Returns in words how many attempts were outstanding when faults bit, and how many reported attempts were exposed.
 
-    Exposed records could have been hurt. They include records that were sent after another broker had taken over.
+    The exposed attempts include attempts that were sent after another broker had taken over, but before the recovery.
     """
     outstanding, reported = exposed(arm.exposure, "outstanding"), exposed(arm.exposure, "reported")
     bites = "the bite" if len(arm.run.biting) == 1 else "the bites"
@@ -176,8 +177,8 @@ _SUBJECTS = {
     "topic": "every arm's topic",
     "producer": "every producer",
 }
-"""Maps `Act.whom` to the subject of a sentence about an action that is not done to brokers. The action's target does
-not matter then."""
+"""Maps a value of `Act.whom` to the subject of a sentence about the action. Actions on brokers and leaders are missing
+here: `_subject` finds their subject by the target of the action."""
 
 
 def _subject(evidence: Evidence, action: str) -> str:
@@ -196,7 +197,7 @@ def _subject(evidence: Evidence, action: str) -> str:
 def _predicate(action: str) -> str:
     """Returns what was done, as the predicate of a sentence.
 
-    An action of another version may be missing in ACTS. Its predicate then only names the action.
+    If another version of the verifier made the run, ACTS may lack the action. The predicate then only names the action.
     """
     done = ACTS[action].done if action in ACTS else ""
     return done or f"was hit by {action}"

@@ -1,6 +1,7 @@
-"""Stakes: whether the faults could have harmed an arm, and whether its load was answered where there was no fault.
+"""Stakes: whether the faults could have hurt an arm, and whether the arm's attempts were reported without faults.
 
-Without these, HELD means nothing: the promise of an arm was not put to the test. All functions are pure.
+If the answer to either question is no, the promise of the arm was not put to the test, and HELD means nothing. All
+functions are pure.
 """
 
 from __future__ import annotations
@@ -13,23 +14,26 @@ from delivery_verifier.judgement.evidence import ArmEvidence, Evidence, is_power
 from delivery_verifier.model.history import LEAD_US, Injection
 
 LEAST_ANSWERED = 0.5
-"""The least share of an arm's attempts outside all fault windows that must be reported. A cluster that nothing disturbs
-answers every attempt. The margin is for attempts that a fault delayed until after its window."""
+"""The share of an arm's attempts outside the windows of all injections (see `_is_inside`) that must be reported at
+least. An undisturbed cluster answers every attempt. The share is below 1, because a fault may delay an attempt so much
+that its outcome falls behind the window."""
 
 
 def stakes(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
-    """Yields name and detail of each doubt about the stakes of the arm."""
+    """Yields the name and the detail of each reason to think that the arm was not put to the test."""
     yield from _nothing_at_stake(arm)
     yield from _unanswered(arm)
 
 
 def _nothing_at_stake(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
-    """Yields a doubt if injections bit, and nothing shows that one of them could have harmed the arm.
+    """Yields a doubt if injections bit (took effect), but nothing shows that an injection could have hurt the arm.
 
-    Each of the following shows this: an attempt of the arm was outstanding when an injection bit; an injection was a
-    loss of power, which also harms records that were acknowledged before; an injection hurt any arm, because all arms
-    are under the same faults at the same moment. An attempt with acks=0 is never outstanding: for such an arm,
-    attempts of other arms count.
+    Each of these facts shows that an injection could have hurt the arm:
+
+    * An attempt of the arm was outstanding when an injection bit. An arm with acks=0 never has outstanding attempts.
+      For such an arm, outstanding attempts of other arms count, too.
+    * An injection was a loss of power. A loss of power can also hurt records that were acknowledged before.
+    * An injection hurt this arm or another arm. All arms are under the same faults at the same moment.
     """
     biting = arm.run.biting
     if not biting or any(is_power_loss(injection) for injection in biting):
@@ -44,7 +48,11 @@ def _nothing_at_stake(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
 
 def _is_hurt(arm: ArmEvidence) -> bool:
-    """Returns whether an injection hurt the arm: with an anomaly, or with attempts that the client knows nothing of."""
+    """Returns whether an injection hurt the arm.
+
+    True if a case of the arm belongs to an injection, or if timeline/load counts an INDETERMINATE attempt of the arm in
+    the window of an injection.
+    """
     owners = (arm.cases_by_injection or {}).values()
     if any(number != OUTSIDE for numbers in owners for number in numbers):
         return True
@@ -52,9 +60,10 @@ def _is_hurt(arm: ArmEvidence) -> bool:
 
 
 def _unanswered(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
-    """Yields a doubt if less than LEAST_ANSWERED of the arm's attempts outside all fault windows was reported.
+    """Yields a doubt if too few of the arm's attempts outside the windows of all injections were reported.
 
-    The totals less what the timeline shows inside the windows are outside, so that nothing is missed.
+    LEAST_ANSWERED says how many must be reported. An attempt is inside a window if timeline/load counts its outcome in
+    an interval that begins in the window. Every other attempt is outside, even if timeline/load does not count it.
     """
     inside = [row for row in _intervals(arm) if _is_inside(row["at_us"], arm.run)]
 
@@ -71,7 +80,7 @@ def _unanswered(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
 
 def _intervals(arm: ArmEvidence) -> list[dict[str, Any]]:
-    """Returns the arm's intervals of timeline/load; empty if columns are missing."""
+    """Returns the arm's rows of timeline/load, one row per interval of time; empty if columns are missing."""
     rows = arm.run.books.rows("load", arm=arm.name)
     if not {"at_us", "reported", "indeterminate", "failed"} <= set(rows.column_names):
         return []
@@ -79,7 +88,7 @@ def _intervals(arm: ArmEvidence) -> list[dict[str, Any]]:
 
 
 def _is_inside(at_us: int, run: Evidence) -> bool:
-    """Returns whether a time lies in the window of an injection, as `attribution` defines it."""
+    """Returns whether a time lies in the window of any injection. `attribution` defines these windows."""
     return any(injection.bite_at_us - LEAD_US <= at_us <= _end_us(injection, at_us) for injection in run.injections)
 
 

@@ -64,8 +64,8 @@ def delivery_callback(ledger: LiveLedger, control: Control, acks: str) -> Delive
 def record_refusals(ledger: LiveLedger, control: Control, first: int, batch: Sequence[Mapping[str, Any]]) -> None:
     """Marks as FAILED every record of `batch` that the client refused to queue. Such a record was certainly not sent.
 
-    `batch` holds the records from sequence `first` on. `produce_batch` has added an `_error` to every refused record.
-    Refusals are rare, because back-pressure keeps the client's queue from being full.
+    `batch` holds the records from sequence `first` on. The client's `produce_batch` has added an entry `_error` to each
+    refused record. Refusals are rare, because back-pressure keeps the client's queue from being full.
     """
     for sequence, entry in enumerate(batch, first):
         if (error := entry.get("_error")) is not None:

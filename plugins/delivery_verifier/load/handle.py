@@ -35,7 +35,7 @@ class RunningLoad:
     def reported(self) -> int:
         """Returns how many attempts are reported as acknowledged or, with acks=0, as sent.
 
-        Only the subject arm with the fewest such attempts counts.
+        The attempts are counted for each subject arm, and the smallest count is returned.
         """
         return min(sum(control[Word.REPORTED] for control in self._controls(arm)) for arm in self._scenario.subjects)
 
@@ -75,7 +75,7 @@ class RunningLoad:
     def kill(self) -> None:
         """Asks the supervisor to send SIGKILL to all producers at the same moment. Waits until the producers are dead.
 
-        If the fault plan has had the producers killed already, they are not killed again. Raises DeadlinePassed.
+        If the producers are still dead from an earlier call, they are not killed again. Raises DeadlinePassed.
         """
         _, starts = self._commands()
         self._command("kill", kills=starts + 1, starts=starts)
@@ -83,8 +83,7 @@ class RunningLoad:
     def restart(self) -> None:
         """Asks the supervisor to start every killed producer again. Does nothing if there is no killed producer.
 
-        Waits until each of these producers has sent again every record that had no outcome or was INDETERMINATE. Raises
-        DeadlinePassed.
+        Waits until each of these producers has sent again all records without a certain outcome. Raises DeadlinePassed.
         """
         if all(control[Word.KILLS] == control[Word.STARTS] for control in self._all_controls()):
             return
@@ -112,7 +111,7 @@ class RunningLoad:
         )
 
     def exits(self) -> dict[str, int]:
-        """Returns the exit codes of the producers that the fault plan had killed and not started again since.
+        """Returns the exit codes of the producers that were killed by `kill` and were not started again since then.
 
         The keys are `<arm>/<producer>`. A code below zero is minus the number of the signal that ended the process.
         """

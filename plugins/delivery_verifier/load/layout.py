@@ -1,10 +1,10 @@
 """The layout of a load: which partition a sequence goes to, and how much of the load fits into the client's queue.
 
-A sequence is the number of a record among all records of its producer. A partition sequence is its number among the
-producer's records in the same partition. Both begin at 0. A block is a fixed number of consecutive sequences. Each
-block goes to one partition, and the blocks go to the partitions in turn. So sequences have no gaps per producer, and
-partition sequences have no gaps per (producer, partition). Therefore loss, duplication and order can be checked without
-a join. The layout is computed and never stored.
+A sequence is the number of a record among all records of its producer. A partition sequence is the number of an attempt
+among its producer's attempts to the same partition. Both begin at 0. A block is a fixed number of consecutive
+sequences. Each block goes to one partition, and the blocks go to the partitions in turn. So sequences have no gaps per
+producer, and partition sequences have no gaps per (producer, partition). Therefore loss, duplication and order can be
+checked without a join. The layout is computed and never stored. It does not know of resends (see `resends`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ LARGEST_BLOCK = 1000
 BLOCKS_PER_SECOND = 150
 QUEUE_RECORDS = 200_000
 QUEUE_BYTES = 400_000_000
-"""The greatest length of the client's queue: QUEUE_RECORDS in records, and QUEUE_BYTES in bytes. The producer's
-settings may ask for a shorter queue."""
+"""A producer fills its client's queue up to QUEUE_RECORDS records or QUEUE_BYTES bytes, whichever is reached first. The
+queue may always hold four blocks, unless the producer's settings ask for a shorter queue (see `queue_limit`)."""
 
 
 class LoadLayout(NamedTuple):
@@ -37,21 +37,24 @@ class LoadLayout(NamedTuple):
     partitions: int
 
     def partition(self, sequence: int) -> int:
-        """Returns the partition to which `sequence` goes."""
+        """Returns the partition to which the record with the number `sequence` goes."""
         return sequence // self.block % self.partitions
 
     def partition_sequence(self, sequence: int) -> int:
-        """Returns the partition sequence of `sequence`: its number within its partition, if no record is sent again."""
+        """Returns the partition sequence of the first attempt to send the record `sequence`.
+
+        The result is right only for a load without resends, because each resend takes a partition sequence, too.
+        """
         return sequence // self.block // self.partitions * self.block + sequence % self.block
 
     def count_in(self, partition: int, end: int) -> int:
-        """Returns how many of the sequences [0, end) go to `partition`. `end` is a whole number of blocks."""
+        """Returns how many of the first `end` records go to `partition`. `end` is a multiple of `block`."""
         return (end // self.block - partition + self.partitions - 1) // self.partitions * self.block
 
     def columns(self, first: int, count: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """Returns the partitions and the partition sequences of the sequences [first, first + count).
+        """Returns two arrays about the records with the numbers [first, first + count).
 
-        Each of the two arrays has the length `count`.
+        The first array holds the partition of each record, the second the record's number within its partition.
         """
         sequence = np.arange(first, first + count, dtype=np.int64)
         block = sequence // self.block
@@ -61,7 +64,7 @@ class LoadLayout(NamedTuple):
 def choose(records: int, rate: float, partitions: int) -> LoadLayout:
     """Returns a layout for a producer that sends `records` records at `rate` records per second.
 
-    The block is small enough for about 150 blocks per second, and for every partition to get about ten blocks or more.
+    The blocks are so small that about 150 or more are sent per second, and that each partition gets about ten or more.
     """
     by_rate = int(rate / BLOCKS_PER_SECOND)
     by_share = records // (partitions * 10)
@@ -69,7 +72,7 @@ def choose(records: int, rate: float, partitions: int) -> LoadLayout:
 
 
 def queue_room(settings: Mapping[str, Setting], payload_bytes: int) -> int | None:
-    """Returns how many records the client's `settings` let into its queue, or None if the settings set no bound.
+    """Returns how many records fit into the client's queue. Returns None if `settings` of the client set no bound.
 
     `payload_bytes` is the size of one record.
     """
@@ -81,7 +84,7 @@ def queue_room(settings: Mapping[str, Setting], payload_bytes: int) -> int | Non
 def require_room(settings: Mapping[str, Setting], payload_bytes: int) -> None:
     """Raises BadInput unless the client's queue has room for three blocks of LARGEST_BLOCK records.
 
-    With less room, the client could refuse some records of a block. `settings` are the producer's.
+    With less room, the client could refuse some records of a block. `settings` are the producer's settings.
     """
     room = queue_room(settings, payload_bytes)
     if room is not None and room < 3 * LARGEST_BLOCK:
@@ -95,7 +98,7 @@ def queue_limit(settings: Mapping[str, Setting], payload_bytes: int, block: int)
     """Returns the length of the client's queue, in records, above which a producer hands over no further block.
 
     At this length the queue still has room for two blocks, so that the client refuses no record. `settings` are the
-    producer's.
+    producer's settings.
     """
     limit = max(4 * block, min(QUEUE_RECORDS, QUEUE_BYTES // payload_bytes))
     room = queue_room(settings, payload_bytes)

@@ -22,7 +22,7 @@ from delivery_verifier.model.outcomes import Outcome
 SHIFT = 17
 SLOTS = 1 << SHIFT
 MASK = SLOTS - 1
-"""The attempt with sequence s has the slot `s & MASK` of the segment with the number `s >> SHIFT`."""
+"""The attempt to send record s is stored in slot `s & MASK` of the file (segment) with the number `s >> SHIFT`."""
 
 # The column `result` of a slot: 0 means that the attempt is open: no report about it has come. n > 0 means that
 # the attempt was acknowledged at offset n - 1. The values below zero are:
@@ -43,12 +43,12 @@ NEVER_KNOWN = -15_000
 
 
 class Word(IntEnum):
-    """The words of a producer's control block, which the producer, its supervisor and the fault plan share.
+    """The words of a producer's control block: int64 numbers in memory that several processes share.
 
-    The producer writes each word, unless the word names another writer. The supervisor is the process that started the
-    producer. Each attempt of a record after the first is a resend. In a round of resends, the producer sends once more
-    each record whose last attempt is INDETERMINATE. The warm-up is one block of records to each partition, before the
-    load. A scripted load is sent only as the fault plan asks for it.
+    The producer writes each word, unless the docstring of the word names another writer. The supervisor is the process
+    that started the producer. Each attempt of a record after the first is a resend. In a round of resends, the producer
+    sends once more each record whose last attempt is INDETERMINATE. The warm-up is one block of records to each
+    partition, before the load. A scripted load is sent only as the fault plan asks for it.
     """
 
     ANNOUNCED = 0
@@ -58,9 +58,9 @@ class Word(IntEnum):
     REPORTED = 2
     """The number of attempts that the client reported as acknowledged or, with acks=0, as sent."""
     FAILED = 3
-    """The number of attempts that are FAILED."""
+    """The number of attempts that are FAILED, that is, were certainly not written."""
     INDETERMINATE = 4
-    """The number of attempts that the client reported with an error. They are INDETERMINATE."""
+    """The number of attempts that the client reported with an error and that may or may not have been written."""
     STATE = 5
     """How far the producer has come: a `State`."""
     GATE = 6
@@ -70,7 +70,7 @@ class Word(IntEnum):
     HANDED_OVER = 8
     """In a scripted load: how many records the producer has handed over to the client after the warm-up."""
     RESENT = 9
-    """The number of attempts in all rounds of resends. Each is counted before it is handed over to the client."""
+    """The number of resends in all rounds. Each resend is counted before it is handed over to the client."""
     KILLS = 10
     """How often the fault plan asked the supervisor to kill the producer. Written by the fault plan."""
     STARTS = 11
@@ -79,14 +79,14 @@ class Word(IntEnum):
     While the producer is to stay dead, this number is one less than KILLS. Otherwise this number equals KILLS.
     """
     EXIT = 12
-    """The exit code of the producer's last process that ended. 0 while no process has ended.
+    """The exit code of the producer's process, noted when the supervisor kills the producer. 0 before the first kill.
 
-    A code below zero is minus the number of the signal. Written by the supervisor.
+    A code below zero is minus the number of the signal that ended the process. Written by the supervisor.
     """
     ROUNDS = 13
     """The number of rounds of resends that the fault plan asked a living producer for. Written by the fault plan."""
     ROUNDS_DONE = 14
-    """In how many of the ROUNDS the producer has handed over all records to its client."""
+    """The number of rounds of resends in which the producer has handed over all records to its client."""
     LAST_ROUND = 15
     """The number of attempts in the last round of resends."""
     BEGUN = 16
@@ -96,11 +96,11 @@ class Word(IntEnum):
     ABORTED = 18
     """The number of transactions that the client reported as aborted."""
     KILLS_DONE = 19
-    """How many of the KILLS the supervisor has carried out. Written by the supervisor."""
+    """How many of the kills that the fault plan asked for are carried out. Written by the supervisor."""
     STARTS_DONE = 20
-    """How many of the STARTS the supervisor has carried out. Written by the supervisor."""
+    """How many of the starts that the fault plan asked for are carried out. Written by the supervisor."""
     ABANDONED = 21
-    """The number of attempts that killed processes left open. They are INDETERMINATE, too."""
+    """The number of attempts that killed processes left without a report. They are INDETERMINATE, too."""
     MISCOUNTED = 22
     """By how many reports the counters of killed processes differed from the slots, beyond what a kill explains.
 
@@ -113,9 +113,9 @@ WORDS = 32
 
 
 class State(IntEnum):
-    """How far a producer has come. STARTING: there is no client yet. READY: the client exists. WARM: every record of
-    the warm-up has an outcome. LOADING: the producer sends its load. DONE: the producer has ended its load and counted
-    its attempts."""
+    """How far a producer has come. STARTING: there is no Kafka client yet. READY: the client exists. WARM: every
+    record of the warm-up has an outcome. LOADING: the producer sends its load. DONE: the producer has ended its load
+    and counted its attempts."""
 
     STARTING = 0
     READY = 1
@@ -136,7 +136,10 @@ class Gate(IntEnum):
 
 
 class Segment(NamedTuple):
-    """One mapped segment: a writable int64 view of each column, and the memory map that holds them."""
+    """One segment (a file of the live ledger), mapped into memory by `map`.
+
+    `result`, `sent` and `settled` are writable views of the segment's int64 columns.
+    """
 
     result: memoryview
     sent: memoryview
@@ -158,9 +161,9 @@ def map_words(file: Path, words: int) -> tuple[memoryview, mmap.mmap]:
 
 
 class Control:
-    """One producer's control block, which the producer, its supervisor and the fault plan share.
+    """One producer's control block: memory that the producer, its supervisor and the fault plan share.
 
-    `words` is the mapped block itself. The delivery callback uses `words`, because `__getitem__` would be too slow.
+    `words` is the mapped memory itself. The delivery callback uses `words`, because `__getitem__` would be too slow.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -175,10 +178,9 @@ class Control:
 
 
 class LiveLedger:
-    """The producer's side of the live ledger.
+    """The producer's side of the live ledger: opens the slot (place) of each attempt before the attempt is sent.
 
-    It opens the slots of attempts before they are sent, and unmaps segments in which every slot is settled. `segments`
-    holds the mapped segments by number.
+    Unmaps segments (files of slots) in which every slot is settled. `segments` holds the mapped segments by number.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -187,9 +189,9 @@ class LiveLedger:
         self.segments: dict[int, Segment] = {}
 
     def open(self, first: int, count: int, sent_ns: int) -> None:
-        """Makes the slots of `count` attempts writable, and notes that these attempts are sent at `sent_ns`.
+        """Maps the slots (places) of `count` attempts, and notes in them that the attempts are sent at `sent_ns`.
 
-        `first` is the sequence of the first attempt, and the others follow. `sent_ns` is in ns since the epoch.
+        `first` is the number of the first record, and the others follow. `sent_ns` is in ns since the epoch.
         """
         for number in range(first >> SHIFT, (first + count - 1 >> SHIFT) + 1):
             if number not in self.segments:
@@ -206,13 +208,13 @@ class LiveLedger:
 
 
 def map_segment(folder: Path, number: int) -> Segment:
-    """Maps segment `number` of the producer's `folder` for reading and writing. Returns the mapped segment."""
+    """Maps segment `number`, a file in the producer's `folder`, for reading and writing. Returns the mapped segment."""
     words, mapped = map_words(folder / f"segment-{number:06d}", 3 * SLOTS)
     return Segment(words[:SLOTS], words[SLOTS : 2 * SLOTS], words[2 * SLOTS :], mapped)
 
 
 def read_segment(folder: Path, number: int) -> npt.NDArray[np.int64]:
-    """Returns the columns result, sent and settled of segment `number` of the producer's `folder`.
+    """Returns the columns result, sent and settled of segment `number`, a file in the producer's `folder`.
 
     The array has the shape (3, SLOTS), and shows later changes of the file too.
     """
@@ -220,9 +222,9 @@ def read_segment(folder: Path, number: int) -> npt.NDArray[np.int64]:
 
 
 def outcome_of(result: int) -> Outcome:
-    """Returns the outcome that a slot's `result` stands for.
+    """Returns the outcome that an attempt's `result` in the live ledger stands for.
 
-    An open slot is INDETERMINATE, because no report about its attempt ever came.
+    The result 0 stands for INDETERMINATE, because no report about the attempt ever came.
     """
     if result > 0 or result == ACKED_NOWHERE:
         return Outcome.ACKED
@@ -232,15 +234,15 @@ def outcome_of(result: int) -> Outcome:
 
 
 def encode_error(base: int, code: int) -> int:
-    """Returns the result that holds librdkafka's error `code` (-1000 < code < 1000).
+    """Returns the result of an attempt that ended with librdkafka's error `code` (-1000 < code < 1000).
 
-    `base` is FAILED or INDETERMINATE.
+    `base` is the outcome of the attempt: FAILED or INDETERMINATE.
     """
     return base - code
 
 
 def error_code(result: int) -> int | None:
-    """Returns librdkafka's error code in a slot's `result`, or None if the result holds no error code."""
+    """Returns librdkafka's error code in an attempt's `result`, or None if the result holds no error code."""
     if result > FAILED_UP_TO:
         return None
     return (FAILED if result > NEVER_KNOWN else INDETERMINATE) - result

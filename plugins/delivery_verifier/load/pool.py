@@ -38,7 +38,7 @@ class AlreadySent(VerifierError, RuntimeError):
 
 @dataclass
 class ProducerProcess:
-    """One producer with its control block.
+    """One producer, with the control block (shared memory) through which it is observed and steered.
 
     The fault plan may have a producer killed and started again, with the same ledger. `process` is the producer's
     latest process.
@@ -53,8 +53,8 @@ class ProducerProcess:
     def name(self) -> str:
         """The producer's name in the counts of produce.json: `<arm>/<producer>/<session>`.
 
-        `session` is the number with that name in the headers of the producer's records, and not a session of Kafka. It
-        stays the same when the producer is killed and started again.
+        `produce.json` is an output of the step `produce`. `session` is a number in the headers of the producer's
+        records, and not a session of Kafka. It stays the same when the producer is killed and started again.
         """
         return f"{self.arm.name}/{self.spec.producer}/{self.spec.session}"
 
@@ -160,7 +160,7 @@ class ProducerPool:
             producer.control[Word.KILLS_DONE] = kills
 
     def kill(self) -> None:
-        """Sends SIGKILL to every producer at once. Waits for their ends, and notes each exit code in Word.EXIT."""
+        """Sends SIGKILL to all producers. Waits until all have ended, and notes each exit code (see Word.EXIT)."""
         for producer in self.producers:
             if producer.process.poll() is None:
                 producer.process.send_signal(signal.SIGKILL)

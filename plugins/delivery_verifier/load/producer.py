@@ -35,10 +35,10 @@ from delivery_verifier.model import record
 class SequencedProducer:
     """Sends blocks of records in the order of their sequence numbers.
 
-    `sequence` is the least sequence that was never sent. `resent` is the number of resends, the attempts after a
-    record's first. `shifts` maps each partition to its number of resends. Each later first attempt gets the partition
-    sequence of the layout plus this number. While the client's queue is longer than `limit`, no block is handed over.
-    `fatal` says in words why the load ended early: a fatal client error or an unended transaction. Otherwise None.
+    `sequence` is the number of the first record that was never sent. A resend is an attempt to send a record again.
+    `resent` is the number of resends. `shifts` counts them by partition (see `partition_shifts`). While the client's
+    queue is longer than `limit`, no block is handed over. `fatal` says why the load ended early: a fatal client error
+    or an unended transaction. `fatal` is None if the load did not end early.
     """
 
     def __init__(self, spec: ProducerSpec) -> None:
@@ -183,7 +183,7 @@ class SequencedProducer:
                 self.send_block()
 
     def run(self) -> None:
-        """Waits for each gate, and sends the warm-up and the load. After a kill, sends only the rest of the load."""
+        """Sends the warm-up, then the load. Waits for a `Gate` before each. After a kill, resumes the load."""
         if self.transactions:
             self.transactions.init()
         if self.spec.life:
@@ -205,7 +205,7 @@ class SequencedProducer:
     def _unless_fatal(self, work: Callable[[], object]) -> None:
         """Does `work`. If a fatal client error or Unended stops `work`, notes it in `fatal`. Raises any other error.
 
-        `poll` raises a client error as KafkaException. `flush` raises the bare KafkaError, which is no Exception.
+        `poll` raises KafkaException. `flush` raises KafkaError, although that class is no subclass of Exception.
         """
         try:
             work()

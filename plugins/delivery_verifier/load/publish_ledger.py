@@ -40,8 +40,8 @@ from delivery_verifier.store import ledger
 class LedgerOwner(NamedTuple):
     """The producer whose attempts are published. `folder` holds its live ledger.
 
-    `session` is the number with that name in the headers of the producer's records, and not a session of Kafka.
-    `transaction_records` is the number of records in a transaction; 0: the producer uses no transactions.
+    `session` is a number in the headers of the producer's records, and not a session of Kafka.
+    `transaction_records` is the number of records in a transaction. It is 0 if the producer uses no transactions.
     """
 
     arm: str
@@ -90,16 +90,17 @@ def counted_outcomes(control: Control, acks: str) -> dict[str, int]:
 
 
 def _resend_table(owner: LedgerOwner, resend: SequenceRange) -> pa.Table:
-    """Returns a table with `ledger.SCHEMA` of the attempts in the range `resend`."""
+    """Returns the attempts of the range `resend` (resends of consecutive records) as a table with `ledger.SCHEMA`."""
     slots = read_slots(attempt_folder(owner.folder, resend.attempt), resend.first, resend.count)
     partition_sequences = np.arange(resend.partition_sequence, resend.partition_sequence + resend.count, dtype=np.int64)
     return _table(slots, owner, resend.first, partition_sequences, resend.attempt)
 
 
 def _partition_sequences(first: int, count: int, rounds: Iterable[Round], layout: LoadLayout) -> Numbers:
-    """Returns the partition sequences of the first attempts of the sequences [first, first + count).
+    """Returns the partition sequences of the first attempts to send the records [first, first + count).
 
-    These are the layout's partition sequences, plus the number of earlier resends to the same partition.
+    A partition sequence is the number of an attempt among its producer's attempts to the same partition. `layout`
+    counts only first attempts. So the function adds the number of earlier resends to the partition.
     """
     partitions, partition_sequences = layout.columns(first, count)
     for resends in rounds:
@@ -111,9 +112,10 @@ def _partition_sequences(first: int, count: int, rounds: Iterable[Round], layout
 
 
 def _table(slots: Numbers, owner: LedgerOwner, first: int, partition_sequences: Numbers, attempt: int = 0) -> pa.Table:
-    """Returns a table with `ledger.SCHEMA` of the attempts with number `attempt`, from sequence `first` on.
+    """Returns a table with `ledger.SCHEMA`. It has one attempt for each of several consecutive records.
 
-    `slots` holds result, sent and settled of these attempts, with the shape (3, count).
+    `first` is the sequence of the first record. `attempt` is the attempt number: 0 for first attempts. `slots` has one
+    column per attempt. Its three rows are the columns result, sent and settled of the live ledger.
     """
     result, sent_ns, settled_ns = slots
     count = len(result)

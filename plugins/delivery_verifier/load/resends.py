@@ -2,10 +2,10 @@
 
 In a round of resends, a producer sends once more each record whose last attempt is INDETERMINATE. The round is written
 to a file before any of its records is sent. A record's attempts have the numbers 0 (the first attempt), 1, 2 and so on.
-The slots of the attempts with a number n > 0 are in the folder `attempt-n` of the producer's folder, by sequence (slots
-are explained in live_ledger, sequences and partition sequences in layout). A resend takes the next partition sequence
-of its partition. So partition sequences number all attempts in the order of sending. First attempts after a round have
-higher partition sequences than the resends of the round.
+The producer's folder has one folder `attempt-n` for each attempt number n > 0. This folder stores the slots of all
+attempts with the number n. The module live_ledger explains slots. The module layout explains sequences and partition
+sequences. A resend takes the next partition sequence of its partition. So partition sequences number all attempts to a
+partition in the order of sending. First attempts after a round have higher partition sequences than its resends.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Round(Struct, frozen=True):
 
 
 def attempt_folder(folder: Path, attempt: int) -> Path:
-    """Returns the folder that holds the slots of all attempts with the number `attempt`. `folder` is the producer's."""
+    """Returns the folder that stores all attempts with the number `attempt`. `folder` is the producer's folder."""
     return folder / f"attempt-{attempt}" if attempt else folder
 
 
@@ -86,8 +86,8 @@ def write_round(folder: Path, number: int, resends: Round) -> None:
 def unanswered(folder: Path, frontier: int, rounds: Iterable[Round], include_open: bool) -> dict[int, int]:
     """Returns the sequences below `frontier` whose last attempt is INDETERMINATE, each with that attempt's number.
 
-    `folder` is the producer's, and `rounds` are all its rounds so far. `include_open`: whether an attempt without a
-    delivery report counts as INDETERMINATE too. True is right if the process that sent the attempt is gone.
+    `folder` is the producer's folder, and `rounds` are all its rounds of resends so far. `include_open`: whether an
+    attempt without a delivery report counts as INDETERMINATE too. True is right if the process that sent it is gone.
     """
     last_attempts: dict[int, int] = {}
     for first in range(0, frontier, SLOTS):
@@ -108,7 +108,7 @@ def next_round(sequences: Mapping[int, int], frontier: int, earlier: Iterable[Ro
     """Returns the next round of resends, which sends each of `sequences` once more.
 
     `sequences` maps each sequence, in ascending order, to the number of its last attempt. `frontier` is the first
-    sequence that was never sent. A block begins there. `earlier` are all earlier rounds.
+    sequence that was never sent. It is the first sequence of a block. `earlier` are all earlier rounds.
     """
     shifts = partition_shifts(earlier, layout)
     next_partition_sequence = {
@@ -123,10 +123,10 @@ def next_round(sequences: Mapping[int, int], frontier: int, earlier: Iterable[Ro
 
 
 def partition_shifts(rounds: Iterable[Round], layout: LoadLayout) -> Counter[int]:
-    """Returns the number of resends in `rounds`, per partition.
+    """Returns, for each partition, how many resends in `rounds` went to the partition.
 
-    Every resend takes one partition sequence. So a first attempt after these rounds gets the partition sequence of the
-    layout plus this number.
+    Every resend takes one partition sequence. So it raises the partition sequence of every later first attempt to the
+    same partition by one.
     """
     shifts: Counter[int] = Counter()
     for resend in _ranges(rounds):
@@ -135,11 +135,11 @@ def partition_shifts(rounds: Iterable[Round], layout: LoadLayout) -> Counter[int
 
 
 def count_outcomes(folder: Path, frontier: int) -> dict[Word, int]:
-    """Returns the numbers for the words in COUNTERS, ABANDONED and RESENT of a control block (see `Word`).
+    """Counts the attempts in the live ledger of a producer whose process is gone.
 
-    The numbers are counted from the slots of a producer whose process is gone. `folder` is the producer's. An open
-    attempt counts as ABANDONED, because no report about it can come any more. A resend counts as RESENT, and also by
-    its outcome. `frontier` is the first sequence that was never sent.
+    The keys are the words in COUNTERS, ABANDONED and RESENT (see `Word`). `folder` is the producer's folder. An attempt
+    without a report counts as ABANDONED, because no report about it can come any more. A resend counts as RESENT, and
+    also by its outcome. `frontier` is the first sequence that was never sent.
     """
     rounds = read_rounds(folder)
     first_attempts = [SequenceRange(0, first, min(SLOTS, frontier - first), 0) for first in range(0, frontier, SLOTS)]
@@ -172,9 +172,9 @@ def recount(folder: Path, control: Control, frontier: int) -> dict[Word, int]:
 
 
 def read_slots(folder: Path, first: int, count: int) -> Numbers:
-    """Returns the columns result, sent and settled of the slots of the sequences [first, first + count).
+    """Returns the columns result, sent and settled of the attempts to send the records [first, first + count).
 
-    `folder` is the result of `attempt_folder`. The slots may lie in several segments. The shape is (3, count).
+    `folder` is the result of `attempt_folder`. The attempts may lie in several files. The shape is (3, count).
     """
     parts = []
     for number in range(first >> SHIFT, (first + count - 1 >> SHIFT) + 1):
@@ -189,9 +189,10 @@ def _ranges(rounds: Iterable[Round]) -> Iterator[SequenceRange]:
 
 
 def _consecutive(sequences: Mapping[int, int], block: int) -> Iterator[tuple[int, int, int]]:
-    """Yields (attempt, first, count) for each range of consecutive sequences in one block with the same last attempt.
+    """Splits `sequences` into ranges. Yields (attempt, first, count) for each range.
 
-    `sequences` maps each sequence to the number of its last attempt. `attempt` is this number plus 1.
+    `sequences` maps each sequence to the number of its last attempt. A range has `count` consecutive sequences from
+    `first` on. They lie in one block, and their last attempts have the same number. `attempt` is that number plus 1.
     """
     attempt, first, count = -1, -1, 0
     for sequence, last_attempt in sequences.items():
@@ -207,9 +208,9 @@ def _consecutive(sequences: Mapping[int, int], block: int) -> Iterator[tuple[int
 
 
 def _indeterminate(folder: Path, first: int, count: int, include_open: bool) -> Numbers:
-    """Returns which slots of the sequences [first, first + count) are INDETERMINATE. The index 0 stands for `first`.
+    """Returns the indices of the sequences [first, first + count) whose attempt is INDETERMINATE. `first` has index 0.
 
-    With `include_open` the indices of open slots are returned, too.
+    With `include_open`, an attempt without a delivery report counts as INDETERMINATE, too.
     """
     results = read_slots(folder, first, count)[0]
     return np.flatnonzero((results <= NEVER_KNOWN) | ((results == 0) & include_open)).astype(np.int64)

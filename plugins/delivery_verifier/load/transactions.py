@@ -23,12 +23,12 @@ from delivery_verifier.model.outcomes import TransactionOutcome
 FILE = "transactions"
 LETTERS = {outcome: outcome.value[:1] for outcome in TransactionOutcome}
 WORDS = {TransactionOutcome.COMMITTED: Word.COMMITTED, TransactionOutcome.ABORTED: Word.ABORTED}
-"""The words of the control block that count transactions by outcome."""
+"""Maps an outcome of transactions to a word: the number in shared memory that counts the transactions with it."""
 CALL_S = 5.0
 """How many seconds one call of the client may block. A call that is not done in this time is made again."""
 MOST_S = 1.0
-"""A transaction holds at most as many records as the load's rate sends in this number of seconds. `size` may round the
-number of records up. So a slow load has smaller transactions, and no transaction comes near transaction.timeout.ms."""
+"""A transaction holds at most as many records as the load sends in this number of seconds. So a slow load has smaller
+transactions, and no transaction comes near transaction.timeout.ms. (`size` may round the number of records up.)"""
 
 
 class Unended(VerifierError, RuntimeError):
@@ -52,7 +52,8 @@ class Transactions:
 
     The second transaction, and every `abort_every`th transaction after it, is aborted on purpose, once all of its
     records are acknowledged. If `abort_every` is 1, the first transaction is aborted, too. If `abort_every` is 0, no
-    transaction is aborted on purpose. `deadline_s` is how many seconds the client may take for one step.
+    transaction is aborted on purpose. `deadline_s` limits, in seconds, how long one call of the client is repeated, and
+    how long acknowledgements are waited for.
     """
 
     def __init__(self, client: Producer, folder: Path, size: int, abort_every: int, deadline_s: float) -> None:

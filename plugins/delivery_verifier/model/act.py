@@ -58,7 +58,7 @@ class Act(Struct, frozen=True, kw_only=True):
     done: str = ""
     """The predicate of a sentence about the action, e.g. `was killed`. The value is empty if the action is no fault."""
     whom: Literal["broker", "leader", "partition", "topic", "producer"] = "broker"
-    """What the action is done to. The word is also the subject of a sentence about the action."""
+    """What the action is done to. A sentence about the action gets a fitting subject, e.g. `every producer`."""
     bites: bool = False
     """Whether the action is a fault. For every fault that is injected, proof must be found that the fault bit, that is,
     took effect."""
@@ -72,20 +72,20 @@ class Act(Struct, frozen=True, kw_only=True):
     """Whether the action is done only to the topics of subject arms, that is, the arms that the user asks about. The
     control arms then show what happens without the action."""
     proof_only_before_heal: bool = False
-    """Whether the action's own proof is required only just before healing, because the effect shows only in requests
-    that clients send later. Every other action must show its own proof right after the action, too."""
+    """Whether the action needs no proof of its own right after the action, because only later requests of clients
+    show the effect. The action's own proof is required just before healing, whatever the value of this field is."""
     does: Literal["exited", "frozen", ""] = ""
     """The state into which the action brings a broker process. The value is empty if the action neither ends nor
     freezes brokers."""
     observed_as: tuple[DisturbanceKind, ...] = ()
-    """The disturbances that the action is expected to cause. If this is not empty and the fault took effect, the
-    observer of the cluster must see some disturbance during the injection. If the observer sees none, the observer is
-    not trusted."""
+    """The kinds of disturbance that the action is expected to cause. If the action has such kinds and the fault took
+    effect, the observer of the cluster must see a disturbance, of any kind, during the injection. An observer that
+    sees none is not trusted."""
     counts_as: tuple[DisturbanceKind, ...] = ()
     """Kinds of disturbance that no observer can see. Every injection of the action counts as a disturbance of each of
-    these kinds. A kind that touches only named topics gives one disturbance per hit topic. Any other kind gives one
-    disturbance for the whole cluster. The disturbance is planned if the injection bit (took effect). An action that
-    counts as `topic_altered` must have the options `setting` and `value`."""
+    these kinds. If the kind touches single topics (`ON_TOPICS`), there is one disturbance per hit topic. Otherwise
+    there is one disturbance for the whole cluster. `Disturbance.planned` is true if the injection bit (took effect).
+    An action that counts as `topic_altered` must have the options `setting` and `value`."""
     proofs: tuple[Proof, ...] = ()
     """The effects that must be seen just before healing, to prove that the fault took effect. A step of a fault plan
     may require other effects instead (`FaultStep.proofs`)."""

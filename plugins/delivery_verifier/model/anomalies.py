@@ -174,7 +174,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         can_be_hidden=True,
     ),
 }
-"""Every anomaly, in order of precedence."""
+"""Maps every anomaly to its definition and its words for people, in order of precedence."""
 
 TRANSACTIONAL = tuple(anomaly for anomaly, kind in KINDS.items() if kind.transactional)
 """The kinds of anomaly that only records of transactions can show."""
@@ -199,10 +199,10 @@ def subset(reason: str, table: Table) -> Table:
 
 
 def searched_for(version: int, kinds: Mapping[Anomaly, AnomalyKind] = KINDS) -> tuple[Anomaly, ...]:
-    """Returns the anomalies for which runs of the format `version` are searched, in order of precedence.
+    """Returns the anomalies that the verifier searches for in runs of the format `version`, in order of precedence.
 
-    Whatever a run must have for each anomaly is demanded for these anomalies, and for no others: the columns of its
-    books, the cases in its canary, and the evaluations by Great Expectations.
+    For each of these anomalies, and for no other, a run must have columns in the books, cases in the canary, and
+    evaluations by Great Expectations.
     """
     return tuple(anomaly for anomaly, kind in kinds.items() if kind.since <= version)
 

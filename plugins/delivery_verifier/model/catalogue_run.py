@@ -20,20 +20,22 @@ STATES: tuple[State, ...] = ("not as expected", "failed", "inconclusive", "unava
 """Every state of an item. The state that most deserves attention comes first."""
 
 MOST_ATTEMPTS = 2
-"""The most runs of an item. An item whose first run is inconclusive is run once more. Both runs are recorded."""
+"""How many runs an item (one entry in one round) can have. It is run again only if its first run is inconclusive. Both
+runs are recorded."""
 
 
 class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The base of all parts of catalogue.json. Unknown fields are errors."""
+    """The base class of all parts of catalogue.json. Unknown fields are errors."""
 
 
 class ArmResult(_Part, frozen=True):
     """The result of one arm in one run of an entry.
 
-    The first eight fields are those of `ArmVerdict`. `counts` are the arm's counts by name, e.g. `lost`, summed over
-    all producers and partitions. `longest_gap_s` is the longest time in seconds between two reports of records of
-    one partition. `latency_ms_p99` is an upper bound of the latency of 99 % of the reported records. `records_per_s` is
-    the number of reported records per second of the load. A figure that is not known is None, never zero.
+    The fields from `arm` to `sentence` are as in `ArmVerdict`. `counts` are the arm's counts by name, e.g. `lost`,
+    summed over all producers and partitions. `longest_gap_s` is the longest time in seconds between two consecutive
+    reports of records of one partition. `latency_ms_p99` is an upper bound of the latency of 99 % of the reported
+    records. `records_per_s` is the number of reported records per second of the load. A figure that is not known is
+    None, never zero.
     """
 
     arm: str
@@ -88,8 +90,8 @@ class Item(_Part, frozen=True):
     """One entry in one round of the catalogue run, with its runs so far (`attempts`).
 
     `name`, `title`, `kind`, `tags` and `promise` are those of the entry. `fault` is the name of its fault plan. `round`
-    counts the rounds from 1. `unavailable` says what this host lacks for the entry; it is empty if the host can run the
-    entry. `expected_unavailable`: the user said beforehand that this host lacks what the entry needs.
+    counts the rounds from 1. `unavailable` says what this host lacks for the entry. If the host can run the entry, it
+    is empty. `expected_unavailable`: the user said beforehand that this host lacks what the entry needs.
     """
 
     name: str
@@ -126,9 +128,9 @@ class CatalogueRun(_Part, frozen=True):
 
     `wanted` says in words which entries were chosen. `expect_unavailable` says what the user expects to be
     unavailable: equipment, kinds of entries, or entries by name. `direct`: the runs do not go through Airflow. `rounds`
-    is how often every chosen entry is to be run. `versions`, `commit` and `machine` say with which software, from which
-    commit of this project and on which host the runs were made. `items` has one item per round and entry. Times are ISO
-    8601 in UTC. `ended_at` is empty until the catalogue run has ended.
+    is how often every chosen entry is to be run. `versions` maps software to its version. `commit` is the commit of
+    this project. `machine` describes the host. `items` has one item per round and entry. Times are ISO 8601 in UTC.
+    `ended_at` is empty until the catalogue run has ended.
     """
 
     id: str
@@ -159,16 +161,16 @@ class CatalogueRun(_Part, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """The exit code of `kdv catalogue`. The codes mean what the codes of `kdv run` mean.
+        """The exit code of `kdv catalogue`. Each code has the same meaning as for `kdv run`.
 
-        The first of these conditions that holds decides:
+        The conditions are checked in this order. The first that holds decides:
 
         * 0: the catalogue run is green.
-        * 1: an item is not as expected, or is unavailable unexpectedly. This comes before 70 and 2, because it is
-          certain.
+        * 1: an item is not as expected, or the user did not expect that it is unavailable. This result is certain,
+          so it is checked before 70 and 2.
         * 70: an item failed or is pending.
         * 2: an item is inconclusive.
-        * 70: anything else, e.g. every item is unavailable, as expected.
+        * 70: anything else, e.g. the user expected every item to be unavailable, and every item is.
         """
         if self.green:
             return 0

@@ -12,7 +12,8 @@ from delivery_verifier.model.scenario import Claim
 class ClaimKind:
     """One claim. `meaning` is the guarantee in words.
 
-    `forbids` are the anomalies that the claim forbids even if the settings permit them, in order of precedence.
+    `forbids` are the anomalies that the claim forbids even if the settings permit them. They stand in the order of
+    precedence of the class `Anomaly`.
     """
 
     meaning: str
@@ -36,6 +37,7 @@ under any settings. No claim forbids MISPLACED, because a misplaced record is in
 acknowledged offset. Only exactly_once forbids RESENT. The other claims permit RESENT, because Kafka cannot prevent an
 application from sending a record again.
 
-The claim `ordered` speaks of first copies alone: the log 1 2 3 2 is ordered. Its second 2 is DUPLICATED, which
-at_most_once and exactly_once forbid, or RESENT, which exactly_once forbids. So whoever wants each record once and in
-order needs both exactly_once and ordered, in two runs or two arms."""
+The claim `ordered` speaks of first copies alone. For example, a log with the records 1 2 3 2 is ordered. The second
+copy of record 2 is DUPLICATED or RESENT. The claim exactly_once forbids both, and at_most_once forbids DUPLICATED. An
+arm has one claim. So whoever wants each record once and in order needs two arms or two runs: one with exactly_once, one
+with ordered."""

@@ -1,5 +1,5 @@
-"""The base of all errors that this project raises on purpose. This tree shows every class; a number is the exit code
-of `kdv`.
+"""The base of all errors that this project raises on purpose. This tree shows every class. A number in the tree is the
+exit code of `kdv`.
 
 ```
 VerifierError                   70  the run or the program failed: there is no verdict
@@ -16,12 +16,12 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── DiskError                       a file system could not be made, mounted or unmounted (RuntimeError)
 ├── FilterError                     the packet filter could not be read or changed (RuntimeError)
 ├── NotKafka                        the proxy got bytes that are no frame of Kafka's protocol (ValueError)
-├── Closed                          a rule of the proxy asks for this connection to be closed
+├── Closed                          a rule of the proxy demands that a connection be closed
 ├── ProducerDied                    a producer process ended before it had sent all of its load (RuntimeError)
 ├── AlreadySent                     the load of this run has begun before, and is not sent twice (RuntimeError)
 ├── Unended                         a transaction could not be ended in time (RuntimeError)
 ├── Unresolved                      the target that a fault plan names stands for no broker now (RuntimeError)
-├── ParallelStepFailed              of two steps that run in parallel, the other failed (RuntimeError)
+├── ParallelStepFailed              a step that runs in parallel failed, or the cluster ended (RuntimeError)
 ├── RunNotGreen                     an arm did not end as expected, or has no verdict (RuntimeError)
 ├── ContradictorySettings           no producer can be made with these settings (ValueError)
 ├── JavaError                       there is no usable Java (RuntimeError)
@@ -33,8 +33,8 @@ VerifierError                   70  the run or the program failed: there is no v
 │   └── AirflowSilent               Airflow does not answer
 ├── RunFailed                       a run through Airflow ended without a verdict (RuntimeError)
 │   └── TaskNeverStarted            a task was queued, and no worker will start it
-├── GateClosed                      conclude gives no verdict: a task before it did not succeed (RuntimeError)
-├── GatePassed                      a task is run again although conclude has succeeded (RuntimeError)
+├── GateClosed                      the gate (last task of a DAG) found a task that did not succeed (RuntimeError)
+├── GatePassed                      a task is run again after the gate succeeded (RuntimeError)
 └── CatalogueNotGreen               an entry of a catalogue run did not end as expected (RuntimeError)
 ```
 

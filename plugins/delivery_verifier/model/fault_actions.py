@@ -12,7 +12,7 @@ from delivery_verifier.model.history import DisturbanceKind
 from delivery_verifier.model.step_options import BLOCKS, DELAY, FRAMES, LINKS_CUT, SETTING, VALUE
 
 _ENDED: tuple[DisturbanceKind, ...] = ("leader_change", "isr_shrink")
-"""The disturbances that follow when a broker ends, stands still or is cut off."""
+"""The kinds of disturbance that follow when a broker ends, stands still or loses its network connections."""
 
 ACTS: dict[str, Act] = {
     act.name: act

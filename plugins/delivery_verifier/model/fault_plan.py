@@ -21,11 +21,11 @@ class Trigger(Data, frozen=True):
       subject sends per cycle: the smallest `Arm.records` of a subject, divided by the number of cycles.
     * `settled`: no attempt of a subject arm is outstanding, that is, without an outcome.
     * `elapsed`: `value` seconds have passed since the step before ended.
-    * `leader_moved`, `coordinator_moved`, `deposed`: the last injection shows this effect, as `act.Proof` defines it.
-      Before the first injection of a run the trigger fires at once.
+    * `leader_moved`, `coordinator_moved`, `deposed`: the last injection shows the effect of the same name, which
+      `act.Proof` defines. Before the first injection of a run, these three kinds of trigger fire at once.
     * `led`: every partition of the subject arms has a leader that runs.
     * `bitten`: the action of the last injection shows its own proof, e.g. that the proxy acted on requests.
-    * `isr_shrunk`: for every partition with a running leader, all brokers in the ISR run.
+    * `isr_shrunk`: in every partition whose leader runs, the other brokers in the ISR run, too.
     * `isr_full`: for every partition, all replicas are in the ISR.
     * `at_once`: there is no condition.
     """
@@ -47,11 +47,12 @@ class Trigger(Data, frozen=True):
 
 
 class FaultStep(Data, frozen=True):
-    """One step of a fault plan. `action` is a key of `fault_actions.ACTS`; `options` are the options of the action.
+    """One step of a fault plan. `action` is a key of `fault_actions.ACTS`.
 
     `target` is a key of `fault_targets.TARGETS`, or `same`: the target of the step before. A target is resolved to
-    brokers once per cycle, when a step first names the target. `proofs` are the effects that must be seen just before
-    the fault is healed, to prove that the fault took effect. None stands for `Act.proofs` of the action.
+    brokers once per cycle, when a step first names the target. `options` are values for the action's options. `proofs`
+    are the effects that must be seen just before the fault is healed, to prove that the fault took effect. None stands
+    for `Act.proofs` of the action.
     """
 
     trigger: Trigger

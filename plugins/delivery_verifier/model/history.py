@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Struct
 
 LEAD_US = 1_000_000
-"""The exposure window of an injection begins this time (µs) before the injection's bite, the moment of its effect. The
-exposure window is the time in which the injection could hurt records. It begins early for two reasons. The bite is
-known only once it is proven. A record that was acknowledged shortly before may still have been on the leader alone."""
+"""How long (µs) before an injection's bite (effect) its exposure window begins. The window is the time in which the
+injection could hurt records. It begins before the bite because a record that was acknowledged shortly before the bite
+may not have been copied from the leader to other brokers by then."""
 
 HEARTBEAT_US = 1_000_000
 """How often (µs) the observer records that it sees the cluster, as an observation of kind `heartbeat`."""
@@ -111,14 +111,15 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     * `process`: the action's own proof, taken once the action was done.
     * `process_before_heal`: the action's own proof, taken just before healing.
     * `before`: maps each hit partition (`<topic>-<partition>`) to its leader and leader_epoch just before the bite.
-    * `wanted`: the names of the effects that had to be seen (`act.Proof`). Once they were looked for, each of these
-      names is a key of `proof`, too. Its value is what was seen of the effect, and is empty if the effect was not seen.
+    * `wanted`: the names of the effects that had to be seen (`act.Proof`). Once an effect was looked
+      for, its name is a key of `proof`, too. The value is what was seen of the effect; empty if it was not seen.
     * `coordinated`: the partitions of `__transaction_state` that hold transactions of the load and that the targets led
       just before the bite. The key exists if `coordinator_moved` is wanted.
-    * `waited_for`: the effects that the trigger `isr_shrunk` of a later step waited for and saw.
-    * `failed`: the reason why the plan could not go on: one of its waits timed out. Every injection that was not healed
-      at this time has the key. If all were healed, the last injection has it. An injection with this key counts as one
-      that did not bite.
+    * `waited_for`: what was seen of the effect `isr_shrunk` after a later step with this trigger had waited. The key
+      exists only if the effect was seen then.
+    * `failed`: why the cycle ended early: a trigger or an action missed its deadline. Every injection that was not yet
+      healed then has this key. If all were healed, only the last injection has it. An injection with this key counts
+      as one that did not bite.
     """
 
     id: int
@@ -137,13 +138,13 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One change that the observer saw: in the leadership or ISR of a partition, or in the state of a broker process.
-    Or a heartbeat, which proves that the observer saw the cluster at this time.
+    """One entry in the observer's record. It is a change in the leadership or ISR of a partition, a change in the state
+    of a broker process, or a heartbeat. A heartbeat proves that the observer saw the cluster at this time.
 
     An observation of kind `partition` has topic, partition, leader (-1: no leader), leader_epoch, isr and elr (the
     eligible leader replicas). An observation of kind `process` has broker, state (running, frozen or exited) and
     exit_code. An observation of kind `heartbeat` has pause_us: the longest time in µs, since the heartbeat before, in
-    which the observer did not see the cluster. The time is negative if the clock was set back.
+    which the observer did not see the cluster. `pause_us` is negative if the clock was set back.
 
     `at_us` is in µs since the epoch. The order of the observations in their file is the order in which they were made,
     whatever the clock says.
@@ -169,8 +170,8 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     `planned`: whether an injected fault that is proven to have taken effect explains the event. `at_us` is in µs since
     the epoch. `topic` is empty if the disturbance may have touched any topic. `detail` describes the event for people.
     In the kind `topic_altered`, the topic's `setting` got the new `value`. Only the kind `isr_power_loss` has
-    `replicas`. For a number m, let I be the last ISR with at least m members. `replicas` is the greatest m for which
-    every member of I lost its power or crashed.
+    `replicas`. For a number m, take the last ISR that had at least m members. `replicas` is the greatest m for which
+    all members of this ISR lost power or crashed.
     """
 
     kind: DisturbanceKind
@@ -192,8 +193,8 @@ class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     offset of the first marker. `live_end` is the offset behind the last marker. If there is a record at or behind
     `live_end`, the log still grew after the snapshot. `control_records` is the number of control records of
     transactions in [start, end), which no consumer shows. `aborted_records` is the number of records of aborted
-    transactions in [start, end), which no read_committed consumer shows. Both numbers are counted from the headers of
-    the leader's batches. `log_append_time` is always False, and no code reads it. The field remains because stored
+    transactions in [start, end), which no read_committed consumer shows. Both numbers come from the headers of Kafka's
+    record batches. `log_append_time` is always False, and no code reads it. The field remains because stored
     offsets.json files have it.
     """
 

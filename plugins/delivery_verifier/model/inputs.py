@@ -15,7 +15,7 @@ from delivery_verifier.model.errors import VerifierError
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
 _SHOWN = 80
-"""The most characters of a value that a message shows."""
+"""How many characters of a value a message shows at most."""
 
 
 class BadInput(VerifierError, ValueError):
@@ -117,9 +117,10 @@ def _as_decimal(value: object) -> float | None:
 
 
 def _nearest_number(number: int | None, low: int, high: int, example: int | None) -> int:
-    """Returns the number that a message suggests: `example`, else the allowed number nearest to `number`.
+    """Returns the number that a message suggests: `example`, if there is one.
 
-    If `number` is None, too, the suggestion is `low`.
+    Without an example, this is the number from `low` to `high` that is nearest to `number`, or `low` if `number` is
+    None.
     """
     if example is not None:
         return example

@@ -11,9 +11,10 @@ from msgspec import Struct
 
 
 class StepProgress(Struct, frozen=True):
-    """The message that the step `step` of a run changed its state. `run` is the id of the run.
+    """The message that a step of a run changed its state. `run` is the id of the run. `step` is the step's name.
 
-    `state` is the new state: `running`, `success` or `failed` or, through Airflow, any state of an Airflow task.
+    `state` is the new state. It is `running`, `success` or `failed`. In a run through Airflow, it can also be any other
+    state of an Airflow task.
     """
 
     run: str

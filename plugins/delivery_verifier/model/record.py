@@ -3,16 +3,19 @@
     KDV1 run----- arm- prod sess sequence---- att- partition-seq padding... crc32-----
     0    5        14   19   24   29           42   47            60         len-10
 
-The second line has the position in bytes at which each field begins. All fields are ASCII. Numbers are decimal and
-padded with zeros. So people can read a record in any console consumer, and Spark can slice a record with `substring`,
-without a UDF. The checksum is CRC-32 (ISO-HDLC, as in zlib and Spark's `crc32`) in ten decimal digits.
+The second line has the position in bytes at which each field begins. `len` is the length of the record in bytes. All
+fields are ASCII. Numbers are decimal and padded with zeros. So people can read a record in any console consumer, and
+Spark can slice a record with `substring`, without a UDF. The checksum is CRC-32 (ISO-HDLC, as in zlib and Spark's
+`crc32`) in ten decimal digits.
 
 * run: the run's token (`Scenario.run_token`).
 * arm: the number of the arm (`Arm.ordinal`).
-* prod, sess: the number of the producer within its arm, and of the producer's session, which is always 0.
+* prod: the number of the producer within its arm.
+* sess: the number of the producer's session, which is always 0.
 * sequence: the number that the producer gives to a record. Each producer counts from 0.
-* att: the attempt number, which tells apart the sends of one sequence by the application.
-* partition-seq: the record's number among the records that this producer sends to the same partition.
+* att: the number of the attempt. The attempts of one sequence have the numbers 0, 1, 2 and so on. A retry inside the
+  client library is no attempt.
+* partition-seq: the number of the attempt among all attempts of this producer to the same partition, from 0 on.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ MARKER_PRODUCER = 9999
 
 
 class Field(NamedTuple):
-    """The position of a header field in a record. `start` counts from 0; Spark's `substring` takes start + 1."""
+    """The position of a header field in a record. `start` counts from 0, but Spark's `substring` counts from 1."""
 
     start: int
     width: int
@@ -66,9 +69,9 @@ _PADDING = b"the-padding-is-deterministic-so-that-a-flipped-bit-is-seen-"
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The header of one record, as parsed. The module docstring explains the fields.
+    """The fields of the header, which is the first part of a record's value. The module docstring explains the fields.
 
-    `crc_ok` is False if the checksum of the record does not match its header and padding.
+    `crc_ok` is False if the checksum in the value does not match the rest of the value.
     """
 
     run: str
@@ -142,11 +145,11 @@ def is_of_stranger(value: bytes | None, run: str) -> bool:
 class BlockEncoder:
     """Encodes blocks: records with consecutive sequences that one producer sends to one partition.
 
-    Uses array operations instead of a Python loop over records, because the loop would be too slow. CRC-32 is affine
-    over messages of equal length: changing one byte changes the checksum by an XOR that depends only on the position
-    and the change. The records of a block differ only in the digits of `sequence` and `partition_sequence` from a
-    template, the record in which both are 0. So the checksum of a record is the template's checksum, XORed with one
-    table entry per digit.
+    Uses array operations instead of a Python loop over records, because the loop would be too slow. The template is the
+    record in which `sequence` and `partition_sequence` are 0. All records of a block equal the template, except for the
+    digits of these two numbers. CRC-32 is affine over messages of equal length: if one byte changes, the checksum
+    changes by an XOR that depends only on the position of the byte and on the change. So the checksum of a record is
+    the template's checksum, XORed with one table entry per digit.
     """
 
     def __init__(self, run: str, arm: int, producer: int, session: int, attempt: int, size: int) -> None:
@@ -183,7 +186,10 @@ class BlockEncoder:
         return [flat[start : start + size] for start in range(0, count * size, size)]
 
     def _write_digits(self, rows: npt.NDArray[np.uint8], crc: npt.NDArray[np.uint32], name: str, first: int) -> None:
-        """Writes a number into each row: `first`, `first` + 1 and so on, in the field `name`. Updates the checksums."""
+        """Writes the numbers `first`, `first` + 1 and so on into the header field `name` of the block's records.
+
+        Each row of `rows` holds the bytes of one record. `crc` holds the checksum of each record, and is updated.
+        """
         numbers = np.arange(first, first + len(rows), dtype=np.int64)
         last, (start, width) = first + len(rows) - 1, FIELDS[name]
         for position in range(start, start + width):

@@ -13,10 +13,11 @@ from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.steps import StepName
 
 Claim = Literal["contract", "at_most_once", "at_least_once", "exactly_once", "ordered"]
-"""The guarantee that a user demands of an arm: what its settings promise (contract), or a stronger guarantee."""
+"""The guarantee that a user claims of an arm. `contract` is what the arm's settings promise. The other claims are
+stronger."""
 
 Client = Literal["librdkafka", "java"]
-"""A client library for which people write delivery settings. The producers of a run are always librdkafka's."""
+"""A client library for which people write delivery settings. The producers of every run use librdkafka."""
 
 Role = Literal["subject", "control", "canary"]
 """The role of an arm. subject: the user asks about the settings of the arm. control: the arm has known settings, for
@@ -33,9 +34,9 @@ Pacing = Literal["spread", "flat_out", "scripted"]
 class Profile(Data, frozen=True):
     """Delivery settings of a producer and its topic, by Kafka's property names.
 
-    A profile states every setting that matters for delivery. If the profile was read from the user's own settings, then
-    `notes` say which of these settings were left out, and which defaults stand for settings that the user did not give.
-    `client` is the client for which the settings were written. A run exercises librdkafka with them in any case.
+    A profile states every setting that matters for delivery. If the profile was read from settings of a user, `notes`
+    say which settings of the user were left out, and which defaults stand for settings that the user did not give.
+    `client` is the client library for which the settings were written. Even if it is `java`, a run uses librdkafka.
     """
 
     name: Name
@@ -49,8 +50,9 @@ class Profile(Data, frozen=True):
 class Bound(Data, frozen=True):
     """A bound on a count of an arm, e.g. `LOST >= 1`. `op` compares the count with `value`.
 
-    `count` is an anomaly, or in lower case a column of the books, the tables in which the run counts, e.g. `acked`. The
-    count of an anomaly includes the records that show the anomaly but are cases of a kind of higher precedence.
+    `count` is the name of an anomaly, or a column of the books in lower case, e.g. `acked`. A record that shows several
+    anomalies is a case of only one of them. But the counts of the other anomalies include this record, too, if they are
+    in SECONDARY (see `Anomaly`).
     """
 
     count: str
@@ -103,19 +105,20 @@ class Arm(Data, frozen=True):
 class Load(Data, frozen=True):
     """The shape of the load, common to all arms.
 
-    `pacing`: with `spread`, the least number of records (`Arm.records`) is spread over `duration_s` seconds. With
-    `flat_out`, the producers send as fast as they can. With `scripted`, only the `send` steps of the fault plan send
-    records, block by block, so that the verifier knows exactly which records are in flight at every step. `block` is
-    the number of consecutive records that a producer sends to one partition before it turns to the next; with 0, the
-    producer's rate and number of records decide. `rate` is in records per second and arm, and overrides `spread` and
-    `flat_out`. The load goes on for `recovery_s` seconds after the end of the fault plan. `deadline_s` is how many
-    seconds one wait during the load may last, e.g. the wait for the end of the fault plan.
+    `pacing` says when the producers send. `spread`: they send at a steady rate, at which `Arm.records` records take
+    `duration_s` seconds. `flat_out`: they send as fast as they can. `scripted`: they send only at the `send` steps of
+    the fault plan, block by block, so that the verifier knows exactly which records are in flight at every step.
+    If `rate` is given, each arm sends `rate` records per second, whether `pacing` is `spread` or `flat_out`.
+
+    `block` is the number of consecutive records that a producer sends to one partition before it turns to the next
+    partition. If `block` is 0, the load chooses this number by the rate and the number of records. The load goes on for
+    `recovery_s` seconds after the end of the fault plan. No single wait during the load, e.g. the wait for the end of
+    the fault plan, may last longer than `deadline_s` seconds.
 
     Two fields concern only arms with a transactional.id. `transaction_records` is the number of records per
-    transaction, rounded up to whole blocks. If the load has a rate, a transaction holds at most about as many records
-    as one second sends (see `load.transactions.size`). `abort_every`: each producer aborts its second transaction on
-    purpose, and every `abort_every`-th after the second. The records of these transactions must stay invisible. With 0,
-    no transaction is aborted on purpose.
+    transaction. A slow producer puts fewer records into a transaction (see `load.transactions.size`). `abort_every`:
+    each producer aborts its second transaction on purpose, and then every `abort_every`-th transaction. The records of
+    aborted transactions must stay invisible. If `abort_every` is 0, no transaction is aborted on purpose.
     """
 
     partitions: Annotated[int, Meta(ge=1, le=1000)] = 3
@@ -206,8 +209,7 @@ class Scenario(Data, frozen=True):
     def transactional(self) -> tuple[str, ...]:
         """The names of the arms whose topics are read twice: once with read_uncommitted, once with read_committed.
 
-        These are the arms that write transactions and the canary. If no arm writes transactions, there are no such
-        names.
+        These are the canary and the arms that write transactions. Empty if no arm writes transactions.
         """
         names = tuple(arm.name for arm in self.loaded if arm.transactional_id)
         return (*names, self.canary.name) if names else ()

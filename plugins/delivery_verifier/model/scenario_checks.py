@@ -74,8 +74,11 @@ def _check_plan(scenario: Scenario) -> None:
 
 
 def _check_transactions(scenario: Scenario) -> None:
-    """Raises BadInput if producers write transactions although the plan acts on producers. Also raises BadInput if
-    producers write transactions although the pacing of the load is `scripted`, and as `_check_coordinator` does."""
+    """Raises BadInput if an arm writes transactions although the fault plan or the load does not allow this.
+
+    A fault plan with an action on producers does not allow transactions. A `scripted` load does not allow them, either.
+    Also raises BadInput if `_check_coordinator` does.
+    """
     names = [arm.name for arm in scenario.loaded if arm.transactional_id]
     clients = [step.action for step in scenario.fault.steps if step.act.clients]
     what = f"the action {clients[0]}" if clients else "load.pacing scripted"
@@ -85,11 +88,11 @@ def _check_transactions(scenario: Scenario) -> None:
 
 
 def _check_coordinator(scenario: Scenario) -> None:
-    """Raises BadInput if the plan is about a transaction coordinator, but lacks a proof that the coordinator moved.
+    """Raises BadInput if the fault plan lacks a needed proof `coordinator_moved`, or if this proof is impossible.
 
-    An injection that hits a coordinator must have the proof `coordinator_moved`. If a step waits for a new
-    coordinator, the last injection before this step must have it. The proof needs exactly one transactional producer in
-    the scenario.
+    An injection with the target `transaction_coordinator` needs this proof. If a step has the trigger
+    `coordinator_moved`, the last injection before this step needs this proof. The proof is possible only if the
+    scenario has exactly one producer with a transactional.id.
     """
     aimed, proven, target = False, False, ""
     for number, step in enumerate(scenario.fault.steps):

@@ -28,15 +28,15 @@ APIS = {
 """Maps the name of a request of Kafka's protocol to its API key. Clients under test send these requests."""
 Link = Literal["controller", "replication", "client"]
 LINKS: tuple[Link, ...] = get_args(Link)
-"""The links of a broker that can be cut: to the controller, to the other brokers, and to clients."""
+"""The network links of a broker that a fault can cut: to the controller, to the other brokers, and to clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
     """One option of an action. `meaning` explains the option to people.
 
-    `is_allowed` returns whether a value is allowed; `allowed` says in words which values are allowed. `required`:
-    whether every step with the action must give the option.
+    The function `is_allowed` returns whether a value is allowed. `allowed` says in words which values are allowed.
+    `required`: whether every step with the action must give the option.
     """
 
     name: str

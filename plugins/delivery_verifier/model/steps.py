@@ -167,7 +167,7 @@ EVIDENCE: tuple[str, ...] = tuple(step.name for step in DECLARED if step.name in
 in its manifest."""
 
 MANIFESTS: frozenset[str] = frozenset(step.name for step in DECLARED)
-"""The steps whose manifests a run directory may hold: every step."""
+"""The names of all steps. Each step may have a manifest, its list of files with checksums, in a run directory."""
 
 REPEATABLE: frozenset[str] = frozenset(step.name for step in DECLARED if step.repeatable)
 """The steps that may be repeated in a stored run."""

@@ -31,10 +31,12 @@ class Finding(_Part, frozen=True):
 
     `ruled_by` says whether the ruling comes from the contract (what the settings promise) or from the user's claim.
     `rule` is the name of the rule. `sentence` gives the reason for the ruling in words, and `source` says where the
-    reason stands, e.g. a KIP. `count` is the number of cases of this anomaly. `also` is the number of records that show
-    this anomaly, too, but are cases of a kind of higher precedence, or are late INDETERMINATE attempts (see
-    `reordered_late` of `ArmVerdict.books`). `count` and `also` together may be at most `tolerance`; None stands for any
-    number. In the canary, `tolerance` is the number of planted cases.
+    reason stands, e.g. a KIP.
+
+    `count` is the number of cases of this anomaly. `also` is the number of further records that show this anomaly, but
+    are cases of another anomaly. Only for anomalies in SECONDARY (see `Anomaly`) can `also` be above 0. For REORDERED,
+    `also` includes `reordered_late` (see `ArmVerdict`). The sum of `count` and `also` may be at most `tolerance`. If
+    `tolerance` is None, any sum is permitted. In the canary, `tolerance` is the number of planted cases.
     """
 
     anomaly: str
@@ -49,17 +51,18 @@ class Finding(_Part, frozen=True):
 
 
 class Exposure(_Part, frozen=True):
-    """How many attempts of one arm one injection could have hurt. An attempt *settles* when it gets its outcome.
+    """How many attempts of one arm one injection could have hurt.
 
-    `injection` is the id of the injection. The bite is the moment when the injection took effect. `reported` counts
-    reported attempts on the partitions that the injection touched. An attempt counts if it was sent before the
-    recovery, and settled no earlier than one second before the bite. Of the attempts in transactions, only those in
-    committed transactions count. `outstanding` counts attempts on any partition, whatever their outcome, that were sent
-    before the bite and had not settled at the bite.
+    `injection` is the id of the injection. The *bite* is the moment when the injection took effect. The *recovery* is
+    the moment when every replica was in sync again. An attempt *settles* when its outcome becomes known.
 
-    `cycle` is the repetition of the fault plan to which the injection belongs. The injections of one cycle overlap, so
-    that two of them may have exposed the same attempts. Therefore the numbers of such injections must not be added (see
-    `exposed`).
+    `reported` counts reported attempts to the partitions that the injection touched. Such an attempt counts only if it
+    was sent before the recovery, and settled no earlier than one second before the bite. If the attempt belongs to a
+    transaction, it counts only if the transaction was committed. `outstanding` counts all attempts, to any partition
+    and with any outcome, that were sent before the bite and had not settled at the bite.
+
+    `cycle` is the number of the cycle to which the injection belongs. Two injections of the same cycle may have exposed
+    the same attempts. Therefore their numbers must not be added (see `exposed`).
     """
 
     injection: int
@@ -73,10 +76,10 @@ COUNTED: tuple[Counted, ...] = get_args(Counted)
 
 
 def exposed(exposure: Iterable[Exposure], name: Counted = "reported") -> int:
-    """Returns how many attempts of an arm were exposed in all cycles. `exposure` has one entry per injection.
+    """Returns how many attempts of an arm the injections could have hurt, summed over all cycles.
 
-    `name` is the field of Exposure that is counted. Of each cycle only the injection with the greatest number counts,
-    because the injections of one cycle may have exposed the same attempts.
+    `exposure` has one entry per injection. `name` is the field of Exposure that is summed. Of each cycle, only the
+    injection with the greatest number counts, because the injections of one cycle may have exposed the same attempts.
     """
     most: dict[int, int] = {}
     for injection in exposure:
@@ -88,13 +91,16 @@ class ArmVerdict(_Part, frozen=True):
     """The verdict of one arm.
 
     `as_expected`: whether the arm meets its expectation. `expected` is the expectation in words. `sentence` sums up the
-    verdict for people. `books` are the arm's counts by name (attempted, acked, lost, extra_copies ...). They have the
-    entry `reordered_late`, equal to `resolved_late`, only where these attempts count as REORDERED. `longest_gap_s` is
-    the longest time in seconds between two reports of records of one partition; None if it is not known.
+    verdict for people. `longest_gap_s` is the longest time in seconds between two consecutive reports of records of one
+    partition. None: it is not known.
+
+    `books` are the arm's counts by name (attempted, acked, lost, extra_copies ...). The count `resolved_late` is the
+    number of INDETERMINATE attempts that stand behind a later attempt in the log. If these attempts count as REORDERED,
+    `books` repeats this number under the name `reordered_late`.
 
     `bites` maps each anomaly to the ids of the injections that its cases belong to. A case belongs to an injection if
-    its record was under way during the injection. -1 stands for cases outside of every injection. `bites` is None if
-    the run has no record of single cases.
+    its record was under way during the injection. -1 stands for cases that belong to no injection. `bites` is None for
+    the canary, and for a run whose cases are not listed one by one.
     """
 
     arm: str

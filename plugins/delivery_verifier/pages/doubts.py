@@ -1,6 +1,6 @@
 """The doubts of a verdict, grouped by kind and name, with the arms they concern and advice for the reader.
 
-A doubt is a reason not to trust a verdict. A doubt of the kind `checker` says that the check itself may be wrong. A
+A doubt of the kind `checker` says that the check itself may be wrong. A
 doubt of the kind `coverage` says that too little was tested.
 """
 
@@ -75,7 +75,7 @@ BY_KIND = {
     "coverage": "Too little was tested. Run again with more records, a longer load or more cycles of the fault. (A "
     "scenario of the catalogue fixes all three: take its profile and its fault instead.)",
 }
-"""The advice on what to do about a doubt that ADVICE does not contain, by the kind of the doubt."""
+"""The advice on what to do about a doubt whose name ADVICE does not contain, by the kind of the doubt."""
 
 
 def advice(kind: str, name: str) -> str:

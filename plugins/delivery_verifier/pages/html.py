@@ -70,7 +70,7 @@ def _utc_minute(time: datetime) -> str:
 
 
 def _address_part(name: str) -> str:
-    """The text `name`, percent-encoded so that it can be one segment of the path of an address."""
+    """The text `name`, percent-encoded for use between two slashes of a URL."""
     return quote(name, safe="")
 
 

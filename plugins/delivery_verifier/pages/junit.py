@@ -23,7 +23,9 @@ def write(file: Path, verdict: RunVerdict, validation: Validation) -> None:
 
     An INCONCLUSIVE arm is an error, because the run showed nothing about the arm. Any other arm that did not end as
     expected is a failure. A law that does not hold is a failure. A law whose evaluation raised an exception is an
-    error. `validation`: the results of the expectations. The results in the suite `evidence` are about the laws. Raises
+    error.
+
+    `validation`: the results of Great Expectations. Only the results of the suite `evidence` are about laws. Raises
     OSError if `file` cannot be written.
     """
     cases = [_arm(verdict, arm) for arm in verdict.arms]

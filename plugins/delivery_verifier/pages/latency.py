@@ -27,10 +27,10 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Spread:
-    """The distribution of the latencies of one arm, as buckets in ascending order.
+    """The distribution of the latencies of one arm, either during faults or outside of faults.
 
-    `inside`: True for the records that were under way during a fault, False for all other records. Only buckets with
-    records are listed.
+    If `inside` is True, it covers only the records that were under way during a fault. Else it covers only the other
+    records. `buckets`: ranges of latencies in ascending order, without the ranges that have no records.
     """
 
     arm: str
@@ -44,7 +44,7 @@ class Spread:
 
     @property
     def bounds_ms(self) -> list[float]:
-        """The latency in ms at each quantile in SHARES, rounded up to the upper bound of a bucket.
+        """The latency in ms at each quantile in SHARES, rounded up to the upper bound of a bucket (a range).
 
         Raises ValueError if there are no records.
         """
@@ -62,9 +62,8 @@ class Spread:
 def spreads(material: Material) -> list[Spread]:
     """Returns the distributions of latencies of the arms in `arms_drawn`, arm by arm, at most two per arm.
 
-    The first spread of an arm has the records that were at no time under way during a fault. The second spread has the
-    records that were under way during a fault. A spread without records is left out. The list is empty if the table
-    timeline/latency is missing.
+    The second spread of an arm has the records that were under way during a fault. The first spread has the other
+    records. A spread without records is left out. The list is empty if the table timeline/latency is missing.
     """
     table = material.table(tables.LATENCY)
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()

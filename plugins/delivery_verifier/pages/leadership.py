@@ -1,7 +1,7 @@
 """Leadership: which broker led which partition at which time.
 
-The module also has the clock of a run, with which pages turn times into seconds, and functions that find and name
-injections (faults as they were injected).
+The module also has the clock of a run, which shows a time as seconds since the start of the load. Further functions
+find an injection, or give its name.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ class Leadership:
 
 
 def clock(material: Material) -> Clock:
-    """The clock of the run. It counts from the start of the first interval of the load.
+    """The clock of the run. It counts from the earliest time in the table timeline/load.
 
-    If no load is known, the clock counts from the first known time. Known times are the times of observations, the
-    times at which injections were requested, and the times at which records with an anomaly were sent. If no time is
-    known at all, the clock counts from the epoch.
+    If this table is missing or empty, the clock counts from the first known time. Known times are the
+    times of observations, the times at which injections were requested, and the times at which records with an anomaly
+    were sent. If no time is known at all, the clock counts from the epoch.
     """
     load = _times(material, "timeline/load", "at_us")
     if load:
@@ -131,9 +131,9 @@ def injection_name(injection: Injection) -> str:
 def injection_during(injections: Iterable[Injection], from_us: int | None, to_us: int | None) -> Injection | None:
     """Returns the first injection that could have hurt something that was under way from `from_us` to `to_us`.
 
-    The two times are in µs since the epoch. An injection can hurt from LEAD_US before its bite (the time when it took
-    effect) until its recovery. If it has no recovery, it can hurt without an end. If `to_us` is None, the time under
-    way has no end either. Returns None if there is no such injection, or if `from_us` is None.
+    The two times are in µs since the epoch. If `to_us` is None, the thing is still under way. An injection can hurt
+    from LEAD_US (1 s) before its bite until the recovery of the cluster. If the cluster did not recover, the injection
+    can hurt at any later time. Returns None if there is no such injection, or if `from_us` is None.
     """
     if from_us is None:
         return None

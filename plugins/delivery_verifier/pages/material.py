@@ -43,7 +43,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 }
 """The columns that the pages read, by the name of the table. The Parquet file of a table may have more columns."""
 _NOT_IN_OLDER_RUNS = {table.name for table in tables.TABLES if table.since > 1}
-"""The tables that no page misses: a run of an older format cannot have them. The judge doubts a newer run without."""
+"""The tables that runs of older formats do not have. If a run lacks such a table, no page lists it as missing."""
 
 _T = TypeVar("_T")
 _UNREADABLE = (OSError, ValueError, KeyError, IncompleteRun, pa.ArrowException)
@@ -79,7 +79,7 @@ class Material:
     missing: list[Missing] = field(default_factory=list)
 
     def table(self, declared: Table) -> pa.Table | None:
-        """The table of the run that `declared` describes. Returns None if the table could not be read.
+        """The contents of the table `declared` in this run. Returns None if the table could not be read.
 
         Raises KeyError if the table is not in COLUMNS, because `read` reads only the tables in COLUMNS.
         """

@@ -29,7 +29,7 @@ has a column per arm."""
 ARM_WIDTH = 19
 """The width of an arm's column, in characters, in a table that has a column per arm."""
 _FIRST_COUNTS = ("attempted", "acked")
-"""The counts of an arm that stand before the columns of the anomalies in a table."""
+"""The counts of an arm that a table shows before the arm's numbers of cases."""
 
 
 def write(verdict: RunVerdict, stream: TextIO, *, as_json: bool = False) -> None:

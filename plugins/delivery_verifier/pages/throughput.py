@@ -12,7 +12,7 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 def records_per_s(run: RunDirectory, arm: str) -> float | None:
-    """The reported records of an arm's load per second, from the first send to the last report of these records.
+    """How many records of an arm's load were reported per second, from their first send to their last report.
 
     The records of the warm-up, which are sent before the load, do not count, because a pause follows them. In this
     pause the step `produce` waits until all replicas have these records and the fault plan is ready. The times come

@@ -72,7 +72,7 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
 
 
 BESIDE_A_SCENARIO = ("scenario", "seed", "kafka_version", "fail_step", "owner")
-"""The fields that count when a user names a scenario of the catalogue. That scenario fixes all other fields."""
+"""The fields of a run that still count if a user names a scenario of the catalogue. The scenario fixes all others."""
 
 
 def _catalogue_scenario(params: Mapping[str, Any], name: str) -> Scenario:
@@ -108,15 +108,19 @@ def _catalogue_scenario(params: Mapping[str, Any], name: str) -> Scenario:
 
 
 def _min_exposed(records: int) -> int:
-    """Returns the default of `min_exposed`: one hundredth of `records`, but at most 100."""
+    """Returns the default of `min_exposed`, the number of records that each cycle must expose.
+
+    The default is one hundredth of `records`, but at most 100.
+    """
     return min(100, records // 100)
 
 
 def check_settings(profile: Profile, kafka_version: str | None = None, payload_bytes: int | None = None) -> None:
     """Raises BadInput for settings of `profile` that no producer or topic can have.
 
-    The message gives librdkafka's reason where librdkafka refuses. If `kafka_version` or `payload_bytes` is None, the
-    default of a scenario is taken.
+    If librdkafka refuses the settings, the message gives librdkafka's reason. If `kafka_version` is None, the settings
+    are checked for the default version of ClusterSpec. If `payload_bytes` is None, they are checked for the default
+    payload of Load.
     """
     load, cluster = Load(), ClusterSpec()
     try:
@@ -144,7 +148,7 @@ def _profile(params: Mapping[str, Any]) -> Profile:
 
 
 def _with_min_isr(profile: Profile, params: Mapping[str, Any]) -> Profile:
-    """Returns `profile` with the field `min_insync_replicas` as its topic setting, if the field is given."""
+    """Returns `profile`. If the field `min_insync_replicas` is given, its value replaces min.insync.replicas."""
     min_isr = params.get("min_insync_replicas")
     if min_isr is None:
         return profile
@@ -216,7 +220,7 @@ def _command(params: Mapping[str, Any], profile: Profile) -> str:
     """Returns the `kdv run` command that repeats this run.
 
     Every field of `params` becomes an option, except `owner` and the fields that describe the profile. If the user gave
-    any of the latter, the command gets options that describe `profile` (see `profiles.options`).
+    a field that describes the profile, the command gets options that describe `profile` (see `profiles.options`).
     """
     options = {
         f"--{key.replace('_', '-')}": [value]

@@ -24,8 +24,8 @@ from delivery_verifier.model.scenario import Arm, Claim, Scenario, expected_text
 class Guarantee(Struct, frozen=True, kw_only=True):
     """A guarantee, and whether settings give it.
 
-    `under_fault`: whether they give it under the fault of the scenario. `always`: whether they give it under every
-    class of faults (see FaultClass).
+    `under_fault`: whether the settings give the guarantee under the fault of the scenario. `always`: whether they give
+    the guarantee under every class of faults (see FaultClass).
     """
 
     guarantee: Claim
@@ -39,10 +39,10 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
     `notes`: sentences on what was done to the user's own settings. `expects`: the verdict and the counts that the arm
     is expected to have, in words. `expected`: the kinds of disturbances that the fault is expected to cause. `rulings`:
-    for each anomaly, whether it is forbidden or permitted under the fault and the claim. `matrix`: which guarantees the
-    settings give under which class of faults (see FaultClass). `alternatives`: what other values of one or two settings
-    would change. All of this is said of librdkafka, the client that a run exercises. `java`: what the contract says of
-    the Java client instead; None if the settings were not written for that client.
+    for each anomaly, whether it is forbidden or permitted under the fault and the claim. `matrix`: for each class of
+    faults (see FaultClass), which guarantees the settings give. `alternatives`: what other values of one or two
+    settings would change. `java`: what the contract says of the Java client, or None if the settings were not written
+    for that client. The other fields tell what holds for librdkafka, the client that every run uses.
     """
 
     arm: str
@@ -176,7 +176,7 @@ def scenario_text(scenario: ScenarioExplanation) -> str:
 
 
 def _rulings(explanation: Explanation) -> list[str]:
-    """Returns two lines for each ruling: the ruling itself, and then its rule with the rule's source."""
+    """Returns two lines for each anomaly: whether it is forbidden or permitted, and then the rule with its source."""
     rows = []
     for ruling in explanation.rulings:
         rows += [
@@ -187,7 +187,10 @@ def _rulings(explanation: Explanation) -> list[str]:
 
 
 def _yes_or_no(guarantee: Guarantee) -> str:
-    """Returns two columns of text: whether the settings give the guarantee under the fault, and whether always."""
+    """Returns two columns of text. The first says whether the settings give the guarantee under the scenario's fault.
+
+    The second says whether they give it under every class of faults, too. It is empty if the first says no.
+    """
     always = ""
     if guarantee.always:
         always = "always"

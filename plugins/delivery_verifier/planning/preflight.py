@@ -25,16 +25,16 @@ from delivery_verifier.model.scenario import Scenario
 
 GB = 1e9
 MEMORY_GB, RUN_MEMORY_GB = 4.0, 2.0
-"""The available memory that is recommended for a run, and the least with which a run begins; both in GB."""
+"""Available memory in GB. MEMORY_GB is recommended for a run. With less than RUN_MEMORY_GB, no run begins."""
 DISK_GB = 5.0
 FIXED_BYTES = {"workspace": 500e6, "runs": 100e6}
-"""Bytes that a run writes besides its load. `workspace`: formatted storage, internal topics and logs. `runs`: what the
-tasks of a run record, and the report."""
+"""Bytes that a run writes to each of two folders, without the bytes for the records of the load. `workspace`:
+formatted storage, internal topics and logs. `runs`: what the tasks of a run record, and the report."""
 RECORD_OVERHEAD, LEDGER_ROW, LOG_ROW = 25, 20, 30
 """Bytes per record, measured and rounded up. RECORD_OVERHEAD: in a broker's log, in addition to the payload.
 LEDGER_ROW: in the run directory's folder ledger/. LOG_ROW: in its folder log/."""
 FILES_FIXED, FILES_PER_REPLICA = 1024, 6
-"""The number of open files that every run needs, and the number of further ones per replica of a partition."""
+"""Open files that a run needs: FILES_FIXED, and FILES_PER_REPLICA more for each replica of a partition."""
 
 
 class Unfit(VerifierError, RuntimeError):
@@ -42,9 +42,9 @@ class Unfit(VerifierError, RuntimeError):
 
 
 class Unavailable(Unfit):
-    """The host has no means for the scenario's faults or cluster. The scenario can never run on this host.
+    """The host cannot inject the scenario's faults, or cannot run its cluster. No later attempt can succeed here.
 
-    A run of the scenario on this host therefore has no verdict.
+    So the scenario gets no verdict on this host.
     """
 
     exit_code = 69
@@ -70,9 +70,9 @@ class FolderSpace(Struct, frozen=True, kw_only=True):
 class Host(Struct, frozen=True, kw_only=True):
     """The facts about a host.
 
-    `memory`: available bytes. `open_files`: how many open files the operating system allows a process at most.
-    `unwritable`: folders that should be writable and are not. `missing_bytes`: size of the jars that are yet to be
-    fetched. `mirror`: why these jars cannot be fetched; empty if they can.
+    `memory`: available bytes. `open_files`: how many files the operating system lets one process open.
+    `unwritable`: folders that should be writable and are not. `missing_bytes`: size of the jars that are not
+    on this host yet. `mirror`: the reason why these jars cannot be fetched; empty if they can be fetched.
     """
 
     runs: FolderSpace
@@ -103,7 +103,7 @@ def look() -> Host:
 
 
 def general(host: Host) -> list[Check]:
-    """Returns the checks of what a run of usual size needs. These checks do not depend on a scenario."""
+    """Checks whether `host` has what a run of usual size needs, whatever its scenario. Returns the results."""
     free = min(folder.free for folder in (host.runs, host.workspace, host.cache)) / GB
     folders = "KDV_RUNS, KDV_WORKSPACES and KDV_CACHE"
     remedy = f"free some space, or name folders with space in {folders} ({DISK_GB:g} GB are enough)"
@@ -129,9 +129,9 @@ def equipment() -> list[Check]:
 
 
 def run_checks(host: Host, scenario: Scenario) -> list[Check]:
-    """Returns the checks of what a run of `scenario` needs.
+    """Checks whether `host` has what a run of `scenario` needs. Returns the results.
 
-    The run needs disk space for its load, memory, open files, writable temporary folders and jars.
+    Checked are memory, open files, writable temporary folders, jars, and disk space for the load and the jars.
     """
     replicas = len(scenario.arms) * scenario.load.partitions * scenario.load.replication_factor
     return [
@@ -178,7 +178,7 @@ def needed_bytes(scenario: Scenario) -> dict[str, float]:
 
 
 def _disks(host: Host, needed: dict[str, float]) -> list[Check]:
-    """Returns one check per file system, because folders on the same file system share its space.
+    """Checks each file system that the run needs: is its free space enough for all folders of the run that are on it?
 
     `needed` is the result of `needed_bytes`.
     """

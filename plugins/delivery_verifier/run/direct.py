@@ -173,7 +173,7 @@ class _Steps:
 
 @contextmanager
 def _raising_interruptions() -> Iterator[None]:
-    """Raises KeyboardInterrupt in place of any error of the block that Ctrl-C has caused.
+    """If Ctrl-C has caused an error of the block, raises KeyboardInterrupt in place of this error.
 
     If Py4J waits for the JVM when Ctrl-C is pressed, the clean-up of Py4J fails. The error of the clean-up then hides
     the KeyboardInterrupt.

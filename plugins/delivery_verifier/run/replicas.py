@@ -1,7 +1,7 @@
 """Reads every replica of the snapshot, and compares each follower's log with its leader's.
 
-The record-level check reads only the leaders' logs. If a follower has other records below the high watermark, nobody
-sees them until the follower leads. The brokers are read side by side, each by one thread.
+Spark compares single records, but only those in the leaders' logs. If a follower's log differs from its leader's below
+the high watermark, nobody sees this until the follower becomes leader. Each broker is read by a thread of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DEADLINE_S = 60.0
 
 
 class _Replica(NamedTuple):
-    """One replica of a partition. `partition`: the partition in the snapshot. `broker`: the broker of the replica."""
+    """One replica of a partition. `partition`: the partition in the snapshot. `broker`: id of the replica's broker."""
 
     partition: PartitionSnapshot
     broker: int
@@ -59,7 +59,10 @@ def read_replicas(cluster: Cluster, snapshot: Sequence[PartitionSnapshot], deadl
 
 
 def _read_broker(cluster: Cluster, replicas: Sequence[_Replica], until_s: float) -> _Logs:
-    """Reads `replicas`, which are all of one broker. If the broker does not answer, it is not asked again."""
+    """Returns the logs of `replicas`, which are all on one broker. A broker that does not answer is not asked again.
+
+    `until_s` is the time, by the monotonic clock, until which the replicas must reach the end of the snapshot.
+    """
     logs, silent = _Logs(), ""
     for replica in replicas:
         try:
@@ -98,7 +101,10 @@ def _fetch(cluster: Cluster, replica: _Replica) -> FetchAt:
 
 
 def _row(cluster: Cluster, logs: _Logs, replica: _Replica) -> dict[str, Any]:
-    """Returns the row of a replica. If its log differs from the leader's, reads both again to find the difference."""
+    """Returns the row of `replica` in the table REPLICAS. `logs` holds the logs of all replicas.
+
+    If the log of `replica` differs from the leader's log, reads both logs again to find the difference.
+    """
     partition, log = replica.partition, logs[replica]
     row: dict[str, Any] = {"arm": partition.arm, "partition": partition.partition, "broker": replica.broker}
     if isinstance(log, str):

@@ -12,7 +12,7 @@ from delivery_verifier.store.run_directory import StepOutput
 
 
 def seal_ledgers(producers: Iterable[ProducerProcess], output: StepOutput) -> None:
-    """Adds to the output the ledger of each producer, as a Parquet file, and the counts that the producer has kept."""
+    """Adds each producer's ledger (all sends with their outcomes) and each producer's own counts to the output."""
     (output.staging / "ledger").mkdir(exist_ok=True)
     for producer in producers:
         producer.process.wait(timeout=30)

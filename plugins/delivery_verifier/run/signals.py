@@ -41,9 +41,10 @@ class Signals:
 
     @contextmanager
     def ending(self, step: StepName) -> Iterator[None]:
-        """Signals after the block that `step` has ended well or, if the block raises an error, that `step` has failed.
+        """Runs the block, which must contain all the work of `step`. Then signals how `step` ended.
 
-        The block must contain all the work of `step`. The error is raised again.
+        If the block raises an error, signals that `step` has failed, and raises the error again. Otherwise signals that
+        `step` has ended well.
         """
         try:
             yield

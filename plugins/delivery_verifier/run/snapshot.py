@@ -97,7 +97,7 @@ _MarkersByPartition = dict[tuple[str, int], _Markers]
 
 
 def take_snapshot(scenario: Scenario, cluster: Cluster, writer: AckedWriter) -> Offsets:
-    """Writes markers with `writer` until the end of every partition is proven, and returns the snapshot.
+    """Writes markers until they prove the end of every partition. Returns the snapshot, which holds these ends.
 
     Raises TimeoutError if records still arrive after DEADLINE_S, or if a transaction stays open for too long. Raises
     StepFailed if a marker is not acknowledged.
@@ -125,9 +125,12 @@ def _write_markers(
 ) -> None:
     """Writes one marker to each partition, and updates `markers`.
 
-    If a new marker has the offset directly after the last marker, no record came in between. If it was also written at
-    least MARKERS_APART_S later, the offset of the last marker becomes the end of the snapshot. If a record came in
-    between, the end becomes unknown again.
+    Markers are records that prove where a partition ends. Each partition is treated alone. If the offset of its new
+    marker does not directly follow that of its previous marker, a record came between the two. The end of the snapshot
+    is then unknown again. If the offset does follow, no record came between. If the end is unknown, and the new marker
+    was written at least MARKERS_APART_S after the previous one, the offset of the previous one becomes the end.
+
+    `round_number` distinguishes the new markers from earlier ones.
     """
     started_s = time.monotonic()
     values = [(arm.topic_name, partition, _marker_value(scenario, arm, round_number)) for arm, partition in partitions]
@@ -155,7 +158,7 @@ def _marker_value(scenario: Scenario, arm: Arm, round_number: int) -> bytes:
 
 
 def _offsets(scenario: Scenario, cluster: Cluster, partitions: _ArmPartitions, markers: _MarkersByPartition) -> Offsets:
-    """Waits until read_committed consumers see the markers, too, and returns the content of offsets.json."""
+    """Waits until read_committed consumers see the markers at the ends of all partitions. Returns the snapshot."""
     client = topics.admin(cluster.connection)
     topic_partitions = [(arm.topic_name, partition) for arm, partition in partitions]
 
@@ -202,8 +205,9 @@ def _longest_transaction_s(scenario: Scenario) -> float:
 def _unseen(scenario: Scenario, cluster: Cluster, arm: Arm, partition: int, leader: int, end: int) -> batches.Unseen:
     """Returns how many control records and how many records of aborted transactions a partition has below `end`.
 
-    `leader` is the id of the partition's leader, which is asked. If the arm writes no transactions, both numbers are
-    taken to be 0, and no broker is asked. The step reconcile checks this assumption later (check `offsets_accounted`).
+    `leader` is the id of the partition's leader, the broker that is asked. If the arm writes no transactions, both
+    numbers are taken to be 0, and no broker is asked. The step reconcile checks this assumption later (check
+    `offsets_accounted`).
     """
     if arm.name not in scenario.transactional:
         return batches.Unseen(0, 0)

@@ -1,7 +1,7 @@
 """The books: small tables of exact counts that the step reconcile wrote. This module reads the tables strictly.
 
-A missing table, an empty table, or a null in a column that forbids nulls never means "nothing found". It becomes a
-`problem`. Each problem is a doubt that forbids the verdicts HELD and VIOLATED. Only two tables may be empty.
+A missing table, an empty table, or a null in a column that forbids nulls never means "nothing found". Each of them is
+listed in `Books.problems`, and forbids the verdicts HELD and VIOLATED. Only two tables may be empty.
 books/exposure.parquet is empty if there was no injection. books/cases.parquet may be empty, because its counts are
 also in books/laws.parquet, in the rows whose column `law` is `anomaly_rows`.
 """
@@ -20,11 +20,12 @@ import pyarrow.parquet as pq
 
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column, searched_for
 from delivery_verifier.store import tables as declared
+from delivery_verifier.store.counts import LATE
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.table import Table
 
 COUNTS = tuple(count.name for count in declared.COUNTS)
-"""The columns of books/producers.parquet that count attempts, records or cases."""
+"""The names of the columns of books/producers.parquet that count attempts, records or cases."""
 
 STRANGERS = "strangers/"
 """The prefix of counts of reconcile.json: `strangers/<arm>` is the number of records in the arm's topic that another
@@ -41,14 +42,10 @@ BOOKS = (
     declared.GAPS,
     declared.LOAD,
 )
-"""The declarations of the tables that a judgement needs."""
+"""The declarations of the tables that are needed to judge a run."""
 
 TABLES: dict[str, tuple[str, ...]] = {table.file: table.column_names for table in BOOKS}
-"""The names of the columns of each table in BOOKS. The keys are the files of the tables."""
-
-
-LATE = "reordered_late"
-"""The name under which totals of an arm count `resolved_late`, if these attempts convict (see `ArmEvidence.totals`)."""
+"""Maps the file of each table in BOOKS to the names of the table's columns."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +63,8 @@ class Books:
     def from_tables(cls, tables: Mapping[str, pa.Table], version: int = declared.FORMAT_VERSION) -> Books:
         """Returns the books that consist of `tables`, which maps the file of a table (a key of TABLES) to the table.
 
-        `version` is the format version of the step that wrote the tables. They must have exactly the columns of this
-        version. Whatever is wrong with the tables becomes a problem. No error is raised.
+        `version` is the `format_version` in the manifest of the step that wrote the tables. The tables must have
+        exactly the columns of this version. `problems` lists whatever is wrong with the tables. No error is raised.
         """
         problems = [problem for table in BOOKS for problem in _problems(table, tables.get(table.file), version)]
         return cls({table.file: tables.get(table.file, _empty(table)) for table in BOOKS}, problems)
@@ -83,9 +80,9 @@ class Books:
         return cls.from_tables({file: pq.read_table(path) for file, path in present.items()}, version)
 
     def rows(self, name: str, **where: object) -> pa.Table:
-        """The rows of the table called `name` (`producers`, `laws`, ...) whose columns equal the values of `where`.
+        """The rows of the table called `name`, e.g. `laws`, that match `where`. `where` maps columns to values.
 
-        If the table lacks one of these columns, no rows are returned. `problems` names the missing column.
+        If the table lacks one of the columns in `where`, no rows are returned. `problems` names the missing column.
         """
         table = self.tables[_file(name)]
         for key, value in where.items():
@@ -112,16 +109,16 @@ class Books:
         return {name: _sum(rows[name]) for name in COUNTS if name in rows.column_names}
 
     def cases_at(self, arm: str, anomaly: Anomaly, partition: int) -> int:
-        """The number of cases of `anomaly` in `partition` of the arm, including hidden cases.
+        """How often `anomaly` was found in `partition` of the arm, including where another anomaly hides it.
 
-        A record can show several kinds of anomaly. It is a case of the first of these kinds in order of precedence (see
-        `Anomaly`). This first kind hides the others.
+        A record can show several anomalies. It is a case of the first of them in order of precedence (see `Anomaly`).
+        This first anomaly hides the others.
         """
         return sum(sum(self.values("producers", name, arm=arm, partition=partition)) for name in _columns(anomaly))
 
 
 def counts_of(version: int) -> tuple[str, ...]:
-    """Returns those columns of COUNTS that books of the format `version` have."""
+    """Returns the names in COUNTS that are columns of the books in the run directory's format `version`."""
     searched = searched_for(version)
     later = {name for anomaly in Anomaly if anomaly not in searched for name in _columns(anomaly)}
     return tuple(name for name in COUNTS if name not in later)
@@ -152,10 +149,10 @@ def total_column(anomaly: Anomaly) -> str:
 def with_totals(rows: pa.Table, late_convicts: bool = False) -> pa.Table:
     """Returns rows of books/producers with one more column per anomaly, `<anomaly>_total`.
 
-    The total is `<anomaly>`, plus `also_<anomaly>` if another kind can hide the anomaly (see `Books.cases_at`). If
-    `late_convicts`, the total of REORDERED includes `resolved_late`. If one of these columns is missing, the total is
-    missing. If one of the values is null, the total is null. So a missing column and a null cannot pass for 0 when
-    Great Expectations evaluates the totals.
+    The total is `<anomaly>`, plus `also_<anomaly>` if another anomaly can hide this one (see `Books.cases_at`).
+    If `late_convicts` is true, late INDETERMINATE attempts speak against the arm: the total of REORDERED then includes
+    the column `resolved_late`. If one of the summed columns is missing, the column of the total is missing. If a summed
+    value is null, the total is null. So neither can pass for 0 when Great Expectations evaluates the totals.
     """
     for anomaly in Anomaly:
         parts = _columns(anomaly) + (["resolved_late"] if late_convicts and anomaly is Anomaly.REORDERED else [])
@@ -166,10 +163,11 @@ def with_totals(rows: pa.Table, late_convicts: bool = False) -> pa.Table:
 
 
 def case_counts(totals: Mapping[str, int], anomaly: Anomaly) -> tuple[int, int]:
-    """Returns how many records are cases of `anomaly`, and how many more show it but are cases of another anomaly.
+    """Returns the number of cases of `anomaly`, and how many attempts show it but are cases of another anomaly.
 
-    A record is a case of the first anomaly (in the order of `Anomaly`) that it shows. `totals` are counts by column of
-    the books. The second count of REORDERED includes the INDETERMINATE attempts of the entry LATE, which are no cases.
+    An attempt is a case of the first anomaly (in the order of `Anomaly`) that it shows. `totals` is
+    `ArmEvidence.totals`. For REORDERED, the second number includes the count `totals[LATE]`, too: INDETERMINATE
+    attempts that are no cases.
     """
     also = totals.get(also_column(anomaly), 0) if anomaly in SECONDARY else 0
     if anomaly is Anomaly.REORDERED:
@@ -178,7 +176,7 @@ def case_counts(totals: Mapping[str, int], anomaly: Anomaly) -> tuple[int, int]:
 
 
 def _columns(anomaly: Anomaly) -> list[str]:
-    """The columns of books/producers.parquet that count an anomaly."""
+    """The columns of books/producers.parquet that count `anomaly`, also where it is hidden (see `Books.cases_at`)."""
     return [column(anomaly), also_column(anomaly)] if anomaly in SECONDARY else [column(anomaly)]
 
 
@@ -197,9 +195,9 @@ def _empty(table: Table) -> pa.Table:
 
 
 def _problems(declaration: Table, table: pa.Table | None, version: int) -> list[tuple[str, str]]:
-    """What is wrong with a table, as (name of the doubt, sentence). `table` is None if its file is missing.
+    """Lists what is wrong with a table: pairs of a doubt's name and a sentence. A doubt is a reason to give no verdict.
 
-    `version` is the format version of the step that wrote the table.
+    `table` is None if its file is missing. `version` is as in `Books.from_tables`.
     """
     file = declaration.file
     if table is None:

@@ -58,9 +58,9 @@ def _files() -> list[Path]:
 
 
 def newest(most: int) -> list[CatalogueRun]:
-    """The newest catalogue runs, at most `most`, newest first. A catalogue run whose file is damaged is left out.
+    """The catalogue runs whose files were written last, at most `most`. A run whose file is damaged is left out.
 
-    The catalogue runs whose files were written last are chosen. The result is then sorted by the time of the start.
+    The result is sorted by the time when the catalogue run started, latest first.
     """
     files = sorted(_files(), key=lambda file: file.stat().st_mtime, reverse=True)[:most]
     runs = []

@@ -1,12 +1,16 @@
 """The counts of the books: how many attempts, records and cases each producer has in each partition.
 
-The books are the small tables by which a run is judged. A case is one record that shows an anomaly.
+The books are the small tables by which a run is judged. A case is one attempt or record that shows an anomaly.
 """
 
 from __future__ import annotations
 
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column
 from delivery_verifier.store.table import Column
+
+LATE = "reordered_late"
+"""A key of `ArmEvidence.totals`. Its value is the sum of the arm's column `resolved_late`. The key exists only if
+this sum is above 0, and `ArmEvidence.late_convicts` says that late INDETERMINATE attempts count as REORDERED."""
 
 _COUNTS_OF_ATTEMPTS = {
     "attempted": "attempts in the ledger",
@@ -37,4 +41,4 @@ COUNTS = (
     *(Column(name, "int64", meaning, unit="records") for name, meaning in _COUNTS_OF_RECORDS.items()),
     *(Column(name, "int64", meaning, unit="cases") for name, meaning in _COUNTS_OF_ANOMALIES.items()),
 )
-"""The columns of books/producers.parquet that count attempts, records or cases."""
+"""The declarations of the columns of books/producers.parquet that count attempts, records or cases."""

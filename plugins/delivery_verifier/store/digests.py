@@ -1,4 +1,4 @@
-"""Computes the SHA-256 of files. Each process remembers a result until the size or a time of the file changes."""
+"""Computes the SHA-256 of files. Each process remembers the digest of a file until the file changes (see `sha256`)."""
 
 from __future__ import annotations
 

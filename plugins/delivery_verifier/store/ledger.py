@@ -1,4 +1,4 @@
-"""The ledger: every attempt and what the client was told about the attempt. Other programs may write ledgers, too."""
+"""The ledger: every attempt with its outcome. Programs other than the verifier may write ledgers, too."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from delivery_verifier.store.table import arrow_schema
 from delivery_verifier.store.tables import LEDGER
 
 LOAD_BEGAN = "load_began_at_us"
-"""The key, among the counts in produce.json, of the time when the load began (wall time, µs since the epoch). Before
-this time, each producer sends a few records to warm up."""
+"""A key of the counts in produce.json. Its value is the time when the load began, in µs since the epoch. Before this
+time, each producer sends a few records to warm up."""
 
 OUTCOMES_SINCE = 2
 """The format version from which on produce.json and settle.json hold the producers' own counts of outcomes."""
@@ -79,7 +79,7 @@ def check_schema(file: Path) -> None:
 
 
 def column_types(file: Path) -> dict[str, pa.DataType]:
-    """The columns of a Parquet file with their types. Raises BadInput if the file is not whole Parquet."""
+    """The columns of a Parquet file with their types. Raises BadInput if the file cannot be read as Parquet."""
     try:
         return {field.name: field.type for field in pq.read_schema(file)}
     except (OSError, pa.ArrowException) as error:

@@ -23,7 +23,7 @@ LINKED_SINCE = 2
 class IncompleteRun(VerifierError, RuntimeError):
     """The output of a step is missing, unfinished, altered, of another run, or in an unknown format.
 
-    No verdict may rest on it.
+    Such output allows no verdict.
     """
 
 
@@ -113,7 +113,7 @@ def read(file: Path, run_id: str | None) -> Manifest:
 def require_known_version(file: Path, content: bytes) -> None:
     """Raises IncompleteRun if the manifest `file` has a format version that this program does not know.
 
-    `content` is the bytes of the manifest. Bytes that cannot be decoded raise nothing here. `read` reports them.
+    `content` is the bytes of the manifest. Bytes that cannot be decoded raise no error here.
     """
     try:
         version = msgspec.json.decode(content, type=_Version).format_version

@@ -32,15 +32,16 @@ REPLICAS = Table(
 
 
 def read_replicas(run_dir: Path, format_version: int) -> pa.Table | None:
-    """Returns the table of a run, without rows if its file is missing; None if the run's format lacks the table.
+    """Returns the table of the replicas of a run.
 
-    `format_version`: the version in the manifest of the step that writes the table. Raises pyarrow.ArrowException if
-    the file is damaged or lacks a column.
+    If the file of the table is missing, returns a table without rows and columns. But if `format_version` is too old to
+    have this table, returns None. `format_version` is the version in the manifest of the step that writes the table.
+    Raises pyarrow.ArrowException if the file is damaged or lacks a column.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if format_version < REPLICAS.since:
-        return None
     file = run_dir / REPLICAS.file
-    return pq.read_table(file, columns=list(REPLICAS.column_names)) if file.is_file() else pa.table({})
+    if file.is_file():
+        return pq.read_table(file, columns=list(REPLICAS.column_names))
+    return None if format_version < REPLICAS.since else pa.table({})

@@ -99,7 +99,7 @@ class RunDirectory:
         """Returns the bytes of the file `name`, which `step` wrote. Checks only this file.
 
         Pages that list thousands of runs use this method, because a check of all files of the step takes too long.
-        Raises IncompleteRun if the manifest lacks the file or has another SHA-256, and OSError if it cannot be read.
+        Raises IncompleteRun if this file's SHA-256 is not in the manifest, and OSError if the file cannot be read.
         """
         content = (self.path / name).read_bytes()
         if self.manifest(step).files.get(name) != hashlib.sha256(content).hexdigest():
@@ -158,9 +158,9 @@ class RunDirectory:
 
     @contextmanager
     def writing(self, step: str) -> Iterator[StepOutput]:
-        """Returns a context manager that gives its block a StepOutput. This collects the output in a temporary folder.
+        """A context manager. Its block gets a StepOutput, which collects the step's files in a temporary folder.
 
-        The output is published at the end of the block. If the block raises an error, nothing is published.
+        At the end of the block the files are moved into the run directory. If the block fails, no file is moved.
         """
         output = StepOutput(self, step)
         try:
@@ -171,7 +171,7 @@ class RunDirectory:
 
 
 class StepOutput:
-    """The output that a step is about to publish.
+    """The output of a step, before it is published (moved into the run directory).
 
     The step writes its files to the temporary folder `staging`, under their final paths. The manifest will hold
     `counts` and `notes`, to which the step adds its figures and texts.
@@ -194,7 +194,7 @@ class StepOutput:
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
-        """Sets the count `<phase>_ms` to the duration of the block in milliseconds, also if the block fails."""
+        """A context manager. Sets the count `<phase>_ms` to the duration of its block, even if the block fails."""
         start = time.monotonic()
         try:
             yield
@@ -213,8 +213,8 @@ class StepOutput:
     def publish(self) -> None:
         """Moves all files below `staging` into the run directory. Writes the manifest last.
 
-        First removes the old manifests of this step and of the steps whose output becomes invalid (VOIDS). If the step
-        may be repeated, also removes the old versions of the folders in `staging` from the run directory. Raises
+        First removes this step's old manifest, and the manifests of the steps whose output becomes invalid (VOIDS). If
+        the step may be repeated, also removes the folders that it wrote last time and now writes again. Raises
         IncompleteRun if no scenario.json names the run.
         """
         files = {str(file.relative_to(self.staging)): sha256(file) for file in _data_files(self.staging)}

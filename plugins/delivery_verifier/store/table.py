@@ -61,7 +61,7 @@ class Table:
 
 ARM = Column("arm", "string", "name of the arm")
 PARTITION = Column("partition", "int32", "partition of the arm's topic")
-"""Columns that many tables have."""
+"""ARM and PARTITION are the declarations of two columns that many tables have."""
 
 
 def arrow_schema(table: Table) -> pa.Schema:

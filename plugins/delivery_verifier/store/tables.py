@@ -2,11 +2,11 @@
 
 These tables are the interface between the steps, and the interface for other programs (docs/run-directory.md).
 Everything else that names their columns is derived from these declarations: the Arrow schemas, Spark's schemas
-(`spark_jobs.schemas`), what `store.books` requires, the input of the report, and the documentation.
+(`spark_jobs.schemas`), the columns that `store.books` requires, the input of the report, and the documentation.
 
-Terms: a *session* is all that a producer sends with one series of consecutive numbers. A producer that is killed and
-started again goes on with its numbers, and so keeps its session. A *view* is a range of a topic as one kind of consumer
-sees it. The *books* are the small tables of exact counts.
+A *session* is all that a producer sends with one series of consecutive numbers. A producer that is killed and started
+again continues its series, and so keeps its session. A *view* of a topic is the records in a range of offsets that one
+kind of consumer sees (read_uncommitted or read_committed).
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.table import ARM, PARTITION, Column, Table
 
 _VERSION_OF_FORM = 2
-"""The version of the format in which anything but the set of anomalies changed last."""
+"""The newest version of the run directory's format that added or changed something other than kinds of anomalies."""
 FORMAT_VERSION = max(_VERSION_OF_FORM, *(kind.since for kind in KINDS.values()))
 """The version of the run directory's format that this program writes, and the highest version that it reads."""
 HEARTBEATS_SINCE = 2
-"""The first version of the format in which observations.json has heartbeats, and the coordinators' topic."""
+"""The first version of the run directory's format in which observations.json has the heartbeats of the observer. It is
+also the first in which the observer watches `__transaction_state`, the topic of the transaction coordinators."""
 
 LEDGER = Table(
     "ledger",

@@ -8,11 +8,11 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 def versions(run: RunDirectory, *steps: str) -> tuple[int, ...]:
-    """Returns the format version in the manifest of each of `steps`. The caller names them in the order of a run.
+    """Returns the format version in the manifest of each of `steps`, which stand in the order of a run.
 
-    A stored run may be reconciled and validated again by a newer program, so a later step may have a newer version.
-    Raises IncompleteRun if a later step has an older version. No program writes that, because a program refuses what a
-    newer program wrote: so a manifest was altered. Raises IncompleteRun also if a manifest is missing or damaged.
+    A newer program may reconcile and validate a stored run again, so a later step may have a newer version. But no
+    program continues a run that a newer program wrote. So if a later step has an older version than an earlier step, a
+    manifest was altered. Raises IncompleteRun in this case, and if a manifest is missing or damaged.
     """
     known = tuple(run.manifest(step).format_version for step in steps)
     for (earlier, older), (later, newer) in pairwise(zip(steps, known, strict=True)):

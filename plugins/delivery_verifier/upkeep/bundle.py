@@ -34,8 +34,9 @@ class About(Struct, kw_only=True):
     """The content of about.json, which describes the bundle.
 
     `run` is the name of the run directory. `verifier` is the version of this program. `full` is whether the bundle also
-    holds ledger/ and log/. `members` are the other files in the bundle. `left_out` maps each file or folder that is not
-    in the bundle to the reason. `redacted` maps files to the number of secrets that were replaced in them.
+    holds ledger/ and log/. `members` are the names of all files in the bundle except about.json. `left_out` maps each
+    file or folder that is not in the bundle to the reason. `redacted` maps each file with secrets to the number of
+    secrets that were replaced in this file.
     """
 
     run: str
@@ -69,7 +70,7 @@ def write(run_dir: Path, file: Path, *, full: bool = False) -> About:
 
 
 class _Packer:
-    """Adds files to the archive, without secrets. Records in `about` which files were added, changed or left out."""
+    """Adds files to the bundle without their secrets. `about` says which files were added, changed or left out."""
 
     def __init__(self, archive: zipfile.ZipFile, about: About) -> None:
         self.archive, self.about, self.secrets = archive, about, known_secrets()
@@ -121,9 +122,10 @@ def _is_inside(run_dir: Path, file: Path) -> bool:
 
 
 def _logs(run_dir: Path) -> Iterator[tuple[str, Path]]:
-    """Yields (name, file) of the logs of the run's tasks in the local Airflow, and of the run's workspace.
+    """Yields (name in the bundle, file) of each text log of the run.
 
-    The workspace has no logs if it no longer exists.
+    Yields the logs of the run's tasks in the local Airflow. Then yields the logs of the keeper, the brokers and the
+    producers, if the workspace (the folder of the run's cluster) still exists.
     """
     tasks = folders.state_dir() / "airflow" / "logs" / "dag_id=verify_delivery"
     for folder in sorted(tasks.glob("run_id=*")):
@@ -137,7 +139,7 @@ def _logs(run_dir: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _workspace(run_dir: Path) -> Path | None:
-    """Returns the workspace of the run's cluster; None if the workspace no longer exists."""
+    """Returns the folder of the run's cluster, the workspace; None if this folder no longer exists."""
     try:
         workspace = workspaces.folder() / RunDirectory(run_dir).read_scenario().run_token
     except (IncompleteRun, BadInput):

@@ -28,10 +28,11 @@ def heal() -> Iterator[str]:
     Ends no run: `kdv stop` does. A keeper (the parent process of the brokers) ends its cluster by itself when the run's
     owner has ended, or when nobody has renewed the lease for `lease.LEASE_S` seconds.
 
-    Unmounts the disks of workspaces that have no keeper. A workspace is the folder with the data of one cluster.
-    Removes workspaces that have no keeper, unless `workspaces.is_kept` says that they must stay. Of the workspaces that
-    are marked as kept, only the newest stay. Also undoes changes outside workspaces, for example rules of the packet
-    filter. Yields a line after each action, or one line that says who uses the host.
+    A workspace is the folder with the data of one cluster. Unmounts the disks of workspaces that have no keeper.
+    Removes workspaces that have no keeper, except those for which `workspaces.is_kept` is true. Also removes the oldest
+    workspaces that are marked as kept, if there are too many (see `workspaces.trim`). Also undoes changes outside
+    workspaces, for example rules of the packet filter. Yields a line after each action. If the host is in use, yields
+    only one line, which says by whom.
     """
     try:
         host = lease.acquire_host("kdv doctor --heal")

@@ -18,7 +18,7 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 IDLE_S = 3600.0
 """Seconds. A run without a verdict may still be in progress if its directory changed within this time. A catalogue run
-without an end may still be in progress if its record, catalogue.json, changed within this time."""
+that has not ended may still be in progress if its record, catalogue.json, changed within this time."""
 _PRUNED = ".pruned-"
 _PARTIAL = re.compile(r"\.[a-z_]+\.([0-9]+)\.partial")
 
@@ -79,8 +79,8 @@ def units(folder: Path) -> list[Retained]:
 def surplus(folder: Path, keep: int | None, max_bytes: float | None) -> list[Retained]:
     """Returns the units to remove from `folder`, oldest first.
 
-    The newest units stay, at most `keep` units with at most `max_bytes` bytes in total. A limit of None does not apply.
-    A unit that may be in progress counts towards the limits, but is never returned.
+    The newest units stay: as many as both limits allow. The limits are `keep` units, and `max_bytes` bytes in total.
+    None means no limit. A unit that may be in progress counts towards the limits, but is never returned.
     """
     removable, count, size = [], 0, 0
     for unit in units(folder):
@@ -133,7 +133,8 @@ def _is_in_progress(unit: Retained) -> bool:
 def _began_run(catalogue: Path, run: str) -> bool:
     """Returns whether `run`, the name of a run directory, belongs to the catalogue run in the directory `catalogue`.
 
-    Compares only names, because the record of the catalogue run may not contain the run yet.
+    It does if `run` begins with the name of `catalogue`, a hyphen, and the name of an entry that was chosen for the
+    catalogue run. The record of the catalogue run may not contain the run itself yet, so it is not searched for `run`.
     """
     return any(run.startswith(f"{catalogue.name}-{name}") for name in catalogue_runs.names(catalogue))
 

@@ -1,4 +1,4 @@
-"""Ends a run on purpose, in an orderly way: its keeper ends the brokers, and the step that the run is at fails."""
+"""Ends a run on purpose, in an orderly way: the run's keeper ends the brokers, and the current step then fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENDED_WITHIN_S = 60.0
 def running(name: str | None) -> Holder:
     """Returns the run that uses this host. `name` is the name of the run that the user means; None for any run.
 
-    Raises BadInput if no run, or another run, uses this host.
+    Raises BadInput if no run uses this host, or if the run has another name than `name`.
     """
     holder = lease.holder()
     if holder is None or not holder.is_run:
@@ -34,9 +34,9 @@ def running(name: str | None) -> Holder:
 
 
 def end(holder: Holder) -> str:
-    """Ends the run of `holder`. Returns what happened, in words, once the host is free of the run.
+    """Ends `holder`, the run that uses this host. Returns what happened, in words, once the host is free.
 
-    The keeper (the parent process of the brokers) ends the brokers. Then the step that the run is at fails, with the
+    The keeper (the parent process of the brokers) ends the brokers. Then the current step of the run fails with the
     text that this function leaves in the workspace, and the run removes the workspace. Raises StepFailed if the keeper
     does not answer, and DeadlinePassed if the run does not end in time.
     """
@@ -48,19 +48,20 @@ def end(holder: Holder) -> str:
         (workspace / lease.STOPPED).write_text(reason)
         lease.call(workspace / KEEPER_SOCKET, "finish", keep_workspace=True)
     except (OSError, lease.ClusterGone) as error:
+        (workspace / lease.STOPPED).unlink(missing_ok=True)  # the run goes on: its later errors have other causes
         if not _holds(holder):
             return f"run {holder.name} has ended by itself"
         keeper = (lease.holder() or holder).process.pid
         remedy = f"`kill -KILL {keeper}` ends the keeper, and its brokers with it"
         raise StepFailed(f"run {holder.name} cannot be ended in an orderly way ({error}); {remedy}") from None
     wait_until(lambda: not _holds(holder), f"run {holder.name} to end", ENDED_WITHIN_S)
-    return f"ended run {holder.name}: it gets no verdict"
+    return f"ended the cluster of run {holder.name}: it gets no verdict, unless its topics had been read already"
 
 
 def _workspace(holder: Holder) -> Path | None:
-    """Returns the workspace of the run; None as long as its keeper has yet to start.
+    """Returns the workspace, the folder of the run's cluster; None until the run's keeper has started.
 
-    If the run no longer holds the host, returns a path that does not matter.
+    If the run no longer uses this host, the result is a path without meaning, which the caller must not use.
     """
     current = lease.holder()
     if current is None or current.name != holder.name:

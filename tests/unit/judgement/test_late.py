@@ -12,6 +12,7 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.scenario import Bound, Claim, Expectation
 from delivery_verifier.model.verdict import ArmVerdict, Finding
 from delivery_verifier.pages.anomaly_columns import cases, columns
+from delivery_verifier.pages.report.reasons import reasons
 
 LATE_ATTEMPTS = 2
 
@@ -42,6 +43,16 @@ def test_an_idempotent_producer_that_lived_on_is_convicted_by_a_late_attempt_of_
         "of 1,198 acknowledged records (beside 2 INDETERMINATE attempts), 2 out of order (2 of them INDETERMINATE, and "
         "yet in the log behind a later record), which the contract forbids"
     ) in verdict.sentence
+
+
+def test_no_page_calls_a_late_attempt_acknowledged_or_its_arm_unhurt() -> None:
+    verdict = judged(evidence_of(a_scenario(), late))
+    (reason,) = reasons(verdict)
+    assert reason.lead == (
+        "Violated because 2 records are in the log behind records that were sent after them (of 2 the client never "
+        "learned the outcome)."
+    )
+    assert not any("none hurt" in limit for limit in verdict.limits)
 
 
 def test_tables_of_arms_show_the_late_attempts_that_convict() -> None:

@@ -15,12 +15,10 @@ SENT, ANSWERED = 100 * SECOND, 110 * SECOND
 NONE = -1
 DEPOSED = (
     "With acks=1 the leader alone vouches for a record. The acknowledgement of the deposed leader, broker 1, arrived "
-    "after broker 2 had taken over without having copied the record, and what a new leader does not have is cut off "
+    "after broker 2 had taken over without having the record, and what a new leader does not have is cut off "
     "the logs of the others."
 )
-SUCCEEDED = (
-    "With acks=1 the leader alone vouches for a record: broker 1 did. Broker 2 then led without having copied it"
-)
+SUCCEEDED = "With acks=1 the leader alone vouches for a record: broker 1 did. Broker 2 then led without having it"
 
 
 def explained(*terms: tuple[int, int, int], acks: str = "1", kind: str = "LOST") -> str:

@@ -121,7 +121,9 @@ def test_a_run_without_an_owner_was_started_in_airflow(host: Path) -> None:
 def test_a_stop_ends_the_run_and_tells_it_why(keeper: Keeper, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["stop", "nightly", "--yes"]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("run nightly (user ") and printed.endswith("ended run nightly: it gets no verdict\n")
+    assert printed.startswith("run nightly (user ") and printed.endswith(
+        "ended the cluster of run nightly: it gets no verdict, unless its topics had been read already\n"
+    )
     assert keeper.requests == ["finish"] and lease.holder() is None
     with pytest.raises(lease.ClusterGone, match=r"^`kdv stop` ended the run on purpose \(user .*, pid "):
         lease.call(keeper.workspace / KEEPER_SOCKET, "renew")

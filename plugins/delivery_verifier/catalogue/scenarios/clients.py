@@ -19,8 +19,8 @@ from delivery_verifier.catalogue.profiles import profile_of
 from delivery_verifier.model.fault_plan import FaultPlan
 
 _SENT_AGAIN = broken(RESENT=200, DUPLICATED=0, LOST=0, REORDERED=0, indeterminate=100)
-"""The expectation that the application sent 100 records twice, and that both attempts are in the log. RESENT counts
-both attempts of a record, so that it is 200."""
+"""The expectation that the application sent each of 100 records twice, and that the log has both copies of each. RESENT
+counts both attempts to send a record, so that it is 200."""
 
 _KIP_98 = "KIP-98: the idempotent producer's guarantee covers one producer session, and no resends by the application"
 
@@ -57,9 +57,9 @@ _KILLED_PRODUCER = Entry(
     session_timeout_ms=6000,
     rules=("resent.application", "lost.never"),
 )
-"""The producer of the control arm acks_1 is killed, too. But its leader answers at once, without its followers. So the
-application knows before the kill that the records were written, and sends none of them again. This shows that the kill
-alone does not make the application send a record twice. The answer must be missing, too."""
+"""In the control arm acks_1, the producer is killed, too. But with acks=1, the leader answers without waiting for its
+followers. So the application knows before the kill that its records were written, and sends none of them again. This
+shows that a kill alone causes no second copies: the answers to the producer must be missing, too."""
 
 _HASTY = profile_of(
     "hasty",

@@ -66,9 +66,10 @@ _REFUSED_AND_TAKEN = Entry(
     deterministic=False,
     rules=("reordered.retries", "reordered.never"),
 )
-"""The controller commits the new min.insync.replicas while the leader is frozen. When the leader wakes up, it refuses
-the requests in its socket until it has learned the new setting. How many requests it refuses depends on the speed of
-the host. In one measurement, it refused 108 of 1000."""
+"""The fault plan kills a follower. Two replicas are left in sync, but min.insync.replicas is 3. While the leader is
+frozen, the plan lowers this setting to 2. When the leader wakes up, it refuses the requests in its socket until it has
+learned the new value. How many requests it refuses depends on the speed of the host. In one measurement, it refused 108
+of 1000."""
 
 
 def _record_by_record(profile: str) -> Profile:
@@ -123,19 +124,19 @@ _STALLED_LEADER = Entry(
 )
 """The load has three partitions, each with a leader of its own. A client's request for metadata waits behind the
 requests in flight on its connection. So only a client with a second connection learns of the new leader while the
-connection to the old leader is stuck. The client sends the next records to the new leader. The stuck records are sent
+connection to the old leader is stuck. This client sends the next records to the new leader. The stuck records are sent
 again only later, so that they come out of order: five in the arm acks_all, and one in the arm in_flight_1."""
 
 _LARGE_BLOCK = 800
-"""With 1000 bytes each, so many records fit into one request (batch.size is 1,000,000 by default), but not into the
-sockets between a client and a broker that does not read."""
+"""The number of records in a block. Records have 1000 bytes, so that a block fits into one request (batch.size is
+1,000,000 by default). It does not fit into the sockets between a client and a broker that does not read."""
 
 
 def _one_large_request(profile: str, **producer: Setting) -> Profile:
     """Returns the catalogue's profile `profile`, changed so that a block of the load becomes one request.
 
-    The client looks for new leaders every half second. Its socket takes less than such a request at once. `producer`
-    are further settings; in their names a `_` stands for a dot.
+    The client looks for new leaders every half second. Its socket holds less than one such request. `producer`
+    are further settings. In their names, a `_` stands for a dot.
     """
     base, named = PROFILES[profile], {key.replace("_", "."): value for key, value in producer.items()}
     settings = {"linger.ms": 200, "socket.send.buffer.bytes": 65536, "topic.metadata.refresh.interval.ms": 500}
@@ -188,16 +189,18 @@ _ACKS_0_PARTLY_SENT = Entry(
     session_timeout_ms=12_000,
     rules=("reordered.acks_0", "reordered.never"),
 )
-"""The frozen leader does not read, so that its connection holds a part of the first request. It is deposed within its
-session: a broker without a session would no longer be in the client's metadata, and the client would close the
-connection at once. When the broker is killed, the connection breaks, and the client sends the whole first request
-again, behind the second one."""
+"""The frozen leader does not read, so that its connection takes only a part of the first request. Then another replica
+is elected leader, and gets the second request. When the frozen broker is killed, the connection breaks, and the client
+sends the whole first request again, behind the second one. The election comes before the session of the frozen broker
+times out. After the timeout, the client would no longer find the broker in the metadata, and would close the connection
+at once."""
 
 
 def _soon_gone(profile: str) -> Profile:
     """Returns the catalogue's profile `profile`, changed so that the client soon leaves a connection that is stuck.
 
-    The client asks for metadata five times a second, on any connection, and closes a connection after 1 s in silence.
+    The client asks for metadata five times a second, also on the stuck connection. It closes a connection on which a
+    request gets no answer for 1 s.
     """
     base = PROFILES[profile]
     patience = {"socket.timeout.ms": 1000, "topic.metadata.refresh.interval.ms": 200}
@@ -239,7 +242,7 @@ _ACKS_0_TWO_CONNECTIONS = Entry(
     ),
     rules=("reordered.acks_0", "reordered.never"),
 )
-"""The metadata request that waits behind the held request times out, and the client opens a new connection. The leader
-stays the leader."""
+"""The proxy holds back a client's first Produce request, and all later requests on this connection. A metadata request
+among them times out. So the client opens a new connection, and sends the next records to the same leader on it."""
 
 ENTRIES: tuple[Entry, ...] = (_REFUSED_AND_TAKEN, _STALLED_LEADER, _ACKS_0_PARTLY_SENT, _ACKS_0_TWO_CONNECTIONS)

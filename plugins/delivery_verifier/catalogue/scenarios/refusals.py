@@ -1,6 +1,7 @@
 """Refused writes: whether a record is in the log after the broker answered its request with an error.
 
-The module `replication` includes these entries. Therefore catalogue.json lists them under the kind `replication`.
+The ENTRIES of the module `replication` include the entries of this module. Therefore catalogue.json, the file with the
+results of a catalogue run, lists them under the kind `replication`.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ ANSWER_DEADLINE_S = 60.0
 
 
 class KeeperSpec(Struct, frozen=True, kw_only=True):
-    """The inputs of a keeper, stored as the file `keeper.json` in its workspace.
+    """The inputs of a keeper (the parent process of the brokers). They are stored in the file `keeper.json` in the
+    workspace, the folder of the cluster.
 
     `run_id`, `workspace`, `deadline_s` and `owner` are copied from the `StartRequest`. `lock_descriptor`: the
     descriptor of an open file that holds the host's lock. If the descriptor is None, the keeper takes the lock itself.
@@ -90,17 +91,17 @@ class EmbeddedBackend:
         return EmbeddedCluster(workspace)
 
     def is_mounted(self, workspace: Path) -> bool:
-        """Whether a disk is mounted in the workspace."""
+        """Whether a disk is mounted in the folder `workspace`."""
         return bool(disks.mounts(workspace))
 
     def release(self, workspace: Path) -> None:
-        """Unmounts the disks of the workspace. The images of the disks stay. Raises DeadlinePassed if a disk is still
-        in use."""
+        """Unmounts the disks of the workspace. Keeps the image files, which hold the disks' data. Raises DeadlinePassed
+        if a disk stays in use."""
         disks.release(workspace)
 
     def leftovers(self) -> list[str]:
-        """Returns the names of what killed processes left on this host: chains of rules in the packet filter, and
-        temporary folders with a small disk (see `equipment.abandoned`)."""
+        """Returns the names of all things that killed processes left on this host: chains of rules in the packet
+        filter, and temporary folders in which the capability `power` was tried (see `equipment.abandoned`)."""
         return [chain.name for chain in packet_filter.abandoned()] + [folder.name for folder in equipment.abandoned()]
 
     def sweep(self) -> list[str]:

@@ -46,7 +46,7 @@ class EmbeddedCluster:
 
     @property
     def load_connection(self) -> Connection:
-        """The addresses for the producers under test: those of the proxy, if there is a proxy, or of the brokers."""
+        """The addresses for the producers under test. If there is a proxy, these are the addresses of the proxy."""
         return self.layout.load_connection
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
@@ -72,8 +72,8 @@ class EmbeddedCluster:
         return "power" in self.capabilities and Disk.of_broker(self.workspace, broker).is_off()
 
     def last_log(self, node: int) -> str:
-        """Returns the last three lines of a node's log that report an error. If no line does, returns the last three
-        lines of the log."""
+        """Returns the last three error lines of a node's log. An error line contains ERROR or Exception. If the log has
+        no error line, returns the last three lines of the log."""
         lines = (self.workspace / f"logs/{node}.log").read_text(errors="replace").splitlines()
         return " | ".join([line for line in lines if "ERROR" in line or "Exception" in line][-3:] or lines[-3:])
 

@@ -23,7 +23,8 @@ from delivery_verifier.model.errors import VerifierError
 SIZE = 512 << 20
 """Size of a broker's disk in bytes."""
 _SHUTDOWN, _NO_LOG_FLUSH = 0x8004587D, 2
-"""The request and its flag, from Linux's include/uapi/linux/ext4.h: EXT4_IOC_SHUTDOWN, EXT4_GOING_FLAGS_NOLOGFLUSH."""
+"""The ioctl request EXT4_IOC_SHUTDOWN, and its flag EXT4_GOING_FLAGS_NOLOGFLUSH. Source of both numbers: Linux,
+include/uapi/linux/ext4.h."""
 _OPTIONS = "loop,noatime,commit=300"
 """Mount options. With `commit=300` the kernel commits the journal on request or after 300 s; the default is 5 s."""
 FREE_DEADLINE_S = 10.0
@@ -100,8 +101,8 @@ class Disk(NamedTuple):
 
 
 def mounts(below: Path) -> list[Path]:
-    """Returns the mount points at `below` and in its subfolders, the last mounted first. They can be unmounted in this
-    order. Source: proc(5), mountinfo, field 5."""
+    """Returns the mount points at `below` and in its subfolders. The newest mount comes first, so the mounts can be
+    unmounted in the order of the list. Source: proc(5), mountinfo, field 5."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     points = [Path(re.sub(r"\\([0-7]{3})", _unescaped, line.split()[4])) for line in lines]
     real = below.resolve()

@@ -21,30 +21,30 @@ from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import StepFailed
 
 TRIAL = 16 << 20
-"""Size in bytes of the small disk on which the capability power is tried."""
+"""Size in bytes of the small disk on which the capability `power` is tried."""
 LOOP_CONTROL = "/dev/loop-control"
 _TRIAL_FOLDER = re.compile(r"kdv-trial-(\d+)-(\d+)-.*")
-"""The name of the temporary folder in which the capability power is tried. The name contains the pid and the start time
-of the process that tries the capability."""
+"""The name of the temporary folder in which the capability `power` is tried. The name contains the pid and the start
+time of the process that tries the capability."""
 _REFUSALS = re.compile(
     r"permission denied|not permitted|not supported|missing kernel module|unknown filesystem type|"
     r"no such device|protocol not available",
     re.IGNORECASE,
 )
-"""Error messages of tools that show that the kernel forbids or lacks something. After such a message, the host
-certainly lacks the capability. After another message, the host may have the capability all the same, and `Lack.failed`
-is True."""
+"""Parts of error messages of tools such as `mount`. A message with such a part shows that the kernel forbids or lacks
+something. So the message proves that the host lacks the capability that is tried. Without such a part, a message proves
+this only if it reports that the host has no loop devices (see `_refused`)."""
 
 
 @cache
 def tried(equipment: Capability) -> Lack | None:
-    """Returns why this host lacks the capability `equipment`; None if the host has it. The trial runs at the first
-    call in a process; later calls return the same result."""
+    """Returns why this host lacks the capability `equipment`; None if the host has it. In each process, every
+    capability is tried only once. Later calls return the same result."""
     return _TRIALS[equipment]()
 
 
 def _network() -> Lack | None:
-    """Tries the capability network: adds a rule to the packet filter, and reads the rule back. If the rule is missing
+    """Tries the capability `network`: adds a rule to the packet filter, and reads the rule back. If the rule is missing
     although no tool reported an error, `Lack.failed` is True."""
     if reason := _lacks("iptables", "iptables", "iptables-save", "iptables-restore"):
         return Lack(reason)
@@ -63,8 +63,9 @@ def _network() -> Lack | None:
 
 
 def _power() -> Lack | None:
-    """Tries the capability power: makes a small disk, and cuts the disk's power. Returns None if the disk then fails,
-    as it must. Otherwise, returns what is lacking. `Lack.failed` is True if no tool failed, and the disk works on."""
+    """Tries the capability `power`: makes a small disk, and cuts the disk's power. Returns None if the disk then fails,
+    as it must. Otherwise, returns what is lacking. If the disk still works although no tool reported an error,
+    `Lack.failed` is True."""
     if reason := _lacks("e2fsprogs and mount", "mkfs.ext4", "mount", "umount"):
         return Lack(reason)
     me = myself()
@@ -84,9 +85,9 @@ def _power() -> Lack | None:
 
 
 def abandoned() -> list[Path]:
-    """Returns the folders that a killed process left behind while it tried the capability power. A disk may still be
-    mounted in such a folder. Leaves out folders of other users, because any user may create a folder with such a
-    name."""
+    """Returns the temporary folders that killed processes left behind when they tried the capability `power`. A disk
+    may still be mounted in such a folder. Leaves out folders of other users, because any user may create a folder with
+    such a name."""
     folders = []
     for folder in Path(tempfile.gettempdir()).glob("kdv-trial-*"):
         name = _TRIAL_FOLDER.fullmatch(folder.name)
@@ -115,15 +116,16 @@ def _refused(message: str, error: Exception) -> Lack:
     """Returns a `Lack` for the error of a trial. `message`: the reason and the remedy, in words.
 
     `Lack.failed` is False only if `error` proves that the host lacks the capability. `mount` reports the same error in
-    two cases: the host has no loop devices, or all loop devices are busy. If this process may open their control
-    device, they are only busy, which proves nothing.
+    two cases: the host has no loop devices, or all loop devices are busy. If this process may open /dev/loop-control,
+    loop devices exist and are only busy, so the error proves nothing.
     """
     no_loop_devices = "failed to setup loop device" in str(error) and not os.access(LOOP_CONTROL, os.R_OK | os.W_OK)
     return Lack(message, failed=not no_loop_devices and _REFUSALS.search(str(error)) is None)
 
 
 def _clear(folder: Path) -> None:
-    """Unmounts the disk in a trial's folder, and removes the folder. Raises StepFailed if the disk stays in use."""
+    """Unmounts the disk in the temporary folder of a trial, and removes the folder. Raises StepFailed if the disk stays
+    in use."""
     try:
         disks.release(folder)
     except DeadlinePassed as error:
@@ -132,8 +134,8 @@ def _clear(folder: Path) -> None:
 
 
 def _lacks(packages: str, *programs: str) -> str | None:
-    """Returns why this process cannot use `programs`, or None if it can. `packages`: the packages that contain the
-    programs, for the message."""
+    """Returns why this process cannot use `programs`, with the remedy; None if it can use them. `packages`: the names
+    of the packages that contain the programs. The remedy for missing programs quotes these names."""
     if os.geteuid():
         return "only root may do that: run as root"
     missing = [program for program in programs if shutil.which(program) is None]
@@ -145,5 +147,5 @@ def _line(error: Exception) -> str:
 
 
 _TRIALS: dict[Capability, Callable[[], Lack | None]] = {"proxy": lambda: None, "network": _network, "power": _power}
-"""The trial of each capability. The trial of the capability proxy always succeeds, because a proxy needs nothing of the
-host."""
+"""For each capability, a function that tries the capability on this host. The trial of `proxy` always succeeds, because
+a proxy needs nothing of the host."""

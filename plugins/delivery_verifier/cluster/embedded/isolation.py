@@ -11,12 +11,15 @@ from delivery_verifier.model.step_options import Link
 
 
 def rules(layout: ClusterLayout, broker: int, links: Iterable[Link]) -> list[FilterRule]:
-    """Returns the packet filter's rules that cut `broker` off on `links`. The rules stop the requests of both sides.
+    """Returns the rules with which the packet filter cuts `broker` off from the peers that `links` names. The rules
+    stop the broker's requests to these peers, and the peers' requests to the broker. For each link,
+    the rules drop these packets:
 
-    On the links to the controller and to other brokers, the rules drop the packets with the broker's requests. The
-    controller sends no requests to a broker, so the link to the controller needs no other rule. Other brokers and
-    clients send requests to the broker's own ports. On these links, the rules therefore also drop packets to and from
-    these ports.
+    * `controller`: the packets that the broker sends to the controller's port. The controller itself sends no requests
+      to brokers.
+    * `replication`: the packets that the broker sends to the replication ports of other brokers, and all packets to and
+      from the broker's own replication port. A broker receives the requests of other brokers at its replication port.
+    * `client`: all packets to and from the ports at which the broker serves clients.
     """
     from_broker = f"-m owner --gid-owner {GROUPS + broker} -m tcp --dport"
     other_brokers = [other for other in layout.brokers if other != broker]
@@ -36,8 +39,8 @@ def rules(layout: ClusterLayout, broker: int, links: Iterable[Link]) -> list[Fil
 
 
 class Isolation:
-    """Cuts brokers of one cluster off, and remembers which brokers are cut off. `token`: up to eight characters that
-    become part of the name of this process's chain of rules in the packet filter."""
+    """Cuts brokers of one cluster off, and remembers which brokers are cut off. Adds all its rules to one chain of the
+    packet filter. `token`: up to eight characters, which become part of the chain's name."""
 
     def __init__(self, layout: ClusterLayout, token: str) -> None:
         self._layout, self._chain = layout, Chain.own(token)
@@ -45,8 +48,8 @@ class Isolation:
         self._used = False
 
     def cut(self, broker: int, links: Iterable[Link]) -> None:
-        """Cuts `broker` off on `links`. Raises ValueError if the broker is cut off already, and FilterError if the
-        packet filter cannot be changed."""
+        """Cuts `broker` off from the peers that `links` names. Raises ValueError if the broker is cut off already, and
+        FilterError if the packet filter cannot be changed."""
         if broker in self._rules:
             raise ValueError(f"broker {broker} is cut off already")
         self._used = True
@@ -62,8 +65,8 @@ class Isolation:
         self._rules.pop(broker, None)
 
     def dropped(self) -> dict[int, dict[str, int]]:
-        """Returns how many packets were dropped so far. The outer key is the broker that is cut off, the inner key the
-        link. Leaves out a link if the kernel lacks one of the link's rules."""
+        """Maps the id of each broker that is cut off to its cut links, and each link to the number of packets that were
+        dropped so far. Leaves out a link if the kernel lacks one of the link's rules."""
         counters, packets_of = self._read(), dict[int, dict[str, int]]()
         for broker, filter_rules in self._rules.items():
             packets_of[broker] = {}
@@ -80,6 +83,6 @@ class Isolation:
             self._chain.destroy()
 
     def _read(self) -> list[tuple[str, int]]:
-        """Returns (name, number of dropped packets) for every rule of this process's chain that the kernel has. Empty
-        if no broker is cut off."""
+        """Returns (name, number of dropped packets) for every rule that the kernel has in this process's chain. The
+        result is empty if no broker is cut off."""
         return self._chain.dropped() if self._rules else []

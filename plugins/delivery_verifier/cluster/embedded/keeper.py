@@ -1,10 +1,17 @@
 """The keeper: the parent process of the brokers. The keeper makes sure that no process of a run outlives the run, even
 if the run was killed.
 
-The keeper ends the cluster on the request `finish`, when its lease runs out (no request `renew` came in time), when the
-process that owns the run is gone, when the run's deadline passes, when the proxy ends, or on SIGTERM or SIGINT. The
-keeper then kills its children and the processes that it has adopted. It also removes the workspace, unless the request
-`finish` asks to keep the workspace. If the keeper itself is killed, the kernel kills the keeper's children.
+The keeper ends the cluster for one of these reasons:
+
+* The request `finish` has arrived.
+* The lease has run out, because no request `renew` came in time.
+* The process that owns the run is gone.
+* The run's deadline has passed.
+* The proxy has ended.
+* The keeper has received SIGTERM or SIGINT.
+
+The keeper then kills its children and the processes that it has adopted. It also removes the workspace, unless the
+request `finish` asks to keep the workspace. If the keeper itself is killed, the kernel kills the keeper's children.
 
 The keeper takes requests on a Unix socket in the workspace, one JSON object per line (see `lease.call`). The operations
 are those of `backend.KeeperOperations`.
@@ -40,8 +47,8 @@ TICK_S = 0.05
 
 
 class Keeper(NodeProcesses):
-    """Carries out the requests to one embedded cluster, and ends the cluster. The main thread does all this. The
-    observer's threads only read the state of the cluster."""
+    """Carries out the requests that reach the keeper of one embedded cluster, and ends the cluster. Only the main
+    thread does so. The threads of the observer change nothing: they read the state of the cluster."""
 
     def __init__(self, spec: KeeperSpec) -> None:
         workspace, layout = Path(spec.workspace), spec.layout
@@ -59,7 +66,7 @@ class Keeper(NodeProcesses):
         self.lease_ends_at_s = time.monotonic() + self.lease_s
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer poll the partitions of `topics`, too."""
+        """Makes the observer also poll the partitions of `topics`."""
         self.observer.watch(topics)
 
     def adopt(self, pid: int) -> None:
@@ -111,8 +118,8 @@ class Keeper(NodeProcesses):
 
     def clean_up(self) -> None:
         """Kills the keeper's children and the adopted processes, removes the cluster's rules from the packet filter,
-        and unmounts the brokers' disks. Removes the workspace, unless `finish` asked to keep it. After the request
-        `finish`, calls `keep_class_archive` before it kills the brokers."""
+        and unmounts the brokers' disks. After the request `finish`, calls `keep_class_archive` while the brokers still
+        run. Removes the workspace, unless `finish` asked to keep it."""
         print(f"keeper: {self.end_reason or 'interrupted'}: cleaning up", flush=True)
         self.observer.stop()
         for guest in self.guests:

@@ -77,7 +77,7 @@ class NodeProcesses:
 
     def _group(self, node: int) -> int | None:
         """Returns the group id (gid) for the process of a broker. The packet filter recognises the broker's packets by
-        this gid. Returns None for the controller, and if the cluster lacks the capability network."""
+        this gid. Returns None if `node` is the controller, or if the cluster lacks the capability `network`."""
         return GROUPS + node if node in self.layout.brokers and self._has("network") else None
 
     def send(self, node: int, signal_name: str) -> int:
@@ -101,7 +101,7 @@ class NodeProcesses:
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
         """Drops packets between the brokers `nodes` and the peers that `links` names. Returns the wall time (µs) just
-        before the first packet was dropped. Raises CapabilityMissing if the cluster lacks the capability network,
+        before the first packet was dropped. Raises CapabilityMissing if the cluster lacks the capability `network`,
         ValueError if a broker is isolated already, and FilterError if the packet filter cannot be changed."""
         self._require("network")
         at_us = now_us()
@@ -116,13 +116,13 @@ class NodeProcesses:
             self.isolation.mend(node)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns how many packets were dropped so far. The outer key is the isolated broker, the inner key the link.
-        Leaves out a link if the packet filter lacks one of the link's rules."""
+        """Maps the id of each isolated broker to its cut links (see `isolate`), and each link to the number of packets
+        that were dropped so far. Leaves out a link if the packet filter lacks one of the link's rules."""
         return self.isolation.dropped()
 
     def power_off(self, nodes: list[int]) -> int:
         """Kills the brokers `nodes` and cuts the power of their disks. Returns the wall time (µs) just before the first
-        kill. Raises CapabilityMissing if the cluster lacks the capability power, ValueError if a broker does not run,
+        kill. Raises CapabilityMissing if the cluster lacks the capability `power`, ValueError if a broker does not run,
         and OSError if a disk's power cannot be cut."""
         self._require("power")
         at_us = min(self.send(node, "SIGKILL") for node in nodes)
@@ -143,7 +143,7 @@ class NodeProcesses:
         return "" if exit_code is None else how_it_ended(exit_code)
 
     def kill_all(self) -> None:
-        """Kills every process, also frozen processes. Removes the cluster's rules from the packet filter."""
+        """Kills all processes of the cluster, even frozen ones. Removes the cluster's rules from the packet filter."""
         children = [*self.processes.values(), *([self.proxy] if self.proxy is not None else [])]
         for process in children:
             if process.poll() is None:

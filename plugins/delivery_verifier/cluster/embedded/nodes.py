@@ -55,9 +55,9 @@ _BROKER = {
 
 
 def lay_out(workspace: Path, spec: ClusterSpec) -> ClusterLayout:
-    """Chooses free loopback ports, and writes configurations and formatted data folders into `workspace`. With the
-    capability power, each broker's data folder is a disk of its own. Returns the layout. Raises StepFailed if a data
-    folder cannot be formatted, and DiskError if a disk cannot be made."""
+    """Chooses free loopback ports, and writes configurations and formatted data folders into `workspace`. If the
+    cluster has the capability `power`, each broker's data folder is a file system of its own. Returns the layout.
+    Raises StepFailed if a data folder cannot be formatted, and DiskError if a file system cannot be made."""
     ids = list(range(1, spec.brokers + 1))
     controller, *ports = _free_ports(1 + 4 * len(ids))
     client, replication, proxied, proxy = (dict(zip(ids, ports[kind::4], strict=True)) for kind in range(4))
@@ -86,8 +86,8 @@ def lay_out(workspace: Path, spec: ClusterSpec) -> ClusterLayout:
 
 
 def _disks(layout: ClusterLayout) -> list[Disk]:
-    """Returns the brokers' disks. The result is empty if the cluster lacks the capability power. The controller has no
-    such disk, because it never loses power."""
+    """Returns the brokers' disks. The result is empty if the cluster lacks the capability `power`. The controller has
+    no disk of its own, because it never loses power."""
     has_own = "power" in layout.spec.equipment
     return [Disk.of_broker(Path(layout.workspace), broker) for broker in layout.brokers] if has_own else []
 
@@ -165,8 +165,9 @@ def _template(layout: ClusterLayout) -> Path:
     """Returns the template: a folder with a formatted data folder for each node. Every cluster gets a copy of the
     template.
 
-    The template is made once per Kafka version, number of brokers and use of ELR (KIP-966), because formatting takes
-    one JVM start per node. Raises StepFailed if Kafka's storage tool fails.
+    The function makes a template only if there is none yet for this Kafka version and this number of brokers, with ELR
+    (eligible leader replicas, KIP-966) on or off as in this cluster. This saves time, because formatting takes one JVM
+    start per node. Raises StepFailed if Kafka's storage tool fails.
     """
     spec = layout.spec
     without = "" if spec.elr else "-without-elr"

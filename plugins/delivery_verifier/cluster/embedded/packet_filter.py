@@ -18,7 +18,8 @@ from delivery_verifier.model.errors import VerifierError
 
 PREFIX = "kdv"
 GROUPS = 22_000
-"""The group id of broker 1 is 22001, of broker 2 22002, and so on. These groups need not exist on the host."""
+"""The brokers' group ids start after this number: broker 1 has the group id 22001, broker 2 has 22002, and so on. These
+groups need not exist on the host."""
 
 
 class FilterError(VerifierError, RuntimeError):
@@ -67,15 +68,15 @@ class Chain(NamedTuple):
         _call("iptables-restore", "-w", "--noflush", stdin=commands)
 
     def remove(self, rules: Iterable[FilterRule]) -> None:
-        """Removes `rules` from the chain. Further copies of these rules stay. Ignores rules that do not exist. Raises
-        FilterError if iptables cannot be run."""
+        """Removes `rules` from the chain. If the chain holds several copies of a rule, removes only one copy. Ignores
+        rules that are not in the chain. Raises FilterError if iptables cannot be run."""
         for rule in rules:
             _run("iptables", "-w", "-D", self.name, *str(rule).split())
 
     def dropped(self) -> list[tuple[str, int]]:
         """Returns (name, number of dropped packets) for every rule that the kernel now has in this chain. The result is
-        empty if no rule of the chain OUTPUT jumps to this chain: then no packet gets here. Raises FilterError if the
-        packet filter cannot be read."""
+        empty if no rule of the chain OUTPUT jumps to this chain, because then no packet gets here. Raises FilterError
+        if the packet filter cannot be read."""
         table = _save()
         if self._jump not in table:
             return []
@@ -91,7 +92,7 @@ class Chain(NamedTuple):
 
     @property
     def _jump(self) -> str:
-        """The rule of OUTPUT that jumps to this chain, as `iptables-save` prints the rule."""
+        """The rule of the chain OUTPUT that jumps to this chain, as `iptables-save` prints the rule."""
         return f" -A OUTPUT -o lo -p tcp -j {self.name}\n"
 
 
@@ -107,7 +108,7 @@ def abandoned() -> list[Chain]:
 
 
 def sweep() -> list[str]:
-    """Removes the chains that dead processes left in the packet filter. Returns the names of these chains."""
+    """Removes the chains that ended processes left in the packet filter. Returns the names of these chains."""
     chains = abandoned()
     for chain in chains:
         chain.destroy()
@@ -121,7 +122,7 @@ def _short(process: ProcessId) -> int:
 
 
 def _save() -> str:
-    """Returns the rules and counters of the packet filter's filter table, as `iptables-save` prints them."""
+    """Returns the rules and counters of the packet filter's table `filter`, as `iptables-save` prints them."""
     return _call("iptables-save", "-c", "-t", "filter")
 
 

@@ -1,10 +1,10 @@
 """Counts the control records and the aborted records of a log. No read_committed consumer shows these records, so this
 module counts them from the headers of the log's batches.
 
-The module fetches the batches from the leader in Kafka's own protocol (`cluster.protocol.fetch`). Another program reads
-the log's records for the verdict. The module shares no code with that program, so their results check each other: every
-offset that a consumer skips must be counted here. The module learns how a transaction ended only from the control batch
-in the log, and not from the producer's reports.
+The module fetches the batches from the leader in Kafka's own protocol (`cluster.protocol.fetch`). For the verdict,
+Spark reads the log's records with a consumer. This module shares no code with Spark, so the two results check each
+other: every offset that the consumer skips must be counted here. Only the control batch in the log tells this module
+whether a transaction was committed or aborted. The module does not use the producer's reports.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ TRANSACTIONAL, CONTROL = 0x10, 0x20
 ABORT, COMMIT = 0, 1
 """Types of control records in the log of a data topic (Kafka: `ControlRecordType`)."""
 _PRODUCER_ID, _RECORDS, _BODY = 43, 57, 61
-"""Positions in the bytes of a batch: of the producer id, of the number of records, and of the first record."""
+"""Positions in the bytes of a batch. The producer id is at `_PRODUCER_ID`, the number of records at `_RECORDS`, and the
+first record at `_BODY`."""
 
 
 class Batch(NamedTuple):

@@ -10,8 +10,9 @@ from delivery_verifier.cluster.connection import Address
 
 
 class Reader:
-    """Reads the fields of an answer one after the other. A method raises struct.error or IndexError if a number is
-    missing at the end of the answer, and ValueError if a string is not UTF-8."""
+    """Reads the fields of an answer one after the other. A method that reads a number raises struct.error or IndexError
+    if the answer ends before the number does. A method that reads a string raises ValueError if the string is not
+    UTF-8."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._offset = data, 0
@@ -62,7 +63,7 @@ class Reader:
         return self.text(self.varint() - 1)
 
     def compact_ints(self) -> tuple[int, ...]:
-        """Reads an array of int32 numbers. Its length plus one stands before the array, as a varint."""
+        """Reads an array of int32 numbers. A varint before the array holds the count of the numbers plus one."""
         return tuple(self.number("i") for _ in range(self.varint() - 1))
 
     def tags(self) -> None:
@@ -97,8 +98,9 @@ class Channel:
 
     def call(self, request: bytes, timeout_s: float) -> bytes:
         """Sends `request`. Returns the answer without the size that precedes it. Connects first if there is no
-        connection. Raises OSError, also if the broker is silent for `timeout_s` seconds, and then closes the
-        connection, so that a late answer is never taken for the answer to a later request."""
+        connection. Raises OSError if the broker cannot be reached, closes the connection, or is silent for `timeout_s`
+        seconds. After an error the connection is closed, so that a late answer is never taken for the answer to a later
+        request."""
         try:
             if self._socket is None:
                 self._socket = socket.create_connection(self._address, timeout=timeout_s)

@@ -1,8 +1,9 @@
 """Fetches batches of a partition from one broker, be it the partition's leader or a follower.
 
-A follower answers a consumer's Fetch from version 11 on, up to its own high watermark (KIP-392). From version 13 on, a
-Fetch names topics by their ids. So this module sends version 12 (`FetchRequest.json`), as a consumer that also reads
-uncommitted records.
+The module sends the request Fetch of Kafka's protocol, in version 12 (`FetchRequest.json`). A follower answers a
+consumer's Fetch only from version 11 on, and only up to the follower's own high watermark (KIP-392). From version 13
+on, a Fetch must name a topic by its id instead of its name. The module gets uncommitted records, too, like a consumer
+with read_uncommitted.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ from delivery_verifier.cluster.connection import Address
 from delivery_verifier.cluster.protocol.encoding import Reader, call, varint
 
 FETCH_BYTES = 8 << 20
-"""The greatest size of one answer. If the first batch is larger, the broker sends this batch all the same."""
+"""The greatest size of one answer, in bytes. If the first batch is larger, the broker sends this batch all the same."""
 TIMEOUT_S = 20.0
 WAIT_MS = 1000
-"""Milliseconds for which a broker waits with its answer if it has no batch at the offset."""
+"""Milliseconds that a broker waits for a batch if it has no batch at the requested offset yet. Then it answers."""
 _HEADER = struct.Struct(">qiibIhi")
-"""The first fields of a batch: base offset, length in bytes of all fields after these two, leader epoch, magic, CRC,
-attributes, last offset delta."""
+"""The first fields of a batch: base offset, length, leader epoch, magic, CRC, attributes, last offset delta. The length
+is the size in bytes of the rest of the batch, which begins after the field length."""
 _HEADER_BYTES, _FRAME_BYTES = 61, 12
-"""The size of all fields before the records of a batch, and the size of the first two fields."""
+"""Sizes in bytes. `_HEADER_BYTES`: the size of all fields before the records of a batch. `_FRAME_BYTES`: the size of
+the fields base offset and length together."""
 
 
 class Refused(ConnectionError):
@@ -32,14 +34,14 @@ class Refused(ConnectionError):
 
 class Fetched(NamedTuple):
     """The answer to a Fetch of one partition. `high_watermark`: the high watermark as this broker knows it. `data`: the
-    bytes of the batches; the last batch may be cut."""
+    bytes of the batches. The last batch may be incomplete."""
 
     high_watermark: int
     data: bytes
 
 
 class RawBatch(NamedTuple):
-    """The batch at the offsets [first, end) of a log. `data`: all bytes of the batch."""
+    """One batch of a log, at the offsets [first, end). `epoch`: the leader epoch. `data`: all bytes of the batch."""
 
     first: int
     end: int

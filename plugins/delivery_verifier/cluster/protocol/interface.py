@@ -13,7 +13,7 @@ class BrokerRequests(Protocol):
     """Requests of Kafka's protocol. Each request goes to one broker. Every method raises OSError if the broker does not
     answer or refuses the request.
 
-    `cluster.protocol.broker_requests` sends these requests to any real broker.
+    `cluster.protocol.broker_requests` implements these methods for real brokers.
     """
 
     def describe_partitions(self, broker: int, topics: list[str]) -> dict[tuple[str, int], PartitionState]:

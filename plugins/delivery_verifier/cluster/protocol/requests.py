@@ -162,7 +162,8 @@ def _refusals(reader: Reader) -> Iterator[str]:
 
 
 _TOPIC, _SET = 2, 0
-"""Codes of Kafka's protocol: the resource type of a topic, and the operation that sets a configuration."""
+"""`_TOPIC` is the code in Kafka's protocol for a resource that is a topic. `_SET` is the code for the operation that
+sets a value."""
 
 
 def alter_topics(
@@ -182,7 +183,7 @@ def topic_setting(
     address: Address, topics: Sequence[str], setting: str, timeout_s: float = TIMEOUT_S
 ) -> dict[str, str]:
     """Returns the value of `setting` by topic, as the broker at `address` reports it. Raises OSError if the broker does
-    not answer, or refuses the request."""
+    not answer or refuses the request, or if the answer cannot be read."""
     body = struct.pack(">hhih", 32, 1, 5, 3) + b"kdv" + struct.pack(">i", len(topics))
     body += b"".join(
         struct.pack(">b", _TOPIC) + short_text(topic) + struct.pack(">i", 1) + short_text(setting) for topic in topics
@@ -195,7 +196,7 @@ def _settings(address: Address, answer: bytes, with_values: bool) -> dict[str, s
 
     If `with_values` is true, the answer is a DescribeConfigsResponse v1, and the result is the value of the setting by
     topic. Otherwise, the answer is an IncrementalAlterConfigsResponse v0, and the result is empty. Raises
-    ConnectionError if the broker refused a setting, or if the answer cannot be read.
+    ConnectionError if the request was refused for one of the topics, or if the answer cannot be read.
     """
     reader, values = Reader(answer), dict[str, str]()
     try:

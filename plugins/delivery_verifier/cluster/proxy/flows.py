@@ -22,7 +22,7 @@ sender has to wait."""
 
 
 class Closed(VerifierError):
-    """A rule of the proxy requires that this connection is closed."""
+    """A rule of the proxy says that the connection must be closed."""
 
 
 class Flow:
@@ -84,8 +84,11 @@ class Flow:
 
 
 class Conversation:
-    """A client's connection to the broker `broker`, under the rules of `book`. A rule for responses names the API of
-    the request. The conversation therefore finds the request of each response by the correlation id."""
+    """A client's connection to the broker with the id `broker`. The rules of `book` act on its requests and responses.
+
+    A rule acts on responses of one API, but a response does not name its API. So this class remembers each request by
+    its correlation id until the response with this id arrives.
+    """
 
     def __init__(self, broker: int, book: RuleBook) -> None:
         self.broker, self._book = broker, book

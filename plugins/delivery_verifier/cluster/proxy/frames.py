@@ -1,8 +1,8 @@
 """Kafka's frames, and the part of their headers that identifies a request.
 
-A frame is a size (int32), followed by as many bytes. A request begins with API key and version (int16 each),
-correlation id (int32) and client.id (nullable string). A response begins with the correlation id of its request.
-Sources: the Kafka protocol guide, and `ProduceRequest.json` for the position of acks.
+A frame consists of a size field (int32), and of a request or response of this size. A request begins with API key and
+version (int16 each), correlation id (int32) and client.id (nullable string). A response begins with the
+correlation id of its request. Sources: the Kafka protocol guide, and `ProduceRequest.json` for the position of acks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.step_options import APIS
 
 PRODUCE, PRODUCE_FLEXIBLE, PRODUCE_TRANSACTIONAL = APIS["Produce"], 9, 3
-"""The API key of Produce, its first flexible version, and its first version with a transactional.id."""
+"""`PRODUCE` is the API key of Produce requests. `PRODUCE_FLEXIBLE` is the first flexible version (KIP-482) of Produce
+requests. `PRODUCE_TRANSACTIONAL` is their first version with a transactional.id."""
 LARGEST = 1 << 27
 """Size in bytes of the largest frame that the proxy accepts. Brokers accept no frame above 100 MiB
 (socket.request.max.bytes)."""
@@ -77,7 +78,8 @@ def correlation_of(frame: bytes) -> int:
 
 def _acks(frame: bytes, version: int, offset: int) -> int:
     """Returns the acks of a Produce request. `version`: the request's version. `offset`: the position after the
-    client.id. If the request has tagged fields there, returns 1 without reading the acks."""
+    client.id. If the request has tagged fields at `offset`, does not read the acks, and returns 1. The proxy then
+    expects a response."""
     if version >= PRODUCE_FLEXIBLE:
         # No client here sends tagged fields. A request that has tagged fields counts as a request with a response.
         if frame[offset]:

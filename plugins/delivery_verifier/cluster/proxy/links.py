@@ -57,8 +57,9 @@ class LinkEnd:
             self.incoming.ended = True
 
     def write(self) -> None:
-        """Sends as many bytes as the socket accepts. If the peer has ended its side of the connection, drops the bytes
-        instead, because no Kafka client closes only one side."""
+        """Sends as many bytes of `outgoing` as the socket accepts. If the peer (the client or the broker at this
+        socket) has closed its side of the connection, drops the bytes instead. Such a peer no longer reads, because no
+        Kafka client closes only one side."""
         try:
             if self.outgoing.out and not self.incoming.ended:
                 del self.outgoing.out[: self.stream.send(self.outgoing.out)]
@@ -96,8 +97,7 @@ class Link:
 
     @property
     def due_at(self) -> float:
-        """The time at which the next waiting frame is due (seconds, monotonic), in either direction. Infinite if no
-        frame waits, or if every next frame is held by a rule."""
+        """The earlier `Flow.due_at` of the two directions (seconds, monotonic)."""
         return min(flow.due_at for flow in self.flows)
 
     def release(self) -> None:

@@ -14,17 +14,21 @@ from delivery_verifier.model.step_options import APIS
 
 Direction = Literal["request", "response"]
 Hits = dict[str, dict[str, int]]
-"""The numbers of times that a rule acted, by broker id and client.id. Broker ids are text, because JSON requires
-that."""
+"""How often a rule acted. The outer key is the broker id, as text, because JSON requires that. The inner key is the
+client.id."""
 
 
 class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One rule: what the proxy does to requests of clients to `brokers`, or to the responses of these brokers.
+    """One rule for the frames between clients and `brokers`. A frame is one request or one response.
 
-    Actions: `drop` discards the frame. `hold` makes the frame, and all later frames of the same direction of the
-    connection, wait until the proxy gets the request `release` for the broker. All these frames then go out in order.
-    Held requests go out even if the client has hung up meanwhile. `delay` makes the frame wait for `delay_ms`, and
-    later frames go out after this frame. `close` closes both sides of the connection and does not pass the frame on.
+    `action` says what the rule does to a frame:
+
+    * `drop` discards the frame.
+    * `hold` makes the frame wait until the proxy gets a control request `release` (see `proxy.server`) for the broker.
+      Later frames of the same connection and direction wait, too. All these frames then go out in order. Held requests
+      go out even if the client has hung up meanwhile.
+    * `delay` makes the frame wait for `delay_ms` milliseconds. Later frames go out after this frame.
+    * `close` closes both sides of the connection, and does not pass the frame on.
 
     A frame matches if three things hold: it has the rule's `direction`, it comes from or goes to one of `brokers`, and
     its API is `api`. `api` is a name in `step_options.APIS`, or an API key. The rule acts from the `nth` matching frame
@@ -47,8 +51,8 @@ class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def rule_of(fields: object) -> ProxyRule:
-    """Returns the rule that `fields` describes. `fields`: a mapping of plain data, with the names of `ProxyRule`.
-    Raises ValueError with the wrong field and its allowed values."""
+    """Returns the rule that `fields` describes. `fields` maps names of fields of `ProxyRule` to their values, as read
+    from JSON. Raises ValueError if a field is wrong. The message names the field."""
     rule = msgspec.convert(fields, ProxyRule)
     number(rule.api)
     return rule
@@ -62,8 +66,9 @@ def number(api: str | int) -> int:
 
 
 class _RuleInForce:
-    """A rule in force. `matched`: how often the rule matched a frame, by (broker, client.id). `acted`: how often the
-    rule acted, by the same keys. `brokers`: the rule's brokers, without those that a request `release` named."""
+    """A rule in force. `matched`: how many frames the rule matched, by (broker id, client.id). `acted`: on how many
+    frames the rule acted, by (broker id, client.id). `brokers`: the brokers on whose frames the rule still acts. A
+    control request `release` removes brokers from this set."""
 
     def __init__(self, rule: ProxyRule) -> None:
         self.rule, self.api, self.brokers = rule, number(rule.api), set(rule.brokers)
@@ -85,9 +90,12 @@ class RuleBook:
         self._in_force[rule.key] = _RuleInForce(rule)
 
     def decide(self, direction: Direction, api: int, client: str, broker: int) -> ProxyRule | None:
-        """Returns the rule that acts on a frame; None if no rule acts, so that the frame passes. `api` and `client`:
-        API key and client.id of the frame's request. Counts the frame for the rule that acts, and for all earlier rules
-        that match the frame."""
+        """Returns the rule that acts on a frame, or None if no rule acts and the frame passes. `api`: the API key of
+        the frame's request. `client`: the client.id of this request.
+
+        The rule that acts counts the frame, and so do all earlier rules that match it. If no rule acts, all matching
+        rules count the frame.
+        """
         for active in self._in_force.values():
             rule = active.rule
             if rule.direction != direction or active.api != api or broker not in active.brokers:

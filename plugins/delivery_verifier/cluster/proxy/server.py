@@ -3,8 +3,8 @@ applies its rules to some of the frames.
 
 The keeper, the parent process of the brokers, starts the proxy. Brokers advertise the proxy's addresses only on their
 listener PROXIED, so that clients can also connect directly. The proxy takes control requests on a Unix socket in the
-workspace (see `lease.call`): `put` puts a rule in force, `hits` asks how often a rule acted, `release` removes brokers
-from all rules and sends their waiting frames.
+workspace, the folder with the cluster's data (see `lease.call`). `put` puts a rule in force. `hits` asks how often a
+rule acted. `release` removes brokers from all rules, and sends all frames that wait on connections to these brokers.
 """
 
 from __future__ import annotations
@@ -35,8 +35,11 @@ meanwhile."""
 
 
 class Proxy:
-    """Serves all links (see `proxy.links`) to all brokers, in one thread. `ports`: by broker id, the port at which the
-    proxy listens and the port at which the broker listens for the proxy. `book`: the rules in force."""
+    """Serves all links (see `proxy.links`) to all brokers, in one thread. `book`: the rules in force.
+
+    `ports` maps each broker id to two ports. At the first port, the proxy accepts the connections of clients. At the
+    second port, the broker accepts the connections of the proxy.
+    """
 
     def __init__(self, ports: dict[int, tuple[int, int]]) -> None:
         self.selector, self.book = selectors.DefaultSelector(), RuleBook()

@@ -1,5 +1,8 @@
-"""The rules that permit LOST (the log has no copy of a reported record) and MISPLACED (a record lost its acknowledged
-copy, but not another copy)."""
+"""The rules that permit LOST and MISPLACED.
+
+LOST: the log has no copy of a reported record. MISPLACED: the log lacks the copy of a record that was acknowledged, but
+has another copy of this record.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from delivery_verifier.model.anomalies import Anomaly
 
 
 def _unflushed(settings: Settings) -> bool:
-    """Whether an acknowledged record may be in page caches only, and on no disk."""
+    """Whether brokers acknowledge a record that may still be only in their page caches, and not on any disk."""
     return settings.acks != "0" and settings.flush_messages > 1
 
 
@@ -97,7 +100,8 @@ LOST: tuple[ContractRule, ...] = (
 def _misplaced(loss: ContractRule) -> ContractRule:
     """Returns the rule that permits MISPLACED under the conditions under which `loss` permits LOST.
 
-    A record is misplaced if a retry wrote the acknowledged copy, this copy is cut off, and an earlier copy survives.
+    For example, a retry wrote a second copy of a record, and the offset of this copy was acknowledged. Then the log is
+    truncated between the two copies. The acknowledged copy is gone, and the first copy remains at another offset.
     """
     return replace(
         loss,

@@ -23,7 +23,7 @@ class Promise:
 PROMISES: dict[Anomaly, Promise] = {
     anomaly: Promise(f"{column(anomaly)}.never", kind.promise, kind.promised_by) for anomaly, kind in KINDS.items()
 }
-"""Maps each anomaly to its promise."""
+"""Maps each anomaly to the promise that forbids it if no rule permits it."""
 
 LATE = Promise(
     "reordered.late",
@@ -33,5 +33,7 @@ LATE = Promise(
     "KIP-98 (sequence numbers); KIP-360 (epoch bump); Kafka: ProducerAppendInfo.checkSequence, checkProducerEpoch; "
     "librdkafka: rd_kafka_idemp_drain_epoch_bump",
 )
-"""The reason why an INDETERMINATE attempt behind a later one is REORDERED, if its producer is idempotent and was not
-killed."""
+"""The promise about records that arrive late. It holds for an idempotent producer that was not killed.
+
+Brokers append no record of this producer behind a later record of the same producer. So even an INDETERMINATE attempt
+(one with unknown outcome) is a case of REORDERED if its record stands behind the record of a later attempt."""

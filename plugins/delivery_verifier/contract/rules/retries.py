@@ -19,7 +19,7 @@ def _retries_unchecked(settings: Settings) -> bool:
 def _refuses_requests(_settings: Settings, disturbance: Disturbance) -> bool:
     """Whether brokers may refuse requests for a while because of the disturbance.
 
-    Of the alterations of a topic only those of min.insync.replicas have this effect.
+    An alteration of a topic has this effect only if it changes min.insync.replicas.
     """
     return disturbance.kind != "topic_altered" or disturbance.setting == "min.insync.replicas"
 
@@ -83,7 +83,7 @@ ACKS_0 = ContractRule(
 
 
 def _requeues_unchecked(settings: Settings) -> bool:
-    """Whether librdkafka may not retry (retries=0), and the broker cannot recognise a request that is sent again.
+    """Whether retries are off (retries=0) in librdkafka, and the broker cannot recognise a request that is sent again.
 
     This matters because librdkafka sends some refused requests again, even with retries=0. The Java client does not.
     """

@@ -51,9 +51,9 @@ _FORGOTTEN = subset(
 def _of_coordinator(anomaly: Anomaly) -> ContractRule:
     """Returns the rule that permits `anomaly` after an unclean election of a transaction coordinator.
 
-    The election loses no record of the arm's topic, so that it permits no other anomaly. The settings of the arm's
-    topic do not matter: `__transaction_state` has its own, and only an operator's request or an altered topic leads to
-    such an election.
+    The election loses no record of the arm's topic. So it excuses only TORN and ABORTED_VISIBLE. The settings of the
+    arm's topic do not matter, because the topic `__transaction_state` has its own settings. Such an election happens
+    only if an operator asks for it or alters `__transaction_state`.
     """
     return ContractRule(
         id=f"{anomaly.value.lower()}.coordinator",

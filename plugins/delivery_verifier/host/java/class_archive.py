@@ -40,7 +40,7 @@ class ClassArchive(NamedTuple):
 
     @property
     def written(self) -> Path:
-        """The path to which a JVM that this process started writes the archive. The path holds this process's pid."""
+        """The path to which a JVM writes the archive. It contains the pid of this process, which starts the JVM."""
         return self.file.with_suffix(f".{os.getpid()}.part")
 
     def options(self) -> list[str]:

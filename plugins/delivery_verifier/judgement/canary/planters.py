@@ -17,14 +17,14 @@ from delivery_verifier.store.books import counts_of
 from delivery_verifier.store.tables import FORMAT_VERSION
 
 PER_KIND = 3
-"""The number of calls of each planter that plants a single kind of case."""
+"""How many times `lay_out` calls each planter in PLANTERS, and the planter `_absent`."""
 HEALTHY = 20
-"""The number of records that show no anomaly."""
+"""How many healthy records, i.e. records without any anomaly, `lay_out` adds first."""
 HEADER_TRACE = 13
 """The number of first bytes that stay of an illegible record: the magic and the token of the run. Without them, the
 record would be that of a stranger."""
 COMBINED = 9
-"""How many sequence numbers are for records that show two anomalies, or an anomaly that is easily overlooked."""
+"""How many sequence numbers `_combined` uses, for records with two anomalies and for cases that are easily missed."""
 
 FORGOTTEN = 10
 """The number of records that the canary's real producer process sends to a broker that acknowledges and forgets them
@@ -40,11 +40,12 @@ Plant = Callable[[Planter, int], None]
 def lay_out(scenario: Scenario, version: int = FORMAT_VERSION) -> CanaryLayout:
     """Returns the canary's records and ledger rows, and the counts that the canary's books must then show.
 
-    The canary has cases of the anomalies for which runs of the format `version` are searched, and of no others. Cases
-    of a single kind stand in partition 0. All others stand in partition 1, if the topics have more than one partition:
-    records that show two anomalies and, if an arm of the run writes transactions, cases in transactions.
+    In a run of the format `version`, the verifier looks for some anomalies (see `searched_for`). The canary has cases
+    of these anomalies only. If an arm writes transactions, `_in_transactions` plants cases, too. If the topics have
+    more than one partition, the records of `_combined` and `_in_transactions` are in partition 1. All other records are
+    in partition 0.
 
-    A planter that exists must not change: canaries of stored runs have what it plants. A new kind has a new planter.
+    Do not change a planter: the canaries of stored runs hold what it planted. Write a new planter for a new anomaly.
     """
     planter = Planter(scenario)
     kinds = [PLANTERS[anomaly] for anomaly in searched_for(version) if anomaly in PLANTERS]
@@ -60,10 +61,10 @@ def lay_out(scenario: Scenario, version: int = FORMAT_VERSION) -> CanaryLayout:
 
 
 def expected_counts(scenario: Scenario, planted: int = FORMAT_VERSION, counted: int = FORMAT_VERSION) -> dict[str, int]:
-    """Returns the totals that the canary's books must show in a run of `scenario`, for every column of counts.
+    """Maps each column of counts in the books to the total that the canary must have there, in a run of `scenario`.
 
-    `planted` is the format version of the step that wrote the canary, and `counted` that of the step that wrote the
-    books. If the books count an anomaly that the older canary does not have, its total must be 0.
+    The step that wrote the canary used version `planted` of the run directory's format. The step that wrote the books
+    used version `counted`. The books may count an anomaly that an older canary does not have. Its total must be 0.
     """
     counts = Counter(lay_out(scenario, planted).counts)
     if planted >= FORGOTTEN_SINCE:
@@ -108,7 +109,7 @@ def _misplaced(planter: Planter, sequence: int) -> None:
 
 
 def _resent(planter: Planter, sequence: int) -> None:
-    """Plants two cases: the two attempts of one sequence, which are both in the log."""
+    """Plants two cases: two attempts of one record. Both attempts are in the log."""
     planter.claim(sequence, Outcome.INDETERMINATE)
     planter.write(sequence)
     planter.claim(sequence, Outcome.ACKED, planter.write(sequence, attempt=1), attempt=1)
@@ -116,7 +117,7 @@ def _resent(planter: Planter, sequence: int) -> None:
 
 
 def _reordered(planter: Planter, sequence: int) -> None:
-    """Plants one case. Uses two sequences: the lower sequence is written after the higher sequence."""
+    """Plants two records. The one with the lower sequence number is written last, and so is a case of REORDERED."""
     planter.sequence += 1
     planter.acked(sequence + 1)
     planter.acked(sequence)
@@ -208,4 +209,5 @@ PLANTERS: dict[Anomaly, Plant] = subset(
         Anomaly.REORDERED: _reordered,
     },
 )
-"""The planter of each single kind. `lay_out` calls each of them PER_KIND times, in order of precedence."""
+"""Maps an anomaly to the function that plants cases of it. `lay_out` calls the function of each anomaly PER_KIND times,
+in the order of the members of `Anomaly`."""

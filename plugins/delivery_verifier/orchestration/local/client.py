@@ -33,8 +33,8 @@ class AirflowSilent(AirflowError):
 class Task(Struct, frozen=True):
     """A task instance of a run. `state` is None before the task is scheduled.
 
-    `map_index` is -1 if the task is not mapped. `try_number` is 0 before the first try. The dates are ISO texts. They
-    are None until the task starts or ends.
+    `map_index` is -1 if the task is not mapped. `try_number` is 0 before the first try. `start_date` is None
+    before the task has started. `end_date` is None before the task has ended. Both dates are ISO texts.
     """
 
     task_id: str
@@ -69,7 +69,7 @@ class Client:
         return {name: part.get("status") for name, part in answer.items()}
 
     def dag(self, dag_id: str) -> dict[str, Any]:
-        """Returns the details of the DAG, as Airflow answers them."""
+        """Returns the details of the DAG, in the form of Airflow's REST API."""
         details: dict[str, Any] = self.get(f"/dags/{dag_id}")
         return details
 
@@ -121,7 +121,7 @@ class Client:
         return sorted(tasks, key=lambda task: task.start_date or "~")
 
     def log_tail(self, dag_id: str, run_id: str, task: Task, lines: int = 12) -> list[str]:
-        """Returns the last lines of a task's log, at most `lines`. `last_log_lines` says which lines are left out."""
+        """Returns the last lines of a task's log, at most `lines`. Some lines are left out (see `last_log_lines`)."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task.task_id}/logs/{max(task.try_number, 1)}"
         content = self.get(f"{path}?full_content=true")["content"]
         return last_log_lines(content, lines)
@@ -159,13 +159,13 @@ class Client:
 
 
 def ui_url(url: str, dag_id: str, run_id: str) -> str:
-    """Returns the address of the run's page in the Airflow UI. `url` is any address of this Airflow. Its path is
-    replaced."""
+    """Returns the address of the run's page in the Airflow UI. The result is `url` with another path. `url` may be any
+    address of this Airflow."""
     return str(httpx.URL(url).copy_with(path=f"/dags/{dag_id}/runs/{run_id}"))
 
 
 def last_log_lines(events: Sequence[object], lines: int) -> list[str]:
-    """Returns the last lines of a log, at most `lines`. `events` are the log's events, as the REST API answers them.
+    """Returns the last lines of a log, at most `lines`. `events` are the log's events from the REST API.
 
     If the log has an error, lines before the first error are left out. Lines that begin with `::` are left out, too,
     because they are no messages: Airflow marks groups of lines with them.

@@ -31,8 +31,8 @@ _STOP_WITHIN_S = supervisor.STOP_WITHIN_S + 5
 
 class Status(Struct, frozen=True, kw_only=True):
     """The state of the local Airflow. `ready` is whether all of its components are healthy and both DAGs are parsed.
-    `detail` says why Airflow is not ready, or `ready`. `url`, `pid` and `runs` (the runs' folder) are None if it is not
-    running."""
+    If Airflow is ready, `detail` is the word `ready`, else it says why Airflow is not ready. If Airflow is not running,
+    `url`, `pid` (of the supervisor) and `runs` (the folder of the run directories) are None."""
 
     running: bool
     ready: bool
@@ -87,7 +87,7 @@ def status() -> Status:
 
 
 def living() -> supervisor.State | None:
-    """Returns the supervisor's state; None if no supervisor lives. First waits if the supervisor is ending."""
+    """Returns the state of the supervisor; None if no supervisor lives. Waits first for a supervisor that is ending."""
     state = supervisor.read_state()
     if state is not None and state.dead_children:
         _await(lambda: not state.supervisor.alive, "the supervisor ends", _STOP_WITHIN_S)
@@ -129,7 +129,7 @@ def _start(port: int, owner: ProcessId | None) -> supervisor.State:
 
 
 def _require_free(port: int) -> None:
-    """Raises AirflowError if the port is taken. Binds the port to find out, so that no other program gets a request."""
+    """Raises AirflowError if the port is taken. Tests this by binding the port, which sends no request to a program."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -164,10 +164,10 @@ def _database() -> Path:
 
 
 def _fail_unfinished_runs() -> None:
-    """Marks the runs failed that were under way when Airflow last ended. Deletes the import errors of that time.
+    """Marks as failed each run that was under way when Airflow last ended. Deletes the stored import errors.
 
     The producers and brokers of these runs are gone, so the runs cannot succeed. They would hold up the next run until
-    their heartbeats time out. Must be called before Airflow starts, because the scheduler would go on with them.
+    the heartbeats of their tasks time out. Must be called before Airflow starts: its scheduler would continue the runs.
     """
     unfinished = "state IN ('queued', 'running', 'scheduled', 'restarting', 'up_for_retry', 'deferred')"
     now = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
@@ -213,7 +213,7 @@ def _problem(state: supervisor.State) -> str | None:
 
 
 def _dag_problem(client: Client, started_at: float) -> str | None:
-    """Returns which DAG is not parsed yet, or None. Only parsing after `started_at`, the supervisor's start, counts."""
+    """Returns a message about a DAG that was not parsed since `started_at`; None if both DAGs were parsed since."""
     for dag_id in (settings.DAG_ID, settings.CATALOGUE_DAG_ID):
         if _seconds(client.dag(dag_id)["last_parsed_time"]) < started_at:
             return f"{dag_id} is not parsed yet"
@@ -238,7 +238,7 @@ def _sweep() -> bool:
 
 
 def _await(condition: Callable[[], bool], what: str, deadline_s: float) -> None:
-    """Waits until `condition` is true, but at most `deadline_s` seconds. The caller must check the state afterwards."""
+    """Waits until `condition` (in words: `what`) is true. After `deadline_s` seconds, returns without an error."""
     try:
         wait_until(condition, what, deadline_s, every_s=0.2)
     except DeadlinePassed:

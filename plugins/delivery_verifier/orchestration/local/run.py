@@ -26,14 +26,17 @@ _POLL_S = 1.0
 PATIENCE_S = 180.0
 """Seconds after which a command gives up a run if Airflow lives but does not answer."""
 STARTED_WITHIN_S = 180.0
-"""Seconds within which a queued task must start. Airflow queues a task only when a worker is free, so that even on a
-busy host the task starts within seconds."""
+"""Seconds within which a queued task must start. Airflow queues a task only when a worker is free. So the task
+normally starts within seconds, even on a busy host."""
 T = TypeVar("T")
 
 
 class RunFailed(VerifierError, RuntimeError):
-    """The error of a run that has no verdict, or whose Airflow state contradicts its verdict. The message names
-    `task_id`, a task or the DAG, and ends with `log`, the last lines of the task's log or a remedy."""
+    """The error of a run that has no verdict, or whose Airflow state contradicts its verdict.
+
+    `task_id` is the task that caused the error, or the id of the DAG if no task caused the error. `log` holds the
+    lines at the end of the error's text: the last lines of the task's log, or a remedy.
+    """
 
     def __init__(self, task_id: str, message: str, log: list[str]) -> None:
         super().__init__("\n".join([f"{task_id}: {message}", *log]))
@@ -105,7 +108,8 @@ def run_through_airflow(
 def naming_what_ended_airflow() -> Iterator[None]:
     """If the block raises AirflowError and the local Airflow has ended, raises an AirflowError that says why it ended.
 
-    In this case also removes the brokers' data of the run, because no process can judge the run any more.
+    In this case it also removes the brokers' data of the run that was under way, because no process can judge this run
+    any more.
     """
     try:
         yield
@@ -204,8 +208,8 @@ def end_quietly(client: Client, dag_id: str, run_id: str, stuck: bool = False) -
 def _require_verdict(client: Client, run_id: str, state: str, run: Path) -> None:
     """Raises RunFailed unless the run has a verdict that agrees with `state`, the run's state in Airflow.
 
-    In a failed run, a verdict counts only if no task but the gate (conclude) failed and the verdict is not green. Any
-    other verdict.json of a failed run does not count.
+    A run that succeeded must have a green verdict and no failed task. A run that failed must have a verdict that is not
+    green, and no failed task but the gate, the task conclude.
     """
     tasks = patiently(lambda: client.tasks(DAG_ID, run_id))
     failed = [task for task in tasks if task.state in FAILED_TASK]

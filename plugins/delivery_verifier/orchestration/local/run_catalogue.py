@@ -27,7 +27,7 @@ from delivery_verifier.store import catalogue_runs
 POLL_S = 1.0
 """Seconds between two requests for the state of the catalogue run."""
 BETWEEN_POLLS_OF_TASKS_S = 3.0
-"""Seconds between two requests for the states of the triggered runs of verify_delivery and of the tasks of all runs."""
+"""Seconds between two looks at the tasks of the catalogue run and at the runs that it triggered."""
 EndListener = Callable[[str, str], None]
 """A function that is called when the run of a scenario has ended. Its arguments are the id and the Airflow state of
 this run of verify_delivery."""
@@ -42,9 +42,9 @@ def run_catalogue_through_airflow(
     the port of the local Airflow, or None for the default. If the local Airflow is not running, this function starts
     it. The catalogue run ends when this process ends.
 
-    Raises RunFailed if a task failed that neither runs a scenario nor is the gate, or if catalogue.json does not agree
-    with the state of the DAG run. Raises TaskNeverStarted if a task stays queued. Raises AirflowError if Airflow
-    refuses the catalogue run or cannot be reached.
+    Raises RunFailed if a task failed, unless this task runs a scenario or is the gate (the last task). Also raises
+    RunFailed if catalogue.json contradicts the state of the DAG run. Raises TaskNeverStarted if a task stays queued.
+    Raises AirflowError if Airflow refuses the catalogue run or cannot be reached.
     """
     status = lifecycle.up(port)
     client = Client(status.url or "", "admin", ensure_passwords()["admin"])
@@ -110,8 +110,8 @@ def _end_all(client: Client, run_id: str, stuck: bool) -> None:
 def _read_record(client: Client, run_id: str, state: str) -> CatalogueRun:
     """Returns the content of catalogue.json, the record of the catalogue run. `state` is the state of the DAG run.
 
-    Raises RunFailed if a task failed that neither runs a scenario nor is the gate. Also raises RunFailed if the record
-    does not agree with `state`.
+    Raises RunFailed if a task failed, unless this task runs a scenario or is the gate (the last task). Also raises
+    RunFailed if the record has no end or contradicts `state`.
     """
     tasks = patiently(lambda: client.tasks(CATALOGUE_DAG_ID, run_id))
     failed = [task for task in tasks if task.state == "failed" and task.map_index < 0 and task.task_id != "gate"]

@@ -41,8 +41,8 @@ class State(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The content of supervisor.json, which describes a running local Airflow.
 
     `started_at` is when the supervisor started, in seconds since the epoch. `runs` is the folder of the run
-    directories. `owner` is the process at whose end the local Airflow ends, too, or None. `children` holds the four
-    processes of Airflow (see COMMANDS), by name.
+    directories. When the process `owner` ends, the local Airflow ends, too. If `owner` is None, no process owns it.
+    `children` holds the four processes of Airflow (see COMMANDS), by name.
     """
 
     supervisor: ProcessId
@@ -54,12 +54,12 @@ class State(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def dead_children(self) -> list[str]:
-        """Names of those of the four processes that have ended."""
+        """Returns the names of the Airflow processes that have ended."""
         return [name for name, child in self.children.items() if not child.alive]
 
 
 def state_file() -> Path:
-    """Returns the file of the supervisor's State. The file exists from the start of the four processes to their end.
+    """Returns the file of the supervisor's State. The file exists as long as the processes of Airflow run.
 
     If the supervisor was killed, the file stays until the next `kdv up` or `kdv down`.
     """
@@ -97,7 +97,7 @@ def _reason_file() -> Path:
 def log_file(name: str) -> Path:
     """Returns the log file of a process.
 
-    `name` is the name of one of the four processes, `supervisor`, or `migrate` for the migration of the database.
+    `name` is the name of a process of Airflow, `supervisor`, or `migrate` for the migration of the database.
     """
     return settings.airflow_home() / f"{name}.log"
 
@@ -148,9 +148,9 @@ class Supervisor:
         return self._dead_child()
 
     def _dead_child(self) -> str | None:
-        """Returns which of the four processes died, as one clause; None if all four live.
+        """Returns which process of Airflow died, as one clause; None if all live.
 
-        Also collects the dead processes that this process adopted.
+        Also reaps dead descendants that the supervisor has adopted, so that they do not stay as zombies.
         """
         ours = {child.pid: name for name, child in self.children.items()}
         while dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
@@ -191,7 +191,7 @@ class Supervisor:
 
 
 def _start(name: str, command: tuple[str, ...]) -> subprocess.Popen[bytes]:
-    """Starts one of the four processes. Raises FileNotFoundError if there is no command `airflow`."""
+    """Starts one process of Airflow. Raises FileNotFoundError if there is no command `airflow`."""
     program = shutil.which("airflow")
     if program is None:
         raise FileNotFoundError("the airflow command is not on PATH: is Airflow installed beside this Python?")
@@ -215,7 +215,7 @@ def _identity(child: subprocess.Popen[bytes]) -> ProcessId:
 
 
 def main() -> int:
-    """The entry point. The environment must be `settings.environment`, which sets up Airflow. Returns the exit code."""
+    """The entry point. Needs the environment variables that `settings.environment` returns. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--owner", help="the process, as pid:started, without which this Airflow ends")

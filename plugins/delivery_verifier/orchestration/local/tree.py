@@ -71,8 +71,9 @@ def _has_mark(process: psutil.Process, mark: str) -> bool:
 def end_all(find: Callable[[], list[psutil.Process]], grace_s: float, deadline_s: float) -> list[psutil.Process]:
     """Ends all processes that `find` returns. Calls `find` repeatedly, to end processes that appear later, too.
 
-    Each process gets SIGTERM when `find` first returns it. After `grace_s` seconds, all processes that still run get
-    SIGKILL. Returns the processes that are left after `deadline_s` seconds, or an empty list.
+    Both times count from the call. In the first `grace_s` seconds, each process gets SIGTERM when `find` first returns
+    it. After that, every process that `find` returns gets SIGKILL. Ends as soon as `find` returns no process, and then
+    returns an empty list. Otherwise returns the processes that are left after `deadline_s` seconds.
     """
     begun, signalled = time.monotonic(), set[int]()
 

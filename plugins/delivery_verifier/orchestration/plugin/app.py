@@ -120,7 +120,7 @@ def tab_of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
 
 @app.get("/dag/{dag_id}/{run_id}/docs/", response_model=None)
 def docs_of_dag_run(dag_id: str, run_id: str) -> Response:
-    """The tab Data Docs of a DAG run: the site of the Data Docs, at the row of this run in the list of validations.
+    """The tab Data Docs of a DAG run. Shows the list of validations in the Data Docs, at the row of this run.
 
     For a run whose step validate did not finish, the tab shows a page that says so.
     """
@@ -160,10 +160,10 @@ def data_docs(path: str) -> FileResponse:
 def run_file(path: str, reads_logs: _ReadsLogs) -> Response:
     """A file of a run directory or of a catalogue run. `path` is relative to the folder of all runs.
 
-    The addresses here have the same form as the paths on disk, so that links between reports work in both places.
-    The files of catalogue runs quote errors of runs, so only users who may read the logs of runs (`reads_logs`) get
-    these files. If a run was reconciled or validated again but has not been judged again since, a page that says so is
-    shown in place of the old report.
+    The address of a file ends with its path on disk. So a link between two reports works in the web server, and also
+    when a user opens the files from disk. The files of catalogue runs quote errors of runs, so only users who may read
+    the logs of runs (`reads_logs`) get these files. A repeated step reconcile or validate makes the report of its run
+    void. In place of a void report, this function returns a page that says so.
     """
     file = _file(folders.runs_dir(), path)
     inside = Path(file.path).relative_to(folders.runs_dir().resolve())
@@ -185,8 +185,11 @@ def nothing(path: str) -> None:
 
 
 def _has_report(run: Path) -> bool:
-    """Whether the run has a report of its last judgement. A report without conclude.json, the manifest of the step
-    conclude, comes from an earlier judgement."""
+    """Whether the run directory `run` has a report that is not void.
+
+    The step conclude writes the report, and then conclude.json. A report without conclude.json is void: it comes from
+    an earlier judgement.
+    """
     return (run / "conclude.json").is_file() and (run / _REPORT).is_file()
 
 

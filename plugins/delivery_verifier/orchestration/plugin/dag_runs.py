@@ -23,7 +23,9 @@ _SAID_LINES = 40
 
 
 class Step(Struct, frozen=True):
-    """A task of a DAG run. `state` is Airflow's state of the task, and None before the task is scheduled.
+    """A task of a DAG run, even if the task is no step of a verification run.
+
+    `state` is Airflow's state of the task. It is None before the task is scheduled.
 
     `said` holds the last log lines of a failed task. It is empty for any other task.
     """
@@ -34,8 +36,10 @@ class Step(Struct, frozen=True):
 
 
 class State(Struct, frozen=True):
-    """The state of a DAG run in Airflow, and its tasks in the order of `model.steps.STEPS`. Tasks that are no steps of
-    a verification come last."""
+    """The state of a DAG run in Airflow, and the tasks of the DAG run (`steps`).
+
+    The tasks that `model.steps.STEPS` names come first, in the order of STEPS. All other tasks come last.
+    """
 
     state: str
     steps: list[Step]
@@ -83,5 +87,5 @@ def _log_tail(task: TaskInstance) -> list[str]:
 
 
 def _position(task_id: str) -> int:
-    """Returns the position of a task in the order of the steps. Tasks that are no steps come last."""
+    """Returns the position of a task in STEPS. For a task that STEPS does not name, returns the length of STEPS."""
     return STEPS.index(task_id) if task_id in STEPS else len(STEPS)  # type: ignore[arg-type]

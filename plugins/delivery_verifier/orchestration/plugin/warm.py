@@ -33,9 +33,9 @@ def on_starting(component: object) -> None:
     """Imports LIBRARIES if this process is the scheduler of a local Airflow.
 
     Does nothing in any other Airflow, because the libraries take memory. Airflow calls this function in scheduler,
-    triggerer and dag-processor, each time with a `component` of the type Job. At this time, a Job does not tell these
-    processes apart, but the command line of the process does. Airflow also calls this function in tasks. A task is a
-    fork of the scheduler and has the same command line, but its `component` is no Job.
+    triggerer and dag-processor, each time with a `component` of the type Job. This Job does not say yet which of
+    these processes it belongs to, but the command line of the process does. Airflow also calls this function in tasks.
+    A task is a fork of the scheduler and has the same command line, but its `component` is no Job.
     """
     if MARK in os.environ and type(component).__name__ == "Job" and sys.argv[1:2] == ["scheduler"]:
         logging.getLogger("great_expectations").setLevel(logging.WARNING)  # its import logs 200 lines

@@ -14,7 +14,7 @@ from delivery_verifier import catalogue
 from delivery_verifier.catalogue_run import selection
 
 _EXPECTABLE = "|".join(map(re.escape, selection.EXPECTABLE))
-"""A regular expression for one word in the field `expect_unavailable`."""
+"""A regular expression that matches each word that the field `expect_unavailable` may hold."""
 
 
 def params() -> dict[str, Param]:

@@ -37,10 +37,11 @@ def text(title: str, description: str, section: str) -> Param:
 def number(
     title: str, owner: type[Struct], field: str, default: int | None, description: str, *, least: int = 0, **more: Any
 ) -> Param:
-    """Returns a form field for an integer of at least `least` within the limits of `field`, a field of `owner`.
+    """Returns a form field for an integer.
 
-    If `default` is None, the form field is empty at first, and may stay empty. `more` holds further arguments of
-    Airflow's Param.
+    The integer must be at least `least`, and must be allowed as the value of `field`, a field of the class `owner`. If
+    `default` is None, the form field is empty at first, and may stay empty. `more` holds further arguments of Airflow's
+    Param.
     """
     kind = "integer" if default is not None else ["integer", "null"]
     minimum, maximum = limits(owner, field)
@@ -52,14 +53,15 @@ def number(
 def bounds(minimum: int, maximum: int | None) -> dict[str, Any]:
     """Returns the limits of an integer as arguments of Param. `maximum` is None if there is no greatest value.
 
-    The limits are exclusive. Given `minimum` and `maximum`, the UI would replace a value outside by the limit without a
-    word; as it is, Airflow refuses the value when the run is triggered.
+    The result uses Param's exclusive limits: one less than `minimum`, and one more than `maximum`. With them, Airflow
+    refuses a value outside the limits when the run is triggered. With Param's inclusive limits, the UI would silently
+    replace such a value by the limit.
     """
     return {"exclusiveMinimum": minimum - 1} | ({"exclusiveMaximum": maximum + 1} if maximum is not None else {})
 
 
 def default(owner: type[Struct], field: str) -> Any:
-    """Returns the default that `owner` declares for `field`."""
+    """Returns the default of `field`, a field of the class `owner`."""
     return next(entry.default for entry in msgspec.structs.fields(owner) if entry.name == field)
 
 

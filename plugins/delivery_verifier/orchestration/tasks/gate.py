@@ -19,11 +19,11 @@ from delivery_verifier.model.errors import VerifierError
 
 
 class GateClosed(VerifierError, RuntimeError):
-    """The error that makes the gate fail, because a task before the gate did not succeed."""
+    """The error of the gate (the task that decides whether a run is green) if an earlier task did not succeed."""
 
 
 class GatePassed(VerifierError, RuntimeError):
-    """The error of a task that runs again, because a user cleared it, after the gate of its run has succeeded.
+    """The error of a task that a user cleared after the gate (which decides whether the run is green) had succeeded.
 
     The gate would not run again, so nothing would check the new result of the task.
     """

@@ -15,9 +15,9 @@ _log = logging.getLogger(__name__)
 
 
 def attach_verdict(run: Path, run_id: str) -> None:
-    """Writes the verdict in the run directory `run` into the note of the DAG run `run_id`.
+    """Copies the verdict from the run directory `run` into the note of the DAG run `run_id`.
 
-    Does nothing if there is no verdict. Also does nothing unless this is the local Airflow (the Airflow that `kdv up`
+    Does nothing if `run` has no verdict. Also does nothing unless this is the local Airflow (the Airflow that `kdv up`
     starts), because this function has no credentials for any other Airflow. The note is only a convenience. So if the
     note cannot be written, this function logs the error and raises nothing.
     """

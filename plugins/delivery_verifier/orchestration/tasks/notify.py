@@ -27,8 +27,8 @@ variable. Without the variable, no mail is sent."""
 class RedRunMail(SmtpNotifier):
     """A mail that reports a red run of verify_delivery.
 
-    The mail holds the verdict, the sentence that explains the verdict or says why there is none, the run id, and the
-    address of the run in Airflow. No other data leave the host.
+    The mail holds the verdict with its sentence, the run id, and the address of the run in Airflow. If the run has no
+    verdict, the sentence says why. No other data leave the host.
     """
 
     def notify(self, context: Context) -> None:

@@ -16,7 +16,7 @@ match. Spark would refuse this URL only in the step reconcile, after the load wa
 
 
 class NoSparkConnection(VerifierError, ValueError):
-    """The error of a Spark connection that is missing or malformed. The message names the field and the remedy."""
+    """The error of a Spark connection that is missing or refused. The message says why, with a valid example."""
 
 
 def require(conn_id: str = DEFAULT_ID) -> str:
@@ -49,7 +49,7 @@ def require(conn_id: str = DEFAULT_ID) -> str:
 
 
 def _refusal(conn_id: str, why: str) -> NoSparkConnection:
-    """Returns the error that says why the connection is refused, with an example of a sound connection."""
+    """Returns the error that says why the connection is refused (`why`). The error also shows a valid connection."""
     variable = f"AIRFLOW_CONN_{conn_id.upper()}"
     example = '{"conn_type":"spark","host":"local[2]","extra":{"deploy-mode":"client"}}'
     return NoSparkConnection(f"Spark connection {conn_id!r}: {why}. Define it in Airflow, or set {variable}={example}")

@@ -1,8 +1,8 @@
 """The tasks of the DAG verify_catalogue. A run of this DAG, a *catalogue run*, runs many scenarios one after another.
 
-A *cell* is a mapped task instance of `run_scenario` or `run_again`. Each cell triggers a run of the DAG verify_delivery
-for one scenario. The argument of such a task instance is also called a cell (`Cell`). Other tasks collect the results
-from the run directories and from Airflow's states of the triggered runs.
+`run_scenario` and `run_again` are mapped tasks. Each of their task instances triggers a run of the DAG verify_delivery
+for one scenario. The argument of such a task instance is called a *cell* (see `Cell`). Other tasks collect the results
+of the triggered runs from the run directories and from Airflow's states of these runs.
 
 Airflow reads the DAG's file again and again, and once more for every task. So modules that only some tasks need are
 imported inside the functions that need them.
@@ -86,9 +86,9 @@ class RunScenario(TriggerDagRunOperator):
 def begin_catalogue() -> list[Cell]:
     """The task `plan`: writes the selected scenarios to catalogue.json.
 
-    Returns the argument of a task instance of `run_scenario` for each scenario that this host can run. Raises BadInput
-    if a field of the form is not allowed, or if the catalogue run has been planned before. Raises gate.GatePassed if
-    the gate has succeeded already.
+    Returns one Cell for each selected scenario that this host can run. Airflow makes a task instance of `run_scenario`
+    from each Cell. Raises BadInput if a field of the form is not allowed, or if the catalogue run has been planned
+    before. Raises gate.GatePassed if the gate has succeeded already.
     """
     from delivery_verifier.catalogue_run import begin
     from delivery_verifier.pages.matrix import page
@@ -110,8 +110,8 @@ def begin_catalogue() -> list[Cell]:
 def collect_first() -> list[Cell]:
     """The task `repeat`: stores the results so far, and selects the INCONCLUSIVE scenarios for a second run.
 
-    Returns the argument of a task instance of `run_again` for each of these scenarios. Raises gate.GatePassed if the
-    gate has succeeded already.
+    Returns one Cell for each of these scenarios. Airflow makes a task instance of `run_again` from each Cell. Raises
+    gate.GatePassed if the gate has succeeded already.
     """
     gate.require_not_passed(get_current_context(), GATE)
     catalogue = _collect(get_current_context())
@@ -119,8 +119,9 @@ def collect_first() -> list[Cell]:
 
 
 def write_matrix() -> None:
-    """The task `matrix`: stores all results and the end of the catalogue run, and writes the page with the results.
+    """The task `matrix`: stores all results in catalogue.json, and writes the page with the results.
 
+    Also stores the current time in catalogue.json, as the time when the catalogue run ended.
     This task runs even if a task before it failed. Raises gate.GatePassed if the gate has succeeded already.
     """
     from delivery_verifier.catalogue_run.loop import now
@@ -152,10 +153,11 @@ def require_green() -> None:
 
 
 def with_attempts(catalogue: CatalogueRun, triggered: Mapping[str, list[tuple[str, str]]]) -> CatalogueRun:
-    """Returns `catalogue` with one attempt for each run of verify_delivery that was triggered for a scenario.
+    """Returns `catalogue` with an `Attempt` for each run of verify_delivery that was triggered for a scenario.
 
-    An attempt is here one run of a scenario. The new attempts replace the attempts in `catalogue`. `triggered` holds
-    the id and the Airflow state of each triggered run, by the name of the scenario.
+    An `Attempt` describes one run of a scenario, not one send of a record. The new Attempts replace those in
+    `catalogue`. `triggered` maps the name of a scenario to its triggered runs. Each run is given as (run id, Airflow
+    state).
     """
     items = [
         replace(item, attempts=tuple(attempt_of(*run) for run in triggered.get(item.name, [])))
@@ -165,9 +167,9 @@ def with_attempts(catalogue: CatalogueRun, triggered: Mapping[str, list[tuple[st
 
 
 def attempt_of(run_id: str, state: str) -> Attempt:
-    """Returns the result of the run `run_id` of verify_delivery as an attempt. `state` is Airflow's state of the run.
+    """Returns the result of the run `run_id` of verify_delivery as an `Attempt`. `state` is Airflow's state of the run.
 
-    The attempt has no verdict if the run has stored no readable verdict, or if the stored verdict contradicts `state`.
+    The Attempt has no verdict if the run has stored no readable verdict, or if the stored verdict contradicts `state`.
     A verdict that is not green contradicts a run that succeeded. A green verdict contradicts a run that did not
     succeed. For example, stop_cluster may fail although the verdict is green, because the gate does not wait for it.
     """
@@ -199,7 +201,7 @@ def _collect(context: Context, ended_at: str = "") -> CatalogueRun:
 
 
 def _cell(catalogue: CatalogueRun, item: Item, suffix: str = "") -> Cell:
-    """Returns the argument (see `Cell`) of the task instance that runs `item`. The id of its run ends with `suffix`."""
+    """Returns the Cell for the scenario of `item`. The Cell's run id ends with `suffix`."""
     from delivery_verifier.catalogue_run.loop import run_name
 
     return {"scenario": item.name, "run": run_name(catalogue, item) + suffix}

@@ -53,7 +53,7 @@ def start_cluster() -> None:
 
 
 def create_topics() -> None:
-    """The step create_topics: creates one topic for each delivery profile under test."""
+    """The step create_topics: creates one topic for each arm."""
     run_dir = _open_run_directory()
     from delivery_verifier.run.steps import create_topics as step
 
@@ -77,7 +77,7 @@ def inject_fault() -> None:
 
 
 def settle() -> None:
-    """The step settle: waits until all replicas are in sync, and records where each partition ends."""
+    """The step settle: ends all faults, waits until all replicas are in sync, and stores the end of each partition."""
     run_dir = _open_run_directory()
     from delivery_verifier.run.steps import settle as step
 

@@ -1,4 +1,6 @@
-"""The bands. A band is the time from the bite of one fault, when it took effect, to its recovery.
+"""The bands. A band is the span of time from the bite of one fault to the recovery of the cluster from this fault.
+
+The bite is the time when the fault took effect. The recovery is the time when all replicas were in sync again.
 
 The timeline shows each band in two ways. One plot, the strip, has a bar per fault. Every plot of the timeline has a red
 background for as long as a band lasts. If the cluster never recovered from a fault, the band ends at the end of the
@@ -40,9 +42,9 @@ bars share one row without names. The tooltip of a bar still shows the name."""
 def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> Figure:
     """The strip: the plot of the faults, with one bar per fault.
 
-    A bar is solid from the bite, when the fault took effect, to the healing, when the fault was undone. The bar is pale
-    from the healing to the recovery, when all replicas were in sync again. `end_s`: the end of the time axis in s. If
-    there was no healing or no recovery, this part of the bar lasts until `end_s`.
+    A bar is solid from the bite of the fault to its healing, that is, the time when the fault was undone. The bar is
+    pale from the healing to the recovery. `end_s`: the end of the time axis in s. If the fault was not healed, the
+    solid part lasts until `end_s`. If the cluster did not recover, the pale part lasts until `end_s`.
     """
     drawn = material.injections[:BANDS_DRAWN]
     named = len(drawn) <= LABELS_DRAWN
@@ -107,9 +109,10 @@ def _time_text(at_us: int | None, clock: Clock) -> str:
 
 
 def shade(plot: Figure, material: Material, clock: Clock, end_s: float) -> None:
-    """Shades `plot` from the bite of each fault to its healing and, lighter, from its healing to its recovery.
+    """Gives `plot` a red background from the bite to the recovery of each fault.
 
-    `end_s`: the end of the time axis in s, where the shade ends if there was no healing or no recovery.
+    The red becomes paler at the healing of the fault. `end_s`: the end of the time axis in s. The red lasts until
+    `end_s` if the cluster did not recover. It stays strong until `end_s` if the fault was not healed.
     """
     drawn = material.injections[:BANDS_DRAWN]
     bites = [clock.seconds(injection.bite_at_us) for injection in drawn]
@@ -131,7 +134,7 @@ def shade(plot: Figure, material: Material, clock: Clock, end_s: float) -> None:
 def mark_leaders(plot: Figure, material: Material, clock: Clock) -> None:
     """Draws a dashed line on `plot` at each time when a partition got another leader or lost its leader.
 
-    Only the topic of the first subject counts (see `subject_topic`). Times are rounded to 0.01 s.
+    Shows only partitions of the topic of the first subject (see `subject_topic`). Times are rounded to 0.01 s.
     """
     changes = Leadership(material.observations).changes(subject_topic(material))
     times_s = list(dict.fromkeys(round(clock.seconds(change.at_us), 2) for change in changes))[:MARKS_DRAWN]

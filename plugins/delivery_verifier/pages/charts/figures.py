@@ -117,6 +117,6 @@ def safe(text: object) -> str:
     """Returns `text` with full-width signs in place of `$`, `\\` and `@`.
 
     Bokeh gives these signs a meaning. For example, it would load MathJax from the network to draw text between dollar
-    signs. `words.clean` also replaces the characters that could deceive a reader.
+    signs. The result also has no characters that could deceive a reader, because `words.clean` replaces them.
     """
     return clean(text).replace("$", "\uff04").replace("\\", "\uff3c").replace("@", "\uff20")

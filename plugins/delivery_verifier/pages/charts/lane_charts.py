@@ -93,7 +93,7 @@ def _lanes(x_range: Range1d, drawn: list[Segment]) -> Figure:
 
 
 def _bars(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
-    """The data of the bars by column, with one value per segment.
+    """The data of the bars by column, with one value per segment (a span with one leader and one ISR).
 
     `rows` maps a partition to the number of its row in the plot.
     """
@@ -116,7 +116,8 @@ def _bars(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
 def _stripes(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
     """The data of the stripes by column, with one value per stripe.
 
-    `rows` maps a partition to the number of its row in the plot.
+    A stripe is a span of time in which one replica was in sync. `rows` maps a partition to the number of its row in the
+    plot.
     """
     stripes = in_sync(drawn)
     replicas = sorted({broker for _, broker, _, _ in stripes})

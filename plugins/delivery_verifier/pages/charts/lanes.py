@@ -27,10 +27,10 @@ COUNTS_DRAWN = 2000
 
 @dataclass(frozen=True)
 class Segment:
-    """A span of time in which the leader and the ISR of a partition stayed the same.
+    """A piece of a lane of the chart: a span of time in which a partition had the same leader and the same ISR.
 
-    A segment lasts from one observation of the partition to the next. `start`, `end`: its bounds in s on the clock of
-    the run. `observation`: the leader and the ISR in this time.
+    A segment lasts from one observation of the partition to the next. `start`: its first moment, in s on the clock of
+    the run. `end`: its last moment, in s. `observation`: the leader and the ISR in this time.
     """
 
     partition: int
@@ -40,7 +40,7 @@ class Segment:
 
 
 def segments(material: Material, clock: Clock, end_s: float) -> list[Segment]:
-    """The segments of all partitions that have a lane, partition by partition, between 0 s and `end_s` on `clock`."""
+    """The pieces of the chart's lanes (one lane per partition), lane by lane, between 0 s and `end_s` on `clock`."""
     topic, leadership = subject_topic(material), Leadership(material.observations)
     all_segments = []
     for partition in lanes(material, leadership, topic):
@@ -50,7 +50,7 @@ def segments(material: Material, clock: Clock, end_s: float) -> list[Segment]:
 
 
 def _lane(observations: Sequence[Observation], clock: Clock, end_s: float) -> Iterable[Segment]:
-    """Yields the segments of one partition. Each observation holds until the next observation."""
+    """Yields the segments of one partition. Each observation holds until the next one, the last one until `end_s`."""
     for observation, after in zip(observations, [*observations[1:], None], strict=True):
         start = max(0.0, clock.seconds(observation.at_us))
         end = end_s if after is None else min(end_s, clock.seconds(after.at_us))
@@ -61,8 +61,9 @@ def _lane(observations: Sequence[Observation], clock: Clock, end_s: float) -> It
 def _thin(lane: list[Segment], end_s: float) -> list[Segment]:
     """The segments of `lane`, reduced to at most SEGMENTS_DRAWN, because a screen cannot show more.
 
-    Of the segments that begin in one span of time, one remains: a segment without a leader or, if there is none, the
-    segment with the smallest ISR. So no time without a leader disappears.
+    The time until `end_s` is divided into SEGMENTS_DRAWN equal spans. Of the segments that begin in one span, one
+    remains: a segment without a leader or, if there is none, the segment with the smallest ISR. So no time without a
+    leader disappears.
     """
     if len(lane) <= SEGMENTS_DRAWN:
         return lane
@@ -115,10 +116,10 @@ def _joined_spans(lane: Iterable[Segment]) -> list[tuple[float, float]]:
 
 @dataclass(frozen=True)
 class PartitionCounts:
-    """Two numbers of partitions, which apply from the time `from_s` on.
+    """How many partitions had no leader (`leaderless`), and how many had a shrunk ISR (`shrunk`), from `from_s` on.
 
-    `from_s`: the time in s on the clock of the run. `leaderless`: the number of partitions without a leader. `shrunk`:
-    the number of partitions with a shrunk ISR, that is, with fewer replicas than the greatest ISR of the run.
+    `from_s` is a time in s on the clock of the run. An ISR is shrunk if it has fewer replicas than the greatest ISR
+    that any partition of the topic had during the run.
     """
 
     from_s: float
@@ -162,7 +163,7 @@ def _set_membership(members: set[int], partition: int, *, present: bool) -> None
 
 
 def _worst(counts: Sequence[PartitionCounts]) -> PartitionCounts:
-    """One PartitionCounts with the greatest value of each count, from the time of the first of `counts` on."""
+    """Joins `counts` to one PartitionCounts. It has the greatest value of each count, and `from_s` of the first."""
     return PartitionCounts(
         counts[0].from_s, max(count.leaderless for count in counts), max(count.shrunk for count in counts)
     )

@@ -17,7 +17,7 @@ from delivery_verifier.pages.words import latency, number, share
 def distribution(spreads: list[Spread], target: str) -> dict[str, Any] | None:
     """The histograms, one per arm, as a JSON item of Bokeh for the HTML element with the id `target`.
 
-    A spread holds the latencies of one arm (see `latency.Spread`). Returns None if `spreads` is empty.
+    `spreads`: the latencies of each arm during faults, and those outside of faults. Returns None if `spreads` is empty.
     """
     if not spreads:
         return None
@@ -36,7 +36,8 @@ def _histogram(x_range: Range1d, spreads: list[Spread], colour: str) -> Figure:
     """The histogram of one arm. `colour`: the colour of the arm.
 
     Red bars show the records that were under way during a fault. Bars in the colour of the arm show all other records.
-    The height of a bar is the share of its records in the records of all bars with the same colour.
+    A bar shows the records in one range of latencies. The height of a bar is the number of its records, divided by the
+    number of records in all bars of the same colour.
     """
     plot = blank(x_range, safe(spreads[0].arm), 130, x_axis_type="log")
     for spread in spreads:

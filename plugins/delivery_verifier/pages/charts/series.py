@@ -1,5 +1,6 @@
 """The series: the load of each arm over time, as arrays with one value per interval of time.
 
+The source of the series is the table timeline/load. It has counts and latencies per arm and interval of time.
 There are at most POINTS intervals, because a screen cannot show more.
 """
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:  # pandas takes long to import, and most callers do not need p
     import pandas as pd
 
 POINTS = 1200
-"""The greatest number of points that are drawn per line. If timeline/load has more intervals, consecutive intervals are
-joined."""
+"""The greatest number of points that are drawn per line. If the table timeline/load has more intervals, consecutive
+intervals are joined."""
 
 
 _Floats = npt.NDArray[np.float32]
@@ -29,8 +30,8 @@ class Series:
     """The load of one arm over time. `x`: the start of each interval, in s. `interval_s`: the length of an interval.
 
     `reported`: the reported records per second. `errors`: the attempts that became FAILED or INDETERMINATE, per second.
-    `p50`, `p99`: the median and the 99th percentile of the latency, in ms; NaN for an interval without reports. If
-    intervals were joined, the greatest p50 and the greatest p99 of them remain.
+    `p50`: the median of the latency, in ms. `p99`: the 99th percentile of the latency, in ms. Both are NaN for an
+    interval without reports. If intervals were joined, both are the greatest value of the joined intervals.
     """
 
     arm: str

@@ -53,9 +53,9 @@ def _end_s(material: Material, clock: Clock, lines: list[Series]) -> float:
 
 
 def _rates(quantity: str, x_range: Range1d, lines: list[Series], height: int) -> Figure:
-    """The plot of one rate per second, with one step line per arm.
+    """The plot of a rate (a count per second) over time, with one step line per arm.
 
-    `quantity`: the rate. It is `reported` (reported records) or `errors` (attempts that became FAILED or
+    `quantity`: what is counted, which is `reported` (reported records) or `errors` (attempts that became FAILED or
     INDETERMINATE). `height`: the height of the plot in pixels.
     """
     plot = blank(x_range, f"{quantity} / s", height)

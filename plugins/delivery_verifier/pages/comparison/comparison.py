@@ -17,8 +17,8 @@ from delivery_verifier.pages.words import latency, number
 from delivery_verifier.store.run_directory import RunDirectory
 
 BOOKS = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "found")
-"""The totals of an arm that the comparison shows, as columns of the books. The numbers of anomalies come from the
-findings of the verdict instead."""
+"""The columns of the books (counts per arm) that the comparison shows. The numbers of anomalies come from the findings
+of the verdict instead."""
 
 ABSENT = "–"
 """The text of a figure that a run does not have."""
@@ -26,9 +26,10 @@ ABSENT = "–"
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the comparison. It shows a figure of an arm or a property of the scenario, for both runs.
+    """One line of the comparison: a figure of an arm or a property of the scenario, with its values in the two runs.
 
-    `name`: the name of the figure or property. `left`, `right`: its value in each run as text, or ABSENT.
+    `name`: the name of the figure or property. `left`: its value in the first run as text, or ABSENT. `right`: its
+    value in the second run as text, or ABSENT.
     """
 
     name: str
@@ -47,7 +48,7 @@ class Pair:
 
     Subjects match by their order. Other arms match by role and name. `name`: the names of both arms, or one name if
     they are equal. `verdicts`: the verdict of the left arm and of the right arm, None for a missing arm. `anomalies`: a
-    row for each kind of anomaly, with the number of cases and whether they are forbidden or permitted.
+    row for each kind of anomaly. Each of its two values is a number of cases and a ruling, e.g. `3 (forbidden)`.
     """
 
     name: str
@@ -59,7 +60,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two runs that are compared. `material`: the readable files of its run directory."""
+    """One of the two runs that are compared. `material`: the contents of the files in its run directory."""
 
     verdict: RunVerdict
     scenario: Scenario
@@ -70,9 +71,10 @@ class Side:
 class Comparison:
     """Two runs side by side. A comparison is meant to show what another version of Kafka changes.
 
-    `obstacles`: the properties other than versions in which the scenarios differ. If there is an obstacle, it may be
-    the cause of a difference between figures. `versions`: the versions of Kafka and other software in both runs,
-    including equal versions. `missing`: the parts of both runs that could not be read, each with the reason.
+    `obstacles`: the properties in which the two scenarios differ, without the versions. An obstacle may be the cause of
+    a difference between the figures. `versions`: a row for each version that a run used, e.g. the version of Kafka. A
+    version that both runs share has a row, too. `missing`: the parts of both runs that could not be read, each with the
+    reason.
     """
 
     left: Side
@@ -107,9 +109,11 @@ def _side(path: Path) -> Side:
 
 
 def _properties(scenario: Scenario) -> dict[str, object]:
-    """The properties of a scenario without versions: load, fault, cluster, and the settings of the arms.
+    """The load, the fault, the cluster, the settings of the arms, and the other properties of a scenario.
 
-    Two runs of one scenario have equal properties. The key is the name of the property on the page.
+    The versions of Kafka and other software are left out, because `_versions` returns them.
+
+    A key is the name of a property on the page.
     """
     properties: dict[str, object] = {"seed": scenario.seed, "min_exposed": scenario.min_exposed}
     properties |= _prefixed("load", msgspec.to_builtins(scenario.load)) | _prefixed(
@@ -202,7 +206,7 @@ def _figures(side: Side, arm: ArmVerdict | None) -> dict[str, object]:
 
 
 def _throughput(material: Material, arm: str) -> dict[str, object]:
-    """Maps the name of the throughput on the page to the throughput of `arm` as text.
+    """The throughput of `arm` as text, in a dictionary whose only key is its name on the page.
 
     Returns an empty dictionary if the throughput is not known.
     """

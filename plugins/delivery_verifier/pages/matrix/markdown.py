@@ -19,8 +19,8 @@ from delivery_verifier.store import catalogue_runs
 def document(catalogue: CatalogueRun) -> str:
     """The page as Markdown: date, machine and versions, then a table with a line per scenario and arm.
 
-    A line shows the last attempt in each round of the catalogue run, with verdicts and counts. A scenario without
-    results has one line with the reason.
+    A scenario may be run twice in one round of the catalogue run. A line shows the verdicts and the counts of the last
+    run in each round. A scenario without results has one line, which gives the reason.
     """
     all_tables = matrix.tables(catalogue)
     anomalies = list(dict.fromkeys(name for table in all_tables for name in table.counts))

@@ -16,9 +16,9 @@ from delivery_verifier.pages.words import enumeration
 from delivery_verifier.store import catalogue_runs
 
 SIGNS = {"good": "✔", "proven": "✔", "bad": "✘", "unsure": "?"}
-"""The sign that the page shows for each tone of a `Cell`."""
+"""The sign on the page for each tone. The field `tone` of a `Cell` says whether the arm ended as expected."""
 TONES = {"good": "as expected", "proven": "as expected", "bad": "not as expected", "unsure": "cannot be told"}
-"""The words that the page shows for each tone of a `Cell`."""
+"""The words on the page for each tone. The field `tone` of a `Cell` says whether the arm ended as expected."""
 
 
 def write(catalogue: CatalogueRun) -> Path:
@@ -94,7 +94,7 @@ def counts(catalogue: CatalogueRun) -> str:
 
 
 def _seconds(catalogue: CatalogueRun) -> int:
-    """The sum of the durations of all attempts, in s."""
+    """The sum of the durations of all runs in the catalogue run, in s."""
     return round(sum(attempt.seconds for item in catalogue.items for attempt in item.attempts))
 
 

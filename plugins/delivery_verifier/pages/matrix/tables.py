@@ -1,8 +1,8 @@
 """The tables of the matrix, computed from the record of a catalogue run.
 
 Each kind of scenario has a table, with a row per scenario and a column per profile. A catalogue run runs each scenario
-in one or more rounds. An attempt is one run of a scenario in a round. If the first attempt in a round was INCONCLUSIVE,
-there is a second attempt in this round.
+in one or more rounds. If the first run of a scenario in a round was INCONCLUSIVE, the round has a second run of it. An
+`Attempt` is the record of one such run, not a send of a record.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ HEADINGS = {
 
 @dataclass(frozen=True)
 class Cell:
-    """The results of one arm of a scenario, from the last attempt of each round.
+    """The results of one arm of a scenario, from the last run of the scenario in each round.
 
-    `verdict`: the verdicts that occurred. `counts`: the cases of each kind of anomaly, as pairs of a heading and a
-    text. `figures`: the longest gap, the 99th percentile of the latency, the rate and the attempts that were not
-    reported, as such pairs. `sentence`: the sentence of the first round in which the arm did not end as expected or, if
-    there is none, of the first round. `tone`: `good` (HELD as expected), `proven` (VIOLATED as expected), `bad` (not as
-    expected) or `unsure` (INCONCLUSIVE in some round).
+    `verdict`: the different verdicts as text, e.g. `HELD / VIOLATED`. `counts`: for each kind of anomaly, a heading and
+    the number of cases as text. `figures`: for each other figure, such as the longest gap, a heading and a text.
+    `sentence`: the sentence of the verdict in one round. It is the first round in which the arm did not end as
+    expected. If the arm always ended as expected, it is the first round. `tone`: `unsure` (INCONCLUSIVE in some round),
+    `bad` (not as expected), `proven` (VIOLATED as expected) or `good` (HELD as expected).
     """
 
     arm: str
@@ -59,9 +59,10 @@ class ScenarioRow:
     """One scenario over all rounds. `cells`: the cells of its arms, by profile.
 
     A round is green if it ended as expected, or if this host could not run it and the user expected that. `green`:
-    whether all rounds are green. `state`: the state of the first round that is not green or, if all are green, of round
-    one. `note`: the reason why there are no results to show, e.g. `not run yet`. `runs`: all attempts. Each pair holds
-    the text of a link, e.g. `round 2`, and the attempt to whose report the link leads.
+    whether all rounds are green. `state` and `note` describe one round: the first round that is not green or, if all
+    are green, the first round. `note`: why this round has no results, e.g. `not run yet`, or an empty text if it has
+    results. `runs`: all runs of the scenario, as pairs. The first item of a pair is the text of the link to the report
+    of the run, e.g. `round 2`.
     """
 
     name: str
@@ -77,7 +78,7 @@ class ScenarioRow:
 
     @property
     def doubts(self) -> list[str]:
-        """The first six different doubts of all attempts. A doubt is a reason not to trust a verdict."""
+        """The first six different doubts from all runs of the scenario."""
         return list(dict.fromkeys(doubt for _, attempt in self.runs for doubt in attempt.doubts))[:6]
 
 
@@ -120,9 +121,9 @@ def _table(kind: str, items: Sequence[Item]) -> Table:
 
 
 def _row(rounds: Sequence[Item], anomalies: Sequence[Anomaly]) -> ScenarioRow:
-    """The row of one scenario. `rounds`: the item of the scenario in each round.
+    """The row of one scenario. `rounds`: an item per round, with the runs of the scenario in this round.
 
-    `anomalies`: the kinds in the table.
+    `anomalies`: the kinds of anomaly that the table shows.
     """
     last = [item.attempts[-1] for item in rounds if item.attempts]
     worst = next((item for item in rounds if not item.green), rounds[0])
@@ -147,7 +148,10 @@ def _row(rounds: Sequence[Item], anomalies: Sequence[Anomaly]) -> ScenarioRow:
 
 
 def _note(item: Item) -> str:
-    """The text for an item that has no arms to show: why the item is unavailable, its last error, or `not run yet`."""
+    """Why `item`, a scenario in one round, has no results. Returns an empty text if it has results.
+
+    The reason is what this host lacks to run the scenario, the error of the last run, or `not run yet`.
+    """
     if item.unavailable:
         return item.unavailable
     last = item.attempts[-1] if item.attempts else None
@@ -155,7 +159,7 @@ def _note(item: Item) -> str:
 
 
 def _runs(rounds: Sequence[Item]) -> list[tuple[str, Attempt]]:
-    """All attempts of a scenario, each with the text of the link to its report, e.g. `round 2`."""
+    """All runs of a scenario, each after the text of the link to its report, e.g. `round 2`."""
     runs = []
     for item in rounds:
         for ordinal, attempt in enumerate(item.attempts, 1):
@@ -166,7 +170,7 @@ def _runs(rounds: Sequence[Item]) -> list[tuple[str, Attempt]]:
 
 
 def _cell(arms: Sequence[ArmResult], rounds: int, anomalies: Sequence[Anomaly]) -> Cell:
-    """The cell of one arm. `arms`: the results of the arm, one per round with an attempt.
+    """The cell of one arm. `arms`: the results of the arm, from the last run in each round.
 
     `rounds`: the number of rounds in which the scenario was run.
     """
@@ -196,9 +200,9 @@ def _tone(arms: Sequence[ArmResult]) -> str:
 
 
 def _counts(arms: Sequence[ArmResult], anomalies: Sequence[Anomaly]) -> list[tuple[str, str]]:
-    """The cases of each kind of anomaly, as pairs of a heading and a text.
+    """For each kind of anomaly, its heading and the number of cases as text.
 
-    The text is the range of the number over the rounds.
+    If the rounds have different numbers, the text gives the least and the greatest number.
     """
     return [(heading(anomaly), _range([cases(arm.counts, anomaly) for arm in arms])) for anomaly in anomalies]
 
@@ -215,7 +219,11 @@ def _figures(arms: Sequence[ArmResult]) -> list[tuple[str, str]]:
 
 
 def _refused(arms: Sequence[ArmResult]) -> str:
-    """The number of FAILED attempts and, if there are any, the number of INDETERMINATE attempts, as text."""
+    """The number of FAILED attempts as text. The number of INDETERMINATE attempts follows, e.g. `3 + 2 unknown`.
+
+    If no attempt was INDETERMINATE, the text has only the first number. If a number differs between rounds, the text
+    gives the least and the greatest number.
+    """
     failed, unknown = (_range([arm.counts.get(name) for arm in arms]) for name in ("failed", "indeterminate"))
     return f"{failed} + {unknown} unknown" if unknown not in ("0", "–") else failed
 

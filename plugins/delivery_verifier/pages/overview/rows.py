@@ -24,8 +24,7 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 NO_VERDICT = "NO VERDICT"
 READ_AT_MOST = 2000
-"""The greatest number of run directories that are read. If there are more, those with the newest scenario.json are
-read."""
+"""The greatest number of run directories that are read. They are those with the newest scenario.json."""
 _CACHE_SIZE = 4 * READ_AT_MOST
 
 
@@ -61,12 +60,12 @@ class _Verdict(Struct, frozen=True):
 
 
 class Figures(Struct, frozen=True, kw_only=True):
-    """The figures of a run's subjects, from the books in its verdict. A case is one record that shows an anomaly.
+    """The figures of a run's subjects, from the verdict of the run. A figure is None if it is not known.
 
-    `lost`, `duplicated`, `reordered`: the cases of all subjects together; None if the books of no subject have the
-    count. `others` maps each further kind of anomaly that occurred to its number of cases. `longest_gap_s`: the longest
-    time for which a subject had no report on a partition. `exposed`: how many reported records of a subject the faults
-    could have hurt. The subject with the smallest number counts. The value is None if the verdict has no such number.
+    `lost`: the LOST cases of all subjects together. `duplicated`: the DUPLICATED cases. `reordered`: the REORDERED
+    cases. `others` maps each further kind of anomaly that occurred to its number of cases. `longest_gap_s`: the longest
+    time for which a subject had no report on a partition. `exposed`: the number of reported attempts of a subject that
+    the faults exposed. If the subjects have different numbers, it is the smallest.
     """
 
     lost: int | None = None
@@ -77,12 +76,12 @@ class Figures(Struct, frozen=True, kw_only=True):
     others: dict[Anomaly, int] = {}
 
     def cases(self, anomaly: Anomaly) -> int | None:
-        """The number of cases of a kind that has no field of its own. Returns None if no books are known."""
+        """The number of cases of `anomaly`, a kind without a field of its own. Returns None if `lost` is None."""
         return self.others.get(anomaly, None if self.lost is None else 0)
 
 
 class StoredRunRow(Struct, frozen=True, kw_only=True):
-    """One run as a row of the page. `name`: the run directory. `profiles`: the profiles of the subjects.
+    """One run as a row of the page. `name`: the name of the run directory. `profiles`: the profiles of the subjects.
 
     `report`: whether the run has a report.html. `sentence`: the sentence of the verdict. If the verdict is missing or
     cannot be trusted, `verdict` is NO VERDICT, and `why` gives the reason or the step that finished last.
@@ -102,9 +101,10 @@ class StoredRunRow(Struct, frozen=True, kw_only=True):
 
 
 def rows(runs: Path) -> list[StoredRunRow]:
-    """The rows of the runs in the folder `runs`, newest first, at most READ_AT_MOST. Empty if there is no `runs`.
+    """The rows of the runs in the folder `runs`, newest first, at most READ_AT_MOST.
 
-    A run directory without scenario.json is left out, because the run was never planned.
+    A run directory without scenario.json is left out, because the run was never planned. Returns an empty list if the
+    folder does not exist.
     """
     files = [run for run in runs.glob("*/scenario.json") if _is_run(run.parent)]
     newest = sorted(((_stamp(file)[0], file.parent) for file in files), reverse=True)[:READ_AT_MOST]
@@ -157,7 +157,7 @@ def _last_step(run: Path) -> str:
 def _decode(run: Path, stamps: tuple[tuple[int, int], ...], last_step: str) -> StoredRunRow:
     """The row of one run.
 
-    `stamps`: the stamps (see `_stamp`) of the four files that `read` lists, in the same order.
+    `stamps`: the stamps (see `_stamp`) of scenario.json, verdict.json, conclude.json and report.html, in this order.
     """
     written_at = datetime.fromtimestamp(stamps[0][0] / 1e9, UTC)
     try:
@@ -199,7 +199,7 @@ def _with_verdict(row: StoredRunRow, run: Path, last_step: str) -> StoredRunRow:
 
 
 def _sealed_verdict(run: Path) -> _Verdict:
-    """The verdict of a run, as `conclude` sealed it.
+    """The verdict of a run, after a check that its file is as the step `conclude` wrote it.
 
     Unlike `RunDirectory.verdict`, this function decodes only the fields that the page shows, because verdicts of older
     versions may have other fields. It does not hash the report, the largest file of `conclude`, because the page lists
@@ -229,14 +229,14 @@ def _figures(subjects: list[_ArmVerdict]) -> Figures:
 def others(rows: Iterable[StoredRunRow]) -> dict[Anomaly, str]:
     """The kinds of anomaly that need a further column, with the heading of the column.
 
-    A kind outside ALWAYS needs a column if at least one of `rows` has cases of the kind.
+    The kinds in ALWAYS have columns anyway. Another kind needs a column if a run in `rows` has cases of this kind.
     """
     anomalies = {anomaly for row in rows for anomaly in row.figures.others}
     return {anomaly: heading(anomaly).capitalize() for anomaly in Anomaly if anomaly in anomalies}
 
 
 def _sum(subjects: list[_ArmVerdict], anomaly: Anomaly) -> int | None:
-    """The number of cases of `anomaly` in all subjects together. Returns None if the books of no subject have it."""
+    """The number of cases of `anomaly` in all subjects together. Returns None if no subject's books have it."""
     counts = [count for arm in subjects if (count := cases(arm.books, anomaly)) is not None]
     return sum(counts) if counts else None
 

@@ -14,9 +14,9 @@ VERDICTS = ("HELD", "VIOLATED", "INCONCLUSIVE", NO_VERDICT)
 class RunFilter(Struct, frozen=True, kw_only=True):
     """The conditions that a run must meet to be listed. An empty field sets no condition.
 
-    `verdict`, `fault`: the verdict and the name of the fault plan of the run. `profile`: the profile of at least one
-    subject. `text`: words that must all occur in the name, scenario, fault, profiles, verdict, sentence or `why` of the
-    row. Upper and lower case do not matter.
+    `verdict`: the verdict of the run. `profile`: the profile of at least one subject. `fault`: the name of the fault
+    plan. `text`: words, each of which must occur in the name, scenario, fault, profiles, verdict, sentence or `why` of
+    the run's row. Upper and lower case do not matter.
     """
 
     verdict: str = ""

@@ -22,8 +22,9 @@ value 0."""
 class Bar(Struct, frozen=True):
     """The bar of one run.
 
-    `x`, `y`, `width`, `height`: its place and size in the units of the SVG drawing, with y downwards. `value`: the
-    figure that the bar shows. If the figure is not known, `value` is None, and a cross is drawn instead of a bar.
+    `x` and `y`: the place of its upper left corner in the units of the SVG drawing. `y` grows downwards. `width` and
+    `height`: its size in these units. `value`: the figure that the bar shows. If the figure is not known, `value` is
+    None, and a cross is drawn instead of a bar.
     """
 
     row: StoredRunRow
@@ -49,7 +50,8 @@ class Lane(Struct, frozen=True):
 
 
 def lanes(listed: Sequence[StoredRunRow]) -> list[Lane]:
-    """Both bar charts of the newest RUNS_DRAWN runs. `listed`: the rows of runs, newest first.
+    """Two bar charts of the newest RUNS_DRAWN runs: lost records, and longest gaps without a report. `listed`: the rows
+    of runs, newest first.
 
     Returns an empty list if the number of lost records is known for fewer than two of these runs, because one bar is no
     trend.

@@ -130,7 +130,7 @@ class Row:
 
 
 def groups(price: Price) -> list[Group]:
-    """Returns GROUPS with further columns for kinds of anomaly outside LOST, DUPLICATED and REORDERED.
+    """Returns GROUPS with further columns for kinds of anomaly other than LOST, DUPLICATED and REORDERED.
 
     A group gets a column for such a kind if the kind occurred in a run under one of the group's conditions.
     """
@@ -145,7 +145,7 @@ def _other_columns(price: Price, group: Group) -> list[Column]:
 
 
 def _other_count(name: str) -> Callable[[MeasuredRun], str]:
-    """The function that returns the number of cases of one kind of anomaly in a run, as text.
+    """Returns a function that turns a run into a text: the number of cases of one kind of anomaly.
 
     `name`: the column of the kind in the books. The text is `0` if the run has no case of this kind. The text is an en
     dash if the run has a doubt of the kind `checker`, because its counts may be wrong.

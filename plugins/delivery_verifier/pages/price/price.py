@@ -29,13 +29,14 @@ class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """The figures of one run of one profile under one condition.
 
     `condition`: `flat_out` (as fast as the client can, no fault), `none` (fixed rate, no fault) or `kill_leader` (fixed
-    rate, a leader killed). `records_per_s`: reported records per second (see `pages.throughput`). `latency_ms_*`: the
-    median, the 99th and the 99.9th percentile of the latency, rounded up by at most 12 %. They are None under
-    `flat_out`, where records wait in the client's own queue. `unanswered`: attempts that were FAILED or INDETERMINATE.
-    `other_cases`: the numbers of cases of the kinds of anomaly outside LOST, DUPLICATED and REORDERED. It maps the
-    column of a kind in the books to a number, and leaves out kinds without a case. A doubt of the kind `checker` says
-    that the check itself may be wrong. If the run has such a doubt, `lost`, `duplicated`, `reordered` and `unanswered`
-    are None, and `other_cases` is empty.
+    rate, a leader killed). `records_per_s`: reported records per second (see `pages.throughput`). A field
+    `latency_ms_p...` is a percentile of the latency, rounded up by at most 12 %, e.g. `latency_ms_p999` is the 99.9th.
+    These fields are None under `flat_out`, where records wait in the client's own queue. `unanswered`: the number of
+    attempts that were FAILED or INDETERMINATE. `other_cases`: the numbers of cases of the kinds of anomaly that have no
+    field here. A key of `other_cases` is the column of a kind in the books. Kinds without a case are left out.
+
+    A doubt of the kind `checker` says that the check itself may be wrong. If the run has such a doubt, `lost`,
+    `duplicated`, `reordered` and `unanswered` are None, and `other_cases` is empty.
     """
 
     run_id: str
@@ -61,7 +62,7 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     `conditions`: each condition in words. `rate`: the fixed rate in records/s. `machine`: the host in words.
     `measured_at`, `payload_bytes`, `versions`, `commit`: the values of the newest run. `measured`: one run per profile
-    and condition. If `price` got several runs for a profile and condition, the last of these runs is kept.
+    and condition. If the function `price` gets several runs for a profile and condition, it keeps the last of them.
     """
 
     conditions: dict[Condition, str]
@@ -151,7 +152,7 @@ def _scenario(path: Path) -> Scenario:
 
 
 def _other_cases(arm: ArmVerdict) -> dict[str, int]:
-    """Maps the column of a kind of anomaly in the books to the arm's number of cases of this kind.
+    """The arm's number of cases of each kind of anomaly, by the name of the kind's column in the books.
 
     LOST, DUPLICATED and REORDERED are left out, because each has a field in MeasuredRun. Kinds without a case are left
     out, too. Returns an empty dictionary if the arm has a doubt of the kind `checker`.
@@ -169,7 +170,7 @@ def _reliable_books(arm: ArmVerdict) -> dict[str, int]:
 
 
 def _counts(arm: ArmVerdict) -> dict[str, int | None]:
-    """Maps the fields `lost`, `duplicated`, `reordered` and `unanswered` of MeasuredRun to their values.
+    """The values of the fields `lost`, `duplicated`, `reordered` and `unanswered` of MeasuredRun, by field.
 
     Each value is None if the arm has a doubt of the kind `checker`.
     """
@@ -181,9 +182,9 @@ def _counts(arm: ArmVerdict) -> dict[str, int | None]:
 
 
 def _latency(path: Path, arm: str) -> tuple[float | None, float | None, float | None]:
-    """The median, the 99th and the 99.9th percentile of the latency in ms, each rounded up to the end of a bucket.
+    """The median, the 99th and the 99.9th percentile of the latency of an arm, in ms. `path`: the run directory.
 
-    All three are None if no record was reported.
+    Each is rounded up to the end of a bucket (a range of latencies). All three are None if no record was reported.
 
     Records during faults and outside faults count together, because an application meets both.
     """

@@ -1,7 +1,4 @@
-"""The cases of anomalies: for each arm and kind of anomaly, the first cases with evidence, and the number of all cases.
-
-A case is one record that shows an anomaly.
-"""
+"""The cases of anomalies: for each arm and kind of anomaly, the first cases with evidence, and the number of cases."""
 
 from __future__ import annotations
 
@@ -28,11 +25,12 @@ OFFSETS_SHOWN = 4
 class Case:
     """One case with its evidence as text. `row`: the row of the case in anomalies/, with times in µs since the epoch.
 
-    `sent`: the time when the record was sent. `settled`: the time when its outcome was known. `leader`, `isr`: the
-    leader and the ISR of the partition at `settled` or, if the outcome was never known, at `sent`. `injection`: the
-    first injection of a fault that could have hurt the record (see `injection_during`). `offsets`: the offsets of the
-    copies of the record. A text is an en dash if its value does not exist or is not known. `truncation`: where a lost
-    record was cut off (see `truncation.Truncations`), or an empty text if that is not known.
+    `sent`: the time when the record was sent. `settled`: the time when its outcome was known. `leader`: the
+    leader of the partition at `settled` or, if the outcome was never known, at `sent`. `isr`: the ISR at the same time.
+    `injection`: the name of the first injection that could have hurt the record (see `injection_during`). `offsets`:
+    the offsets of the copies of the record. A text is an en dash if its value does not exist or is not known.
+    `truncation`: how a lost record was removed when a log was truncated (see `truncation.Truncations`), or an empty
+    text if that is not known.
     """
 
     row: dict[str, Any]
@@ -50,8 +48,8 @@ class CaseGroup:
     """The first cases of one arm and kind of anomaly, at most CASES_SHOWN.
 
     `role`: the role of the arm, or an empty text if it is not known. `total`: the number of cases in the books, or None
-    if it is not known. `cut`: whether the folder anomalies/ lists fewer cases than the books count, because this list
-    is bounded.
+    if it is not known. `cut`: whether the folder anomalies/ has fewer cases than the books count, because it
+    holds only a limited number of cases.
     """
 
     arm: str

@@ -12,8 +12,8 @@ from delivery_verifier.pages.material import Material
 EVENTS_SHOWN = 60
 """The greatest number of lines in the list."""
 AT_ONCE_US = 250_000
-"""The span of time, in µs, in which changes of leadership share one line. The span begins with the first change. A
-change shares the line only if it makes the same broker the leader."""
+"""Changes of leadership within this time (in µs after the first of them) share one line, if they make the same broker
+the leader."""
 PARTITIONS_NAMED = 5
 """The greatest number of partitions that a line names by their numbers. The line also says how many others there
 are."""

@@ -1,7 +1,4 @@
-"""The explanation of a case: how the settings and the leadership of the partition caused the loss or the duplicate.
-
-A case is one record that shows an anomaly.
-"""
+"""The explanation of a case: how the settings and the leadership of the partition caused the loss or the duplicate."""
 
 from __future__ import annotations
 
@@ -14,7 +11,10 @@ from delivery_verifier.pages.words import enumeration
 
 
 def explanation(material: Material, row: dict[str, Any]) -> str:
-    """How the settings caused the loss or duplicate, as sentences. Returns an empty text without an explanation."""
+    """How the settings caused a loss or a duplicate, as sentences. `row`: the row of the case in anomalies/.
+
+    Returns an empty text if no explanation is known.
+    """
     if material.scenario is None or row["arm"] not in material.scenario.arm_names or row["sent_at"] is None:
         return ""
     settings = material.scenario.arm(row["arm"]).profile.producer
@@ -29,7 +29,10 @@ def explanation(material: Material, row: dict[str, Any]) -> str:
 
 
 def _loss_explanation(material: Material, row: dict[str, Any], acks: str) -> str:
-    """How `acks` and a new leader caused a loss, as sentences. Returns an empty text if they are not the cause."""
+    """How acks=0, or acks=1 together with a new leader, caused a loss, as sentences.
+
+    `acks`: the setting of the producer. Returns an empty text if the cause of the loss is not known.
+    """
     if acks == "0":
         return "With acks=0 the client asks nobody whether it arrived: sent is not written."
     topic, sent_us, settled_us = topic_of(material, row["arm"]), row["sent_at"], row["settled_at"] or row["sent_at"]
@@ -46,7 +49,7 @@ def _loss_explanation(material: Material, row: dict[str, Any], acks: str) -> str
     if not under_way:
         leader = before[-1].leader
         after = next((term.leader for term in later if term.leader != leader), None)
-        copied = f"Broker {after} then led without having copied it, and {cut} of the others."
+        copied = f"Broker {after} then led without having it, and {cut} of the others."
         return "" if after is None else f"{alone}: broker {leader} did. {copied}"
     leader = under_way[-1].leader
     deposed = {term.leader for term in (before[-1], *under_way)} - {leader}
@@ -55,7 +58,7 @@ def _loss_explanation(material: Material, row: dict[str, Any], acks: str) -> str
     brokers = enumeration([f"broker {broker}" for broker in sorted(deposed)])
     return (
         f"{alone}. The acknowledgement of the deposed leader, {brokers}, arrived after broker {leader} had taken over "
-        f"without having copied the record, and {cut} of the others."
+        f"without having the record, and {cut} of the others."
     )
 
 

@@ -67,9 +67,9 @@ def _size(size: int) -> str:
 def steps(material: Material) -> list[tuple[str, str, float | None]]:
     """Every step of the run as (name, state in words, duration in s). The duration is None if the step has no manifest.
 
-    A step writes its manifest when it finishes. The step `conclude` writes this page together with the verdict. So
-    `conclude` and `stop_cluster` finish only after this page. If there is a verdict and they have no manifest yet,
-    their state says that they end later.
+    A step writes its manifest when it finishes. The step `conclude` writes the report together with the verdict. So
+    `conclude` and the later step `stop_cluster` finish only after the report is written. If there is a verdict and
+    such a step has no manifest yet, its state says that it ends later.
     """
     rows: list[tuple[str, str, float | None]] = []
     for step in STEPS:

@@ -1,7 +1,7 @@
-"""The lookup: the record at one offset of a partition, read from log/, the copy of the topics in the run directory.
+"""The lookup: finds out what stands at one offset of a partition.
 
-A case is one record that shows an anomaly. A case is passed as its row of the table in anomalies/. This row identifies
-the record, and has its acknowledged offset and the offsets of its copies.
+It reads log/, the folder of the run directory with a copy of the topics. The functions get a case as its row in
+anomalies/. The row identifies the record, and has its acknowledged offset and the offsets of its copies.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def snapshot_of(material: Material, row: dict[str, Any]) -> PartitionSnapshot | 
 def offsets_to_look_up(row: dict[str, Any]) -> list[int]:
     """The offsets to look up for a case, each once. `row`: the row of the case in anomalies/.
 
-    These are the acknowledged offset, if there is one, and the offsets of the first COPIES_LOOKED_UP copies, if the log
-    has several copies of the record.
+    The acknowledged offset comes first, if there is one. If the log has several copies of the record, the offsets of
+    the first COPIES_LOOKED_UP copies follow.
     """
     acked = [] if row["acked_offset"] is None else [row["acked_offset"]]
     copy_offsets = row["offsets"] if row["offsets"] and len(row["offsets"]) > 1 else []
@@ -66,9 +66,10 @@ def offset_content(
 
 
 def _description(clock: Clock, row: dict[str, Any], logged: dict[str, Any]) -> str:
-    """The text that says whether `logged` is the record of a case, another record, or no record of this tool.
+    """Says in words what `logged`, a row of log/, is. `row`: the row of a case in anomalies/.
 
-    `logged`: a row of log/. `row`: the row of the case in anomalies/.
+    `logged` is the record of this case, another record of the load, a marker (a record that the verifier writes after
+    the load), or no record of the verifier.
     """
     if not logged["parsed"]:
         return "stands something that is no record of this tool."

@@ -85,7 +85,7 @@ def render(run_dir: Path, verdict: RunVerdict | None) -> str:
 
 
 def _sections(material: Material, zero: Clock) -> dict[str, Any]:
-    """The values for the template that need only the material and the clock of the run, `zero`."""
+    """The values for most variables of the template. `zero`: the clock of the run, which turns times into text."""
     verdict, scenario = material.verdict, material.scenario
     arms = scenario.arms if scenario else ()
     run_id = _run_id(material)
@@ -138,10 +138,10 @@ def _run_id(material: Material) -> str:
 
 
 def _further_cases(arm: ArmVerdict) -> list[tuple[str, int]]:
-    """The heading and the number of cases of each kind of anomaly that `arm` has, except LOST and DUPLICATED.
+    """Each anomaly of which `arm` has cases, as (heading, number of cases). Leaves out LOST and DUPLICATED.
 
-    The page always shows LOST and DUPLICATED. Returns an empty list for the canary, the arm with planted cases of every
-    kind.
+    The page shows the numbers of LOST and DUPLICATED for every arm anyway. Returns an empty list for the canary,
+    because the canary has planted cases of every anomaly.
     """
     shown = subset("every tile shows these two, also with no case", (Anomaly.LOST, Anomaly.DUPLICATED))
     kinds = [] if arm.role == "canary" else [kind for kind in columns([arm.books]) if kind not in shown]
@@ -149,7 +149,7 @@ def _further_cases(arm: ArmVerdict) -> list[tuple[str, int]]:
 
 
 def _legend(material: Material) -> dict[str, list[tuple[str, str]]]:
-    """The names and colours in the legend, as pairs. The keys are `arms` and `brokers`.
+    """The legend of the plots. The key `arms` has (name, colour) of each arm, the key `brokers` that of each broker.
 
     The arms stand in the order of the plots, and the brokers in the order of their numbers.
     """

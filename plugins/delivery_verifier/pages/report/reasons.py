@@ -1,6 +1,7 @@
-"""The reasons for a verdict: what made a subject VIOLATED, or what would have made it VIOLATED.
+"""The reasons for the verdicts of the subjects.
 
-A case is one record that shows an anomaly. The tolerance is the number of cases that the verdict allows.
+If a subject has more cases of an anomaly than tolerated, the reason names these cases. Otherwise the reason names the
+anomalies that would have led to VIOLATED.
 """
 
 from __future__ import annotations
@@ -10,20 +11,21 @@ from dataclasses import dataclass
 from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
 from delivery_verifier.pages.words import enumeration, number, record_that_is
+from delivery_verifier.store.counts import LATE
 
 
 @dataclass(frozen=True)
 class Reason:
-    """The reason for the verdict of one or more subjects, in two texts: the reason itself, and the details."""
+    """The reason for the verdict of one or more subjects. The page shows `lead` in bold, and `text` after it."""
 
     lead: str
     text: str
 
 
 def reasons(verdict: RunVerdict | None) -> list[Reason]:
-    """The reasons of all subjects with findings, in the order of the verdict. Returns an empty list without verdict.
+    """The reasons of all subjects with findings, in the order of the verdict.
 
-    Subjects with equal reasons share one Reason.
+    Subjects with equal reasons share one Reason. Returns an empty list if `verdict` is None.
     """
     subjects = [arm for arm in (verdict.arms if verdict else []) if arm.role == "subject" and arm.findings]
     owners: dict[tuple[str, str], list[str]] = {}
@@ -36,7 +38,7 @@ def reasons(verdict: RunVerdict | None) -> list[Reason]:
 
 
 def _reason(arm: ArmVerdict) -> tuple[str, str]:
-    """Returns the two texts of the Reason of one subject."""
+    """Returns the fields `lead` and `text` of the Reason of one subject."""
     if broken := [_counted(arm, finding) for finding in arm.findings if _is_broken(finding)]:
         lead = "Violated because" if arm.verdict == "VIOLATED" else "The doubts withhold a verdict, although"
         return f"{lead} {enumeration(broken, 'and')}.", _permitted(arm)
@@ -64,9 +66,11 @@ def _counted(arm: ArmVerdict, finding: Finding) -> str:
     if finding.anomaly not in Anomaly.__members__:
         return f"{number(count)} records are {finding.anomaly}{beyond}"
     kind, reported = KINDS[Anomaly(finding.anomaly)], ""
-    if kind.share_of in ("reported", "acked"):
+    late = arm.books.get(LATE, 0) if finding.anomaly == Anomaly.REORDERED else 0
+    if kind.share_of in ("reported", "acked") and not late:
         reported = "sent " if arm.books.get("sent") else "acknowledged "
-    return f"{number(count)} {reported}records are {kind.records_that_are}{beyond}"
+    unknown = f" (of {number(late)} the client never learned the outcome)" if late else ""
+    return f"{number(count)} {reported}records are {kind.records_that_are}{unknown}{beyond}"
 
 
 def _convicting_case(finding: Finding) -> str:
@@ -75,7 +79,7 @@ def _convicting_case(finding: Finding) -> str:
 
 
 def _permitted(arm: ArmVerdict) -> str:
-    """The sentence on the anomalies that are permitted in any number. Empty if there is none."""
+    """The sentence on the anomalies that are permitted in any number, or an empty text if no anomaly is permitted."""
     permitted = [record_that_is(finding.anomaly) for finding in arm.findings if finding.tolerance is None]
     if not permitted:
         return ""

@@ -1,6 +1,7 @@
-"""The stories: the events of one lost record and of one duplicated record, in the order of time.
+"""The stories: each tells the events of one case, in the order of time.
 
-Each story tells one case. A case is one record that shows an anomaly.
+The report tells the story of one lost record and of one duplicated record. If there is neither, it tells the story of
+one other case.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ class Story:
 
 
 def stories(material: Material, clock: Clock, groups: list[CaseGroup]) -> list[Story]:
-    """The stories of a run, the worst first: at most one story per kind in KINDS_WITH_A_STORY.
+    """The stories of a run: at most one story for each anomaly in KINDS_WITH_A_STORY.
 
-    `groups`: the case groups of the run (see `cases.groups`). Groups with more cases than tolerated are the worst, then
-    groups of subjects. If no case is of a kind in KINDS_WITH_A_STORY, one case of another kind gets a story. The
-    canary, an arm with planted cases, gets no story.
+    `groups`: the case groups of the run, one per arm and anomaly (see `cases.groups`). The stories stand in the order
+    of `_rank`, and each story tells a case of the first group of its anomaly. If no case shows an anomaly in
+    KINDS_WITH_A_STORY, one case of another anomaly gets a story. The canary gets no story: its cases are planted.
     """
     ranked = sorted(
         (group for group in groups if group.role != "canary" and group.cases),
@@ -80,14 +81,14 @@ def _example_case(cases: list[Case]) -> Case:
 
 
 def _record_name(row: dict[str, Any]) -> str:
-    """The name of a record. It has the sequence and the producer or, if nobody sent the record, the offset."""
+    """The name of a record: its sequence number and its producer or, if nobody sent the record, its offset."""
     if row["sequence"] is None:
         return f"the line at offset {offsets_text(row['offsets'])}"
     return f"record {number(row['sequence'])} of producer {row['producer']}"
 
 
 def _is_permitted(material: Material, group: CaseGroup) -> bool:
-    """Whether the verdict sets no limit to the cases of the kind `group.kind` in the arm `group.arm`."""
+    """Whether, by the verdict, the arm `group.arm` may have any number of cases of the anomaly `group.kind`."""
     return any(
         arm.arm == group.arm and finding.anomaly == group.kind and finding.tolerance is None
         for arm in (material.verdict.arms if material.verdict else [])
@@ -96,7 +97,11 @@ def _is_permitted(material: Material, group: CaseGroup) -> bool:
 
 
 def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:
-    """The sort key: first groups with too many cases, then subjects, then kinds with a low `telling` (see `KINDS`)."""
+    """The sort key of a group. A group with more cases than tolerated comes before a group without.
+
+    Among groups that are equal in this, a group whose arm is a subject comes first. Among groups that are equal in
+    both, the group whose anomaly has the lowest `AnomalyKind.telling` comes first.
+    """
     broken = any(
         arm.arm == group.arm
         and finding.anomaly == group.kind
@@ -153,8 +158,10 @@ def _leadership_changes(observations: list[Observation], since_us: int, until_us
 
 
 def _leader_at_sending(observation: Observation | None) -> str:
-    """A space and a sentence on who led the partition when the record was sent. The result is empty if `observation` is
-    None."""
+    """A sentence, with a space before it, on which broker led the partition when the record was sent.
+
+    `observation`: the last observation of the partition before the sending. The text is empty if it is None.
+    """
     if observation is None:
         return ""
     if observation.leader < 0:
@@ -166,7 +173,8 @@ def _leader_at_sending(observation: Observation | None) -> str:
 def _outcome_sentence(row: dict[str, Any], leader: int) -> str:
     """The sentence on the outcome that the client reported for the record.
 
-    `leader`: the leader from the sending to the report, or -1 if the leader changed in this time or is not known.
+    `leader`: the broker that led the partition both when the record was sent and when its outcome became known. It is
+    -1 if two different brokers led then, or if one of the two leaders is not known.
     """
     error = f" ({row['error']})" if row["error"] else ""
     if row["outcome"] == "ACKED":
@@ -182,7 +190,10 @@ def _outcome_sentence(row: dict[str, Any], leader: int) -> str:
 
 
 def _fault_events(injection: Injection, observation: Observation | None) -> Iterator[_Event]:
-    """Yields the bite (start of the effect), healing and recovery. `observation`: the partition at the bite."""
+    """Yields the bite (start of the effect), the healing and the recovery of `injection`.
+
+    `observation`: the last observation of the record's partition before the bite. None if there is none.
+    """
     was_leader = observation is not None and observation.leader in injection.brokers
     role = "; it led this partition" if was_leader else ""
     yield injection.bite_at_us, f"Fault {injection_name(injection)} bites{role}.", True
@@ -193,7 +204,7 @@ def _fault_events(injection: Injection, observation: Observation | None) -> Iter
 
 
 def _closing_moments(material: Material, clock: Clock, row: dict[str, Any]) -> Iterator[Moment]:
-    """Yields the last lines of a story: the copies of the record in the topic, the finding, and the explanation."""
+    """Yields the last lines of a story: the end of the log, the copies of the record, the finding, the explanation."""
     snapshot = snapshot_of(material, row)
     if snapshot is not None:
         ends = f"The log of partition {row['partition']} ends at offset {number(snapshot.end)}; broker "

@@ -1,8 +1,4 @@
-"""The tables of the report: findings, laws, gaps, settings and proofs, from the verdict, the books and the scenario.
-
-A case is one record that shows an anomaly. The tolerance is the number of cases that the verdict allows. The books are
-the totals of each arm.
-"""
+"""The tables of the report: findings, laws, gaps in the reports, settings of the arms, and proofs of the faults."""
 
 from __future__ import annotations
 
@@ -23,6 +19,7 @@ from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.events import partitions_text
 from delivery_verifier.pages.words import number, plain_name, share
 from delivery_verifier.store import tables
+from delivery_verifier.store.counts import LATE
 
 GAPS_SHOWN = 24
 """The greatest number of gaps (see GapRow) that are shown, the longest gaps first."""
@@ -32,11 +29,12 @@ PROOF_SHOWN = 800
 
 @dataclass(frozen=True)
 class FindingRow:
-    """One row of the findings: one kind of anomaly of one arm, with texts for readers.
+    """One row of the findings: one anomaly of one arm, with texts for readers.
 
-    `name`, `definition`: the name and the definition of the anomaly in words. `tolerated`: the tolerance as text.
-    `share`: the cases as a share of the records, as text. It is empty if there is no case, or if the number of records
-    is not known.
+    `name`: the name of the anomaly in plain language. `definition`: the definition of the anomaly. `tolerated`: the
+    number of tolerated cases as text. `share`: the cases as a share of a count of the books, e.g. of the attempts. The
+    share is empty if there is no case, or if this count is not known. It is also empty if the cases of REORDERED
+    include attempts that were never reported.
     """
 
     finding: Finding
@@ -81,16 +79,19 @@ def _share(arm: ArmVerdict, finding: Finding) -> str:
     column = KINDS[Anomaly(finding.anomaly)].share_of if finding.anomaly in Anomaly.__members__ else ""
     whole = arm.books.get(column, 0)
     count = finding.count + finding.also
+    if finding.anomaly == Anomaly.REORDERED and arm.books.get(LATE):  # these are no reported records
+        return ""
     return f"{share(count, whole)} of {number(whole)} {column.replace('_', ' ')}" if count and whole else ""
 
 
 @dataclass(frozen=True)
 class LawRow:
-    """One law of the books. A law says that two independent counts are equal, e.g. for each partition.
+    """One law, with the results of its checks. A law says that two counts in the books are equal.
 
-    `meaning`: the law in words. `checks`: the number of equations that were checked, e.g. one per partition.
-    `left_name`, `right_name`: the names of the two counts. `left`, `right`: the sums of the two counts over all
-    equations. `unbalanced`: the equations that do not hold, as rows of books/laws.
+    A law can be checked several times, e.g. once per partition. Each check is a row of books/laws. `meaning`: the law
+    in words. `checks`: the number of checks. `left_name`: the name of the count on the left side. `left`: the sum of
+    this count over all checks. `right_name`: the name of the count on the right side. `right`: the sum of that count
+    over all checks. `unbalanced`: the rows of books/laws in which the two counts differ, or the left count is null.
     """
 
     law: str
@@ -181,9 +182,9 @@ class SettingRow:
 
 
 def setting_rows(per_arm: Iterable[dict[str, Setting]]) -> list[SettingRow]:
-    """All properties of the arms, one row per property. Properties whose values differ come first.
+    """One row for each property that some arm sets. Properties whose values differ between the arms come first.
 
-    `per_arm`: the settings of each arm, by property.
+    `per_arm`: for each arm, its settings of the producer or of the topic. The keys are the names of the properties.
     """
     arms = list(per_arm)
     names = sorted({name for settings in arms for name in settings})
@@ -205,5 +206,5 @@ def proof_lines(injection: Injection) -> list[tuple[str, str]]:
 
 
 def hit_lines(injection: Injection) -> list[tuple[str, str]]:
-    """The partitions that `injection` affected, as a line of (topic, partitions as text) for each topic."""
+    """For each topic that `injection` touched: (topic, the partitions that it touched, as text)."""
     return [(topic, partitions_text(partitions)) for topic, partitions in injection.hit.items()]

@@ -1,9 +1,12 @@
-"""Where a lost record was cut off: the leader epoch from whose first offset on the records of earlier leaders are gone,
-and the replicas that still have an earlier leader's records there.
+"""How lost records were removed when logs were truncated, as far as the replicas show it.
 
-The table of the replicas says which leader epochs each replica holds, and from which offsets on. Which epoch the record
-itself had is not known: a leader that was frozen acknowledges records under its old epoch long after another leader was
-elected.
+Each new leader of a partition begins a leader epoch. The other replicas then remove the records of earlier leaders,
+from the first offset of the new epoch on. The table REPLICAS says for each replica which leader epochs its log holds,
+and at which offset each epoch begins. So for the offset of a lost record, the table shows the epoch that replaced the
+records there. It also shows which replicas still hold records of an earlier epoch at this offset.
+
+The epoch of the lost record itself is not known, because a leader can be frozen. When it goes on, it still acknowledges
+records under its old epoch, even long after another leader was elected.
 """
 
 from __future__ import annotations
@@ -31,10 +34,12 @@ class Truncations:
         self._leaders = {(part.arm, part.partition): part.leader for part in parts}
 
     def text(self, case: Row) -> str:
-        """What became of the offset at which a lost record was acknowledged, in words.
+        """How the log changed at the offset at which a lost record was acknowledged, in words.
 
-        `case`: the row of the case in anomalies/. Empty if the leader's replica was not read, or if no leader after the
-        first one began at or before this offset, so that nothing can have been cut off there.
+        `case`: the row of the case in anomalies/. Returns an empty text if the case is not a lost record, if it has no
+        acknowledged offset, or if the replica of the partition's leader was not read. Also returns an empty text if
+        this replica has fewer than two leader epochs that begin at or before the offset. In that case no later leader
+        can have replaced the record.
         """
         key, offset = (case["arm"], case["partition"]), case["acked_offset"]
         replicas = {row["broker"]: row for row in self._replicas.get(key, [])}

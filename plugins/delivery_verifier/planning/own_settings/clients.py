@@ -90,7 +90,7 @@ TRANSACTION_TIMEOUT_MS = 60_000
 def client_of(names: Iterable[str]) -> Client:
     """Returns the client for which a file with these property `names` was written.
 
-    A name that only one client has tells the client. Without such a name, a file that sets enable.idempotence counts as
+    A name that only one client has decides this. Without such a name, a file that sets enable.idempotence counts as
     the Java client's. Raises BadInput if the file does not set enable.idempotence either: its default is true in the
     Java client and false in librdkafka.
     """

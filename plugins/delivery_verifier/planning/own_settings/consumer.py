@@ -17,8 +17,8 @@ from delivery_verifier.planning.own_settings.properties import is_withheld
 from delivery_verifier.planning.own_settings.translation import WITHHELD, Translation, hint, printable_name
 
 SAME = {"fetch.max.wait.ms": "fetch.wait.max.ms", "fetch.message.max.bytes": "max.partition.fetch.bytes"}
-"""Maps a second name of a property to its first name in librdkafka. The second name fetch.max.wait.ms is Java's. The
-second name fetch.message.max.bytes is librdkafka's own."""
+"""Maps another name of a property to the property's main name in librdkafka. fetch.max.wait.ms is Java's name.
+fetch.message.max.bytes is a second name in librdkafka."""
 
 OWN = frozenset(
     """
@@ -31,7 +31,7 @@ OWN = frozenset(
     exclude.internal.topics key.deserializer value.deserializer share.acknowledgement.mode share.acquire.mode
     """.split()
 )
-"""Consumer properties of the Java client or of librdkafka that the producer of the same client does not have."""
+"""Names of consumer properties, in the Java client or in librdkafka. SHARED has more names of consumer properties."""
 
 JAVA_ONLY: dict[str, str] = {
     "max.poll.records": "librdkafka hands over records one by one",
@@ -44,8 +44,10 @@ JAVA_ONLY: dict[str, str] = {
     "interceptor.classes": producer_names.LEFT_OUT["interceptor.classes"],
     "max.block.ms": "a producer's property",
 }
-"""Properties of Java's clients that librdkafka's consumer lacks and that are therefore left out. Each comes with the
-reason, or with what librdkafka has instead."""
+"""Maps a property of the Java client to the reason why the translation leaves it out.
+
+librdkafka's consumer lacks these properties. Some reasons say what librdkafka has instead.
+"""
 
 SHARED = {
     name
@@ -87,7 +89,7 @@ def translate(properties: Mapping[str, str]) -> Translation:
 
 
 def _value(name: str, text: str) -> Setting:
-    """Returns the value that `text` stands for. Words of the Java client become librdkafka's words."""
+    """Returns the value that `text` stands for. A word of the Java client is replaced by librdkafka's word."""
     if name == "partition.assignment.strategy":
         classes = [path.strip().rsplit(".", 1)[-1] for path in text.split(",")]
         return ",".join(dict.fromkeys(_ASSIGNORS.get(assignor, assignor) for assignor in classes))

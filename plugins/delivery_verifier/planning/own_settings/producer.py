@@ -1,4 +1,7 @@
-"""The translation of a user's own producer properties from the Java client's or librdkafka's names and defaults."""
+"""The translation of a user's own producer properties into librdkafka's names and units, completed by defaults.
+
+The properties were written for the Java client or for librdkafka. The defaults are those of the same client.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,9 @@ _ALL_NAMES = (*EXERCISED, *SAME, *LEFT_OUT, *REFUSED, *_LEVELS, "buffer.memory",
 def translate(properties: Mapping[str, str], client: Client, transactional: bool = False) -> Translation:
     """Returns the translation of the given producer properties, which were written for `client`.
 
-    The result has librdkafka's names and units. The properties may change older settings; `transactional` says whether
-    these have a transactional.id. transaction.timeout.ms is left out if neither the older settings nor the properties
-    have a transactional.id. Raises BadInput, which names the refused property.
+    The result has librdkafka's names and units. If the properties override settings of a profile, `transactional` says
+    whether the profile has a transactional.id. If neither the profile nor the properties have one,
+    transaction.timeout.ms is left out. Raises BadInput, which names the refused property.
     """
     translation = Translation()
     for name, text in properties.items():
@@ -117,9 +120,9 @@ def with_transactions(translation: Translation) -> Translation:
 
 
 def check(settings: Mapping[str, Setting]) -> None:
-    """Raises BadInput for a producer property that cannot be verified, because of its name or its value.
+    """Raises BadInput for a producer property that the verifier's own producers cannot have.
 
-    The names that can be verified are those that `translate` takes over.
+    They can have the properties in EXERCISED. A property in ONLY_VALUE must have the value that stands there.
     """
     for name, value in settings.items():
         if name in ONLY_VALUE and setting_text(value) != ONLY_VALUE[name][0]:

@@ -19,7 +19,7 @@ EXERCISED = frozenset(
     topic.metadata.propagation.max.ms transactional.id transaction.timeout.ms
     """.split()
 )
-"""Producer properties with which the verifier's producers run, under librdkafka's names."""
+"""Producer properties that the verifier's own producers can have, under librdkafka's names."""
 
 SAME = {
     "request.required.acks": "acks",
@@ -32,7 +32,7 @@ SAME = {
     "send.buffer.bytes": "socket.send.buffer.bytes",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
 }
-"""Second names of properties, in librdkafka or in Java, each with the property's first name in librdkafka. Values under
+"""Maps another name of a property, in librdkafka or in Java, to the property's main name in librdkafka. Values under
 both names have the same unit."""
 
 NOT_DELIVERY = "no part in delivery"
@@ -101,8 +101,10 @@ ONLY_VALUE: dict[str, tuple[str, str]] = {
         "before it tries that one again, even with one request in flight; leave it out",
     ),
 }
-"""Exercised properties of which one value alone can be verified. Each comes with this value, and with the reason and
-what the user can do."""
+"""The properties of EXERCISED for which only one value is allowed, each as `name: (allowed value, text for the user)`.
+
+The text says why other values are refused, and what the user can do.
+"""
 
 REFUSED: dict[str, str] = {
     "queuing.strategy": "the contract has no rule for a producer that sends the newest record first; nearest: fifo, by "
@@ -118,5 +120,5 @@ REFUSED: dict[str, str] = {
     "metadata.fetch.timeout.ms": "gone since Kafka 0.10; nearest: max.block.ms",
     "timeout.ms": "gone since Kafka 2.0; nearest: request.timeout.ms",
 }
-"""Producer properties with which the verifier cannot run. Each comes with the reason, and with the nearest equivalent
-or what else the user can do."""
+"""Maps a producer property that the verifier refuses to a text for the user. The text gives the reason, and says what
+the user can do instead."""

@@ -30,21 +30,21 @@ def folder() -> Path:
 
 
 def known() -> dict[str, Profile]:
-    """Maps a name to its profile: first the profiles of the catalogue, then the saved profiles.
+    """Returns all profiles by name: first the profiles of the catalogue, then the saved profiles.
 
-    A file that `read` cannot read is left out.
+    Saved profiles that cannot be read are left out.
     """
     return {**catalogue.PROFILES, **saved()}
 
 
 def saved() -> dict[str, Profile]:
-    """Maps a name to its saved profile. Leaves out profiles that cannot be read."""
+    """Returns the saved profiles by name. Leaves out profiles that cannot be read."""
     results = (read(file) for file in sorted(folder().glob("*.json")))
     return {result.name: result for result in results if isinstance(result, Profile)}
 
 
 def unreadable() -> dict[str, str]:
-    """Maps the name of each file in `folder` that holds no valid profile to a text that says what is wrong."""
+    """Returns what is wrong with each saved profile that cannot be read, by the name of its file."""
     results = {file.name: read(file) for file in sorted(folder().glob("*.json"))}
     return {name: result for name, result in results.items() if isinstance(result, str)}
 
@@ -131,10 +131,10 @@ def _with_consumer_file(profile: Profile, file: str) -> Profile:
 
 
 def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile:
-    """Returns `profile` with the properties of the two texts in place of the profile's own.
+    """Returns `profile` with the settings in the two texts. They replace settings of `profile` with the same names.
 
-    The texts are in .properties syntax, and the producer's properties have librdkafka's meaning. Raises BadInput, which
-    names the refused property.
+    The texts are in .properties syntax. The producer's properties are read as librdkafka's, not as the Java client's.
+    Raises BadInput, which names the refused property.
     """
     if not producer_text.strip() and not topic_text.strip():
         return profile
@@ -157,8 +157,8 @@ def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile
 def options(profile: Profile) -> dict[str, list[str]]:
     """Returns the options of `kdv` that describe `profile`, each with its values.
 
-    If `known` has exactly this profile under its name, the options give the name. Otherwise they give the profile safe,
-    and an override for each setting of this profile that safe lacks or has with another value.
+    If a known profile with the same name equals `profile`, the only option is this name. Otherwise the options are the
+    profile safe, and an override for each setting of `profile` that safe lacks or has with another value.
     """
     if known().get(profile.name) == profile:
         return {"--profile": [profile.name]}

@@ -48,8 +48,8 @@ SECRET_PREFIXES = (
 def read_file(path: str, field: str) -> dict[str, str]:
     """Returns the properties of the file at `path`. Java's encoding of such files is Latin-1 with escapes.
 
-    `field` is the field of the run that names the file; messages show it. Raises BadInput if the file cannot be read,
-    and as `parse` does.
+    `field` is the field of the run that names the file; messages show it. Raises BadInput if the file cannot be read or
+    if `parse` refuses its content.
     """
     try:
         text = Path(path).expanduser().read_bytes().decode("latin-1").removeprefix(_UTF_8_MARK)

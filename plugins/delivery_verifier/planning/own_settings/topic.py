@@ -33,7 +33,7 @@ EXERCISED: dict[str, values.Kind] = {
     **dict.fromkeys(("compression.type", "message.timestamp.type"), "text"),
     "min.cleanable.dirty.ratio": "float",
 }
-"""Maps a property with which the topics under test are created to the kind of its value."""
+"""The properties that the topics under test can have, each with the kind of its value."""
 
 SINCE = {"errors.deadletterqueue.group.enable": (4, 4), "max.decompressed.message.bytes": (4, 4)}
 """Topic properties that are newer than Kafka 4.0, each with the first Kafka version (major, minor) that knows it."""

@@ -1,7 +1,7 @@
 """The result and the messages of a translation, which turns a user's properties into settings of the verifier.
 
 No property is dropped in silence: every property is taken over, left out with a reason, or refused with BadInput. No
-message shows the value of an unknown or withheld property.
+message shows the value of an unknown property, or of a property that is left out for the reason WITHHELD.
 """
 
 from __future__ import annotations
@@ -46,12 +46,15 @@ class Translation:
             raise BadInput(f"{alias} says the same as {name}, which has another value: keep one of them")
 
     def lines(self) -> list[str]:
-        """Returns one line for each note, and then one line for each reason with the names left out for that reason."""
+        """Returns the lines that the user sees: the notes, and then one line per reason for leaving properties out.
+
+        The line of a reason lists the properties that are left out for it.
+        """
         return [*self.notes, *(f"left out: {', '.join(names)} ({reason})" for reason, names in self.left_out.items())]
 
 
 def defaults_in_words(defaults: Mapping[str, Setting]) -> str:
-    """Returns the defaults as one text, in the form in which a note lists them."""
+    """Returns the names and values in `defaults` as one text for a note to the user, e.g. `a=1, b=2`."""
     return ", ".join(f"{name}={setting_text(value)}" for name, value in defaults.items()) or "there are none"
 
 
@@ -66,7 +69,10 @@ def printable_name(name: str) -> str:
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """Returns the end of a message about an unknown name. It says what the user can do. `known` are names to
-    propose."""
+    """Returns the end of an error message about `name`, the unknown name of a property.
+
+    This end proposes the name in `known` that is nearest to `name`. If no name is near, it tells the user to remove or
+    correct `name`.
+    """
     near = inputs.nearest(name, known)
     return f"; did you mean {near}?" if near else "; remove it, or correct its name"

@@ -1,6 +1,7 @@
 """The step conclude: writes the verdict and the report, and fails unless the run is green.
 
-This step is the gate: in Airflow, a run is green only if this step succeeds.
+A run is green if every arm ended as the scenario expects, and no arm is INCONCLUSIVE. In Airflow, the run of the DAG
+succeeds only if this step succeeds.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 class RunNotGreen(VerifierError, RuntimeError):
-    """The error of a run in which an arm did not end as expected. An arm is one delivery profile on its own topic.
+    """The run is not green: an arm did not end as the scenario expects, or is INCONCLUSIVE.
 
     The message is the sentence of the run's verdict.
     """
@@ -61,7 +62,7 @@ def judge_and_report(run_dir: Path) -> RunVerdict:
 def _clear_workspace(run: RunDirectory, run_token: str, keep: bool) -> None:
     """Removes the workspace with the brokers' data and logs. If `keep` is true or KDV_KEEP is 1, keeps the workspace.
 
-    Does nothing if the workspace is not on this host, or if the cluster is still running.
+    `run_token` is the workspace's name. Removes nothing if the workspace is not on this host or its cluster still runs.
     """
     try:
         workspace = Path(run.manifest("start_cluster").notes["workspace"])

@@ -1,4 +1,4 @@
-"""The step create_topics: creates one topic per arm (one delivery profile), and waits until all replicas are in sync.
+"""The step create_topics: creates the topic of each arm, and waits until all replicas of the topics are in sync.
 
 All topics have the same replica assignment.
 """
@@ -41,7 +41,7 @@ def create_topics(run_dir: Path) -> None:
 def watched_topics(scenario: Scenario) -> list[str]:
     """Returns the topics that the observer must watch: those of all arms, and the internal topics on which arms depend.
 
-    Arms that write transactions depend on `__transaction_state`. It exists once the first of them has begun.
+    Arms that write transactions depend on `__transaction_state`, which Kafka creates when the first such arm starts.
     """
     internal = [TRANSACTION_STATE] if scenario.transactional_ids else []
     return [*(arm.topic_name for arm in scenario.arms), *internal]

@@ -20,8 +20,8 @@ def inject_fault(run_dir: Path) -> None:
     """Waits for the load to start, carries out the fault plan, heals the cluster, and writes injections.json.
 
     Raises ParallelStepFailed if the step produce, which sends the load, fails. Raises DeadlinePassed if the load does
-    not start in time, if a repetition of the plan cannot make its first injection in time, or if the cluster does not
-    recover.
+    not start in time, if a cycle (one pass through the plan) cannot make its first injection in time, or if the cluster
+    does not recover.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()

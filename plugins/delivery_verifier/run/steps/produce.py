@@ -54,7 +54,7 @@ def produce(run_dir: Path) -> None:
 def _send_load(
     scenario: Scenario, cluster: Cluster, pool: ProducerPool, signals: Signals, gone: threading.Event
 ) -> int:
-    """Lets the producers send the warm-up and then the load. Waits until all producers are done.
+    """Lets the producers send the warm-up (a few records per partition), and then the load, to the end.
 
     Returns the time at which the load began, in µs since the epoch. `gone` is set when the cluster has ended. Raises
     the errors that `produce` names.

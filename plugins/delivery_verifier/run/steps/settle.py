@@ -35,10 +35,10 @@ def settle(run_dir: Path) -> None:
     """Ends all faults, waits until all replicas are in sync, writes the canary's records, takes the snapshot, and
     compares the replicas.
 
-    The canary is a topic with known anomalies, which test the verifier itself. The output is the ledgers of the canary,
-    offsets.json (the snapshot), replicas.parquet, and observations.json. The last file has the heartbeats of the
-    keeper's observer, and each change of a leader, of in-sync replicas or of a broker's process that the observer saw.
-    A replica that differs from its leader, or cannot be read, becomes a doubt later.
+    The canary is a topic with known anomalies, which test the verifier itself. The step writes the canary's ledgers,
+    offsets.json (the snapshot), replicas.parquet, and observations.json. The file observations.json has all that the
+    cluster's observer saw: changes of leaders, of in-sync replicas and of brokers' processes, and its own heartbeats.
+    A replica that differs from its leader, or cannot be read, is later a reason to give no verdict.
 
     Raises TimeoutError if replicas stay out of sync or records still arrive, StepFailed if the verifier's own records
     are not written as planned, ProducerDied if the canary's producer process fails, and ValueError if a topic's
@@ -70,7 +70,7 @@ def settle(run_dir: Path) -> None:
 
 
 def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -> None:
-    """Writes the canary's records to its topic, and adds the canary's ledger to the output.
+    """Writes the records of the canary, a topic with known anomalies. Adds the canary's ledger to the output.
 
     Raises StepFailed if the records are not in the log in the planned order.
     """
@@ -98,8 +98,9 @@ def _write_in_transactions(
 ) -> list[int]:
     """Writes `values` in `transactions`, and returns the offsets of the values.
 
-    A value is (topic, partition, bytes). A transaction is (number of values, whether to commit the transaction). Raises
-    KafkaException.
+    A value is (topic, partition, bytes). A transaction is (number of values, whether to commit the transaction).
+
+    Raises KafkaException if a transaction cannot be begun or ended, and StepFailed if a value is not acknowledged.
     """
     writer, offsets = AckedWriter(connection, {"transactional.id": "kdv-canary"}), list[int]()
     writer.client.init_transactions(DEADLINE_S)
