@@ -173,7 +173,13 @@ def _pair(role: str, arms: tuple[Arm | None, Arm | None], sides: tuple[Side, Sid
     verdicts = tuple(_verdict(side, arm) for side, arm in zip(sides, arms, strict=True))
     figures = [_figures(side, verdict) for side, verdict in zip(sides, verdicts, strict=True)]
     anomalies = [
-        {finding.anomaly: _case(finding) for finding in verdict.findings} if verdict else {} for verdict in verdicts
+        {
+            anomaly: ", ".join(_case(finding) for finding in verdict.findings if finding.anomaly == anomaly)
+            for anomaly in dict.fromkeys(finding.anomaly for finding in verdict.findings)
+        }
+        if verdict
+        else {}
+        for verdict in verdicts
     ]
     name = " / ".join(dict.fromkeys(arm.name for arm in arms if arm is not None))
     return Pair(name, role, verdicts, _rows(*figures), _rows(*anomalies))  # type: ignore[arg-type]

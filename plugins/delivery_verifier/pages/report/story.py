@@ -88,11 +88,13 @@ def _record_name(row: dict[str, Any]) -> str:
 
 def _is_permitted(material: Material, group: CaseGroup) -> bool:
     """Whether the verdict sets no limit to the cases of the kind `group.kind` in the arm `group.arm`."""
-    return any(
-        arm.arm == group.arm and finding.anomaly == group.kind and finding.tolerance is None
+    tolerances = [
+        finding.tolerance
         for arm in (material.verdict.arms if material.verdict else [])
         for finding in arm.findings
-    )
+        if arm.arm == group.arm and finding.anomaly == group.kind
+    ]
+    return bool(tolerances) and all(tolerance is None for tolerance in tolerances)
 
 
 def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:
