@@ -33,7 +33,7 @@ def isr_power_losses(observations: Sequence[Observation], injections: Iterable[I
     member that ended in an orderly way still has the records, and Kafka can elect it. Kafka does not elect a broker
     that crashed.
     """
-    cuts = [injection for injection in injections if _cuts_power(injection)]
+    cuts = [injection for injection in injections if cuts_power(injection)]
     if not cuts:
         return
     crashes, isrs_of = _events(observations)
@@ -54,7 +54,7 @@ def isr_power_losses(observations: Sequence[Observation], injections: Iterable[I
             )
 
 
-def _cuts_power(injection: Injection) -> bool:
+def cuts_power(injection: Injection) -> bool:
     """Whether the action of `injection` cuts the power of brokers."""
     act = ACTS.get(injection.action)
     return act is not None and "power_loss" in act.counts_as

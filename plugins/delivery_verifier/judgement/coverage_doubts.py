@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from delivery_verifier.judgement.attribution import OUTSIDE
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
+from delivery_verifier.judgement.excuses import excuse_doubts
 from delivery_verifier.judgement.replicas import replica_doubts
 from delivery_verifier.judgement.stakes import stakes
 from delivery_verifier.model.history import Injection
@@ -37,6 +38,7 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
             *_unplanned(arm),
             *_elsewhere(arm),
             *_at_another_time(arm),
+            *excuse_doubts(arm),
             *doubts,
         ]
     return [Doubt(kind="coverage", name=name, detail=detail) for name, detail in doubts]

@@ -14,11 +14,13 @@ from pathlib import Path
 import msgspec
 
 from delivery_verifier.contract.rules import LATE as LATE_PROMISE
+from delivery_verifier.contract.rules import unexplained
 from delivery_verifier.contract.rulings import Ruling
 from delivery_verifier.judgement.checker_doubts import ALL, checker_doubts
 from delivery_verifier.judgement.coverage_doubts import coverage_doubts
 from delivery_verifier.judgement.evaluation import Validation, read_validation
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
+from delivery_verifier.judgement.excuses import CONVICTING, Excuses, excuses_of
 from delivery_verifier.judgement.limits import limits
 from delivery_verifier.judgement.older_runs import unproven_counts
 from delivery_verifier.judgement.sentences import arm_sentence, run_sentence
@@ -116,16 +118,40 @@ def verdict_of(doubts: Sequence[Doubt], findings: Sequence[Finding]) -> VerdictN
 
 
 def _findings(arm: ArmEvidence) -> list[Finding]:
-    """Returns one finding per anomaly for which the run was searched.
+    """Returns one finding per anomaly for which the run was searched, and one more for its unexplained cases, if any.
 
     If the arm writes no transactions, anomalies of transactions are left out, unless cases of them were found.
     """
-    findings = [_finding(arm, ruling) for ruling in arm.rulings.values()]
+    excuses = excuses_of(arm)
+    findings = [part for ruling in arm.rulings.values() for part in _split(_finding(arm, ruling), excuses)]
     return [
         finding
         for finding in findings
         if arm.spec.transactional_id or finding.count + finding.also or finding.anomaly not in TRANSACTIONAL
     ]
+
+
+def _split(finding: Finding, excuses: Excuses) -> list[Finding]:
+    """Returns the finding. If no disturbance can excuse some of its cases, a second finding forbids these.
+
+    The conviction rests on the cases. Great Expectations evaluates the books, which have no times.
+    """
+    anomaly = Anomaly(finding.anomaly)
+    count, also = min(excuses.cases[anomaly], finding.count), min(excuses.hidden[anomaly], finding.also)
+    if anomaly not in CONVICTING or not count + also:
+        return [finding]
+    promise = unexplained(anomaly)
+    forbidden = msgspec.structs.replace(
+        finding,
+        ruling="FORBIDDEN",
+        rule=promise.id,
+        sentence=promise.sentence,
+        source=promise.source,
+        tolerance=0,
+        count=count,
+        also=also,
+    )
+    return [msgspec.structs.replace(finding, count=finding.count - count, also=finding.also - also), forbidden]
 
 
 def _finding(arm: ArmEvidence, ruling: Ruling) -> Finding:

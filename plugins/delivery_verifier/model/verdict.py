@@ -125,8 +125,8 @@ class RunVerdict(_Part, frozen=True):
     `verdict` is the worst verdict of the subject arms. `green`: whether every arm met its expectation and no arm is
     INCONCLUSIVE. `sentence` sums up the verdict for a manager. `limits` are sentences on what the run did not show: how
     many injections bit (took effect), how many records they exposed, and how often an anomaly may still occur although
-    the run saw none. `notes` name the anomalies whose cases were not all written down, and the
-    version of the verifier that judged the run if another version made the run.
+    the run saw none. `notes` name the anomalies whose cases were not all written down, and the version of the verifier
+    that judged the run if another version made the run.
     """
 
     run_id: str
