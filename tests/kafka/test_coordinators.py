@@ -18,7 +18,7 @@ from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.faults.targets import Targets, Unresolved
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
-from delivery_verifier.model.history import Injection
+from delivery_verifier.model.history import TRANSACTION_STATE, Injection
 from delivery_verifier.model.scenario import Load, Scenario
 
 AT_ONCE = Trigger(kind="at_once")
@@ -67,11 +67,11 @@ def test_the_partition_that_keeps_an_id_is_the_one_in_which_the_broker_wrote_it(
     cluster: Cluster, made: Scenario, producer: Producer
 ) -> None:
     name = made.subjects[0].transactional_ids[0]
-    partitions = [at for _, at in cluster.partitions([coordinators.TOPIC])]
+    partitions = [at for _, at in cluster.partitions([TRANSACTION_STATE])]
     settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "reads", "auto.offset.reset": "earliest"}
     consumer = Consumer(settings)
     try:
-        consumer.assign([TopicPartition(coordinators.TOPIC, at, 0) for at in partitions])
+        consumer.assign([TopicPartition(TRANSACTION_STATE, at, 0) for at in partitions])
         read = iter(lambda: consumer.poll(20), None)
         wrote = next(message.partition() for message in read if name.encode() in (message.key() or b""))
     finally:
@@ -87,8 +87,8 @@ def test_a_killed_coordinator_has_bitten_once_another_leads_and_transactions_go_
     found = kill(cluster, made, "transaction_coordinator", "coordinator_moved")
     assert found.bit and found.brokers == [was.leader] and found.proof["coordinated"] == [partition]
     shown: Any = found.proof["coordinator_moved"]
-    assert list(shown) == [f"{coordinators.TOPIC}-{partition}"]
-    assert shown[f"{coordinators.TOPIC}-{partition}"]["leader"] not in (-1, was.leader)
+    assert list(shown) == [f"{TRANSACTION_STATE}-{partition}"]
+    assert shown[f"{TRANSACTION_STATE}-{partition}"]["leader"] not in (-1, was.leader)
     _commit_one(producer, made.subjects[0].topic_name)
 
 

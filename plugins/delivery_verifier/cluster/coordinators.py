@@ -9,7 +9,6 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.model.history import TRANSACTION_STATE
 
-TOPIC = TRANSACTION_STATE
 _WRAP = 2**32
 
 
@@ -33,7 +32,7 @@ def states(cluster: Cluster, transactional_ids: Iterable[str]) -> dict[int, Part
     The result is empty if no broker answers, or if the cluster has had no transactional producer. Kafka creates
     `__transaction_state` only for the first transactional producer.
     """
-    all_states = {partition: state for (_, partition), state in cluster.partitions([TOPIC]).items()}
+    all_states = {partition: state for (_, partition), state in cluster.partitions([TRANSACTION_STATE]).items()}
     if not all_states:
         return {}
     numbers = {partition_of(name, len(all_states)) for name in transactional_ids}

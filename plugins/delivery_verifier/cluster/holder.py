@@ -84,7 +84,8 @@ def _progress(run: RunDirectory, began_at_us: int) -> str:
         except IncompleteRun:
             if step == "produce":
                 return f"at step {step}, {_load_left(run, began_at_us)}"
-            return f"at step {step} for {_age_s(began_at_us):.0f} s"
+            what = "reconciling, or stopping the cluster," if step == "stop_cluster" else f"at step {step}"
+            return f"{what} for {_age_s(began_at_us):.0f} s"
     return "about to end"
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from delivery_verifier.cluster import coordinators
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.action import ActionContext, ActionProof
 from delivery_verifier.faults.actions import ACTIONS
@@ -21,7 +20,7 @@ from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.model.act import Proof
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.fault_plan import FaultStep
-from delivery_verifier.model.history import now_us
+from delivery_verifier.model.history import TRANSACTION_STATE, now_us
 from delivery_verifier.model.scenario import Scenario
 
 RECOVERY_DEADLINE_S = 90.0
@@ -155,7 +154,7 @@ class Injections:
         """
         topics = list(self._topics)
         if any("coordinator_moved" in injection.proofs.required for injection in self.all):
-            topics.append(coordinators.TOPIC)
+            topics.append(TRANSACTION_STATE)
         wait_until(
             lambda: self._cluster.isr_full(topics),
             "all replicas to be in sync again after the fault",

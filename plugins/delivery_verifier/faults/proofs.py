@@ -13,7 +13,7 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.faults.open_injection import Effect, LeaderAfter, LeaderBefore, OpenInjection, partition_name
 from delivery_verifier.model.act import Proof
-from delivery_verifier.model.history import now_us
+from delivery_verifier.model.history import TRANSACTION_STATE, now_us
 from delivery_verifier.model.scenario import Scenario
 
 PartitionStates = Mapping[tuple[str, int], PartitionState]
@@ -106,7 +106,7 @@ def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: OpenInje
     states = coordinators.states(cluster, scenario.transactional_ids)
     if any(partition not in states for partition in partitions):
         return {}
-    led = {(coordinators.TOPIC, partition): states[partition] for partition in partitions}
+    led = {(TRANSACTION_STATE, partition): states[partition] for partition in partitions}
     moved = all(state.leader not in (-1, *injection.brokers) for state in led.values())
     return _leaders(led) if moved else {}
 

@@ -29,8 +29,8 @@ from delivery_verifier.model.history import (
 )
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.verdict import Exposure
-from delivery_verifier.store.books import Books, case_counts, count_strangers
-from delivery_verifier.store.counts import LATE
+from delivery_verifier.store.books import Books, count_strangers
+from delivery_verifier.store.counts import LATE, case_counts
 from delivery_verifier.store.replicas import read_replicas
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.versions import versions

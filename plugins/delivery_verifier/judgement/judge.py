@@ -27,8 +27,7 @@ from delivery_verifier.judgement.sentences import arm_sentence, run_sentence
 from delivery_verifier.model.anomalies import TRANSACTIONAL, Anomaly
 from delivery_verifier.model.scenario import Bound, VerdictName, expected_text
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, RunVerdict
-from delivery_verifier.store.books import case_counts
-from delivery_verifier.store.counts import LATE
+from delivery_verifier.store.counts import LATE, case_counts
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.versions import versions
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column, subset
-from delivery_verifier.store.counts import LATE
+from delivery_verifier.model.anomalies import Anomaly, column, subset
+from delivery_verifier.store.counts import case_counts
 
 ALWAYS = subset(
     "readers look for these three first, and must see that there were none; others would be columns of zeros",
@@ -20,19 +20,12 @@ ALWAYS = subset(
 
 
 def cases(books: Mapping[str, int], anomaly: Anomaly) -> int | None:
-    """The number of cases of `anomaly` in one arm. Returns None if `books` lacks the column of `anomaly`.
+    """The number of attempts or records of one arm that show `anomaly`: the sum of its `case_counts`.
 
-    `books` maps each column of counts in the books to the total of the arm. Each anomaly has a column. A record that
-    shows several anomalies is counted only in the column of the anomaly that comes first in `Anomaly`. An anomaly in
-    SECONDARY also has a column `also_...`. It counts the records that show this anomaly but are counted in the column
-    of an earlier anomaly. The result is the sum of both columns. For REORDERED, the value of the key LATE is added, if
-    `books` has this key.
+    `books` maps each column of counts in the books to the total of the arm. Returns None if `books` lacks the column of
+    `anomaly`.
     """
-    count = books.get(column(anomaly))
-    if count is None or anomaly not in SECONDARY:
-        return count
-    late = books.get(LATE, 0) if anomaly is Anomaly.REORDERED else 0
-    return count + books.get(also_column(anomaly), 0) + late
+    return sum(case_counts(books, anomaly)) if column(anomaly) in books else None
 
 
 def columns(arms: Iterable[Mapping[str, int]]) -> list[Anomaly]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from delivery_verifier.pages import words
 from delivery_verifier.pages.doubts import advice
@@ -48,6 +48,7 @@ def environment() -> Environment:
         latency=words.latency,
         utc_minute=_utc_minute,
         address_part=_address_part,
+        with_code=_with_code,
     )
     templates.globals.update(words=words, advice=advice)
     return templates
@@ -62,6 +63,13 @@ def _printable(value: object) -> object:
     if value is None:
         return "–"
     return value if isinstance(value, (Markup, int, float)) else words.clean(value)
+
+
+def _with_code(text: str) -> Markup:
+    """A sentence as HTML. What stands between two backquotes, e.g. a command, becomes code."""
+    parts = [escape(words.clean(part)) for part in text.split("`")]
+    parts[1::2] = [Markup("<code>{}</code>").format(part) for part in parts[1::2]]
+    return Markup("").join(parts)
 
 
 def _utc_minute(time: datetime) -> str:

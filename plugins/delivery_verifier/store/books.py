@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column, searched_for
 from delivery_verifier.store import tables as declared
-from delivery_verifier.store.counts import LATE
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.table import Table
 
@@ -160,19 +159,6 @@ def with_totals(rows: pa.Table, late_convicts: bool = False) -> pa.Table:
             total = reduce(pc.add, (rows[part] for part in parts))
             rows = rows.append_column(total_column(anomaly), total)
     return rows
-
-
-def case_counts(totals: Mapping[str, int], anomaly: Anomaly) -> tuple[int, int]:
-    """Returns the number of cases of `anomaly`, and how many attempts show it but are cases of another anomaly.
-
-    An attempt is a case of the first anomaly (in the order of `Anomaly`) that it shows. `totals` is
-    `ArmEvidence.totals`. For REORDERED, the second number includes the count `totals[LATE]`, too: INDETERMINATE
-    attempts that are no cases.
-    """
-    also = totals.get(also_column(anomaly), 0) if anomaly in SECONDARY else 0
-    if anomaly is Anomaly.REORDERED:
-        also += totals.get(LATE, 0)
-    return totals.get(column(anomaly), 0), also
 
 
 def _columns(anomaly: Anomaly) -> list[str]:

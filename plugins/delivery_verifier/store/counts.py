@@ -5,6 +5,8 @@ The books are the small tables by which a run is judged. A case is one attempt o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column
 from delivery_verifier.store.table import Column
 
@@ -42,3 +44,16 @@ COUNTS = (
     *(Column(name, "int64", meaning, unit="cases") for name, meaning in _COUNTS_OF_ANOMALIES.items()),
 )
 """The declarations of the columns of books/producers.parquet that count attempts, records or cases."""
+
+
+def case_counts(totals: Mapping[str, int], anomaly: Anomaly) -> tuple[int, int]:
+    """Returns the number of cases of `anomaly`, and how many attempts show it but are cases of another anomaly.
+
+    An attempt is a case of the first anomaly (in the order of `Anomaly`) that it shows. `totals` is
+    `ArmEvidence.totals`. For REORDERED, the second number includes the count `totals[LATE]`, too: INDETERMINATE
+    attempts that are no cases.
+    """
+    also = totals.get(also_column(anomaly), 0) if anomaly in SECONDARY else 0
+    if anomaly is Anomaly.REORDERED:
+        also += totals.get(LATE, 0)
+    return totals.get(column(anomaly), 0), also

@@ -52,8 +52,10 @@ def end(holder: Holder) -> str:
         if not _holds(holder):
             return f"run {holder.name} has ended by itself"
         keeper = (lease.holder() or holder).process.pid
+        # A ClusterGone gives the reason that was just written, as if the stop had worked.
+        why = "its keeper does not answer" if isinstance(error, lease.ClusterGone) else error
         remedy = f"`kill -KILL {keeper}` ends the keeper, and its brokers with it"
-        raise StepFailed(f"run {holder.name} cannot be ended in an orderly way ({error}); {remedy}") from None
+        raise StepFailed(f"run {holder.name} cannot be ended in an orderly way ({why}); {remedy}") from None
     wait_until(lambda: not _holds(holder), f"run {holder.name} to end", ENDED_WITHIN_S)
     return f"ended the cluster of run {holder.name}: it gets no verdict, unless its topics had been read already"
 

@@ -58,6 +58,13 @@ def test_a_held_run_says_so_with_its_limits_and_every_arm(tmp_path: Path) -> Non
     assert "Not everything this page should show" not in told
 
 
+def test_a_command_in_a_limit_is_shown_as_code_and_everything_in_it_is_escaped(tmp_path: Path) -> None:
+    path, verdict = report_material.held(tmp_path)
+    limits = ["Repeat it: `kdv run --profile '<b>'` <i>29</i> times."]
+    text = page.render(path, msgspec.structs.replace(verdict, limits=limits))
+    assert "<li>Repeat it: <code>kdv run --profile &#39;&lt;b&gt;&#39;</code> &lt;i&gt;29&lt;/i&gt; times.</li>" in text
+
+
 def test_a_violated_run_shows_its_cases_and_tells_the_story_of_one(tmp_path: Path) -> None:
     told = visible(page.render(*report_material.violated(tmp_path)))
     assert "Not as expected: acks_all" in told

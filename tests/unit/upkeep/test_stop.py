@@ -110,6 +110,10 @@ def test_a_run_that_carries_load_says_how_long_its_plan_still_takes(keeper: Keep
     with keeper.run.writing("produce"):
         pass
     assert "at step settle for 0 s" in str(lease.holder())
+    for step in ("settle", "read_topic"):
+        with keeper.run.writing(step):
+            pass
+    assert "reconciling, or stopping the cluster, for 0 s" in str(lease.holder())
 
 
 def test_a_run_without_an_owner_was_started_in_airflow(host: Path) -> None:
@@ -164,8 +168,10 @@ def test_a_keeper_that_does_not_answer_is_not_killed_but_named(keeper: Keeper) -
     holder = lease.holder()
     assert holder is not None
     (keeper.workspace / KEEPER_SOCKET).unlink()
-    with pytest.raises(RuntimeError, match=f"`kill -KILL {os.getpid()}` ends the keeper"):
+    with pytest.raises(RuntimeError, match=f"`kill -KILL {os.getpid()}` ends the keeper") as failed:
         stop.end(holder)
+    assert "(its keeper does not answer)" in str(failed.value) and "on purpose" not in str(failed.value)
+    assert not (keeper.workspace / lease.STOPPED).exists()
     assert lease.holder() is not None
 
 
