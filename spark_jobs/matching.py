@@ -85,10 +85,10 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
     owned = unattributed = aliens = None
     if corrupted:
         few = sum(corrupted.values()) <= FEW
-        attributed = attempts.attribute(ledger, log, list(corrupted), few, together)
-        if not together:
-            persisted.append(attributed.persist(StorageLevel.MEMORY_AND_DISK))
-        owned, unattributed = attempts.owned_copies(attributed), attempts.unowned(attributed)
+        persisted.append(
+            attempts.attribute(ledger, log, list(corrupted), few, together).persist(StorageLevel.MEMORY_AND_DISK)
+        )
+        owned, unattributed = attempts.owned_copies(persisted[0]), attempts.unowned(persisted[0])
     if foreign:
         aliens = attempts.foreign(log.where(F.col("arm").isin(*foreign)))
     claims, lines = (screen.unproven(side, proven, together) for side in (ledger, attempts.believable(log)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,7 @@ def _quantiles_ms(intervals: pa.Table) -> dict[tuple[str, int], dict[str, float]
     keys = list(zip(ordered["arm"].to_pylist(), ordered["known_us"].to_pylist(), strict=True))
     begins = [index for index, key in enumerate(keys) if index == 0 or key != keys[index - 1]]
     quantiles = {}
-    for begin, end in zip(begins, [*begins[1:], len(keys)], strict=True):
+    for begin, end in itertools.pairwise([*begins, len(keys)]):
         before = int(until[begin - 1]) if begin else 0
         records = int(until[end - 1]) - before
         ranks = {name: before - (-records * share // 100) for name, share in QUANTILES.items()}  # rounded up
