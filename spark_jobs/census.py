@@ -81,7 +81,7 @@ def of_frames(ledger: DataFrame, log: DataFrame) -> Census:
     """Returns the census of LEDGER and LOG, by two queries."""
     lines = promise(log, LOG).select(
         *_LINE_KEYS,
-        is_marker().alias("marker"),
+        F.coalesce(is_marker(), F.lit(False)).alias("marker"),
         (~is_sound()).alias("corrupted"),
         (is_sound() & F.col("foreign")).alias("foreign"),
     )

@@ -27,6 +27,9 @@ FEW = 100_000
 """The greatest number of corrupted records that Spark broadcasts to every task. If there are more, Spark shuffles the
 ledger instead. Also the greatest number of unproven rows that are collected first (see `_collected`)."""
 
+FEW_DAMAGED = 1_000
+"""The greatest number of corrupted records with which rows are collected first: their offsets become a condition."""
+
 
 class MatchingInputs(NamedTuple):
     """Everything that the matching needs.
@@ -79,7 +82,7 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
     """
     corrupted, foreign = _by_arm(inputs.census.log, "corrupted"), _by_arm(inputs.census.log, "foreign")
     ledger, log, together = inputs.ledger, inputs.log, inputs.together
-    if proven is not None and not together and _examined(inputs, proven) <= FEW:
+    if proven is not None and not together and _few_rows(inputs, proven):
         ledger, log = _collected(inputs, proven, list(corrupted))
         together = True
     owned = unattributed = aliens = None
@@ -99,10 +102,10 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
     return persisted[-1]
 
 
-def _examined(inputs: MatchingInputs, proven: screen.Screen) -> int:
-    """The number of rows of ledger and log that are matched, or are no believable lines."""
-    unbelievable: int = sum(row["corrupted"] + row["foreign"] for row in inputs.census.log.to_pylist())
-    return proven.counts["screen/examined"] + unbelievable
+def _few_rows(inputs: MatchingInputs, proven: screen.Screen) -> bool:
+    """Whether the rows that are matched, or are no believable lines, are few enough to be collected."""
+    corrupted, foreign = (sum(_by_arm(inputs.census.log, name).values()) for name in ("corrupted", "foreign"))
+    return corrupted <= FEW_DAMAGED and proven.counts["screen/examined"] + corrupted + foreign <= FEW
 
 
 def _collected(inputs: MatchingInputs, proven: screen.Screen, damaged: list[str]) -> tuple[DataFrame, DataFrame]:
@@ -113,7 +116,9 @@ def _collected(inputs: MatchingInputs, proven: screen.Screen, damaged: list[str]
     even among the proven rows.
     """
     unbelievable = ~is_sound() | F.col("foreign")
-    lines = screen.unproven(inputs.log.where(~is_marker()), proven, exempt=unbelievable).toArrow()
+    lines = screen.unproven(
+        inputs.log.where(~F.coalesce(is_marker(), F.lit(False))), proven, exempt=unbelievable
+    ).toArrow()
     offsets = pc.unique(lines["offset"].filter(pc.invert(pc.and_(lines["parsed"], lines["crc_ok"])))).to_pylist()
     acked = (F.col("outcome") == Outcome.ACKED) & F.col("arm").isin(damaged) & F.col("offset").isin(offsets)
     owners = F.coalesce(acked, F.lit(False)) if offsets else None

@@ -21,7 +21,7 @@ from delivery_verifier.judgement import canary
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.record import parse
 from delivery_verifier.store.run_directory import RunDirectory
-from spark_jobs import buckets, census, fingerprints, matching, screen, silences, timeline
+from spark_jobs import buckets, census, fingerprints, screen, silences, timeline
 from spark_jobs import reconcile as job
 from spark_jobs.schemas import LEDGER, LOG
 from spark_jobs.summary import summarize
@@ -70,7 +70,12 @@ def _canary() -> tuple[list[Row], list[Row]]:
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
     """A run in which only the planted anomalies of the canary are to be found, with one fault."""
+    return _clean(tmp_path_factory.mktemp("clean"), [])
+
+
+def _clean(path: Path, more_lines: list[Row]) -> RunDirectory:
     claims, lines = _canary()
+    lines += more_lines
     for n in range(RECORDS):
         place = {"partition": n % 2, "partition_sequence": n // 2}
         claims.append(attempt("one", n, offset=n // 2, **place))
@@ -85,7 +90,7 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
         bite_at_us=START_US + 1_000_000,
         recovered_at_us=START_US + 2_000_000,
     )
-    return write(tmp_path_factory.mktemp("clean"), scenario(["one"]), claims, lines, injections=[fault])
+    return write(path, scenario(["one"]), claims, lines, injections=[fault])
 
 
 def _published(run: RunDirectory) -> dict[str, list[str]]:
@@ -115,6 +120,21 @@ def test_few_queries_publish_what_the_exhaustive_matching_publishes(
     before = _published(clean)
     job.reconcile(clean.path, True, spark, exhaustive=True)
     assert _published(clean) == before
+
+
+def test_a_corrupted_record_of_a_proven_attempt_refutes_the_screen(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log has two records at one offset, of which one is sound. So only the owner of the other is suspicious."""
+    monkeypatch.setattr(job, "SMALL_ROWS", 0)
+    corrupted = line("one", 1, 50, 100, partition_sequence=50, crc_ok=False)
+    run = _clean(tmp_path, [corrupted])
+    job.reconcile(run.path, True, spark, bits=10)
+    assert run.manifest("reconcile").counts["screen/refuted"] == 1
+    before = _published(run)
+    assert any("CORRUPTED" in row and "'sequence': 100" in row for row in before["anomalies"])
+    job.reconcile(run.path, True, spark, exhaustive=True)
+    assert _published(run) == before
 
 
 def _frames(spark: SparkSession, run: Path) -> tuple[Any, Any]:
@@ -217,4 +237,3 @@ def test_proven_rows_are_left_out_by_ranges_as_by_a_join(
     assert by_ranges == [kept(None), kept(odd)]
     missing = set(range(RECORDS)) - {sequence for arm, sequence, _ in by_ranges[0] if arm == "one"}
     assert missing == {*range(3 * 256), *range(9 * 256, 10 * 256)}
-    assert matching.FEW > RECORDS
