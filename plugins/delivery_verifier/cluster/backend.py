@@ -122,7 +122,8 @@ class KeeperOperations(Protocol):
         ...
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer (`cluster.observer`) also poll the partitions of `topics`. A topic need not exist yet."""
+        """Makes the observer (`cluster.observer`) poll the partitions of `topics`, and of no other topic. A topic need
+        not exist yet. If `topics` is empty, the observer rests."""
         ...
 
     def adopt(self, pid: int) -> None:

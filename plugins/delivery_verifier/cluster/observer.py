@@ -72,9 +72,12 @@ class Observer:
             thread.join(timeout=5)
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer poll the partitions of `topics`, too. The topics need not exist yet."""
+        """Makes the observer poll the partitions of `topics`, and of no other topic. The topics need not exist yet.
+
+        If `topics` is empty, the observer asks no broker, and records no heartbeat.
+        """
         with self._lock:
-            self._topics = sorted({*self._topics, *topics})
+            self._topics = sorted(topics)
 
     def process(self, broker: int, state: str, exit_code: int | None = None) -> None:
         """Records the state of a node's process if the state has changed. `broker`: the node's id. `state`: running,

@@ -53,7 +53,7 @@ def run(
         session = spark
         return judge(observe(params, name, listener, lambda: session), listener, lambda: session)
     with _raising_interruptions(), own_session(folders.runs_dir() / name) as own:
-        return judge(observe(params, name, listener, own), listener, own, own.end)
+        return judge(observe(params, name, listener, own, planned=own.start), listener, own, own.end)
 
 
 def observe(
@@ -62,17 +62,20 @@ def observe(
     listener: ProgressListener,
     spark: SparkProvider,
     before_load: Callable[[], None] | None = None,
+    planned: Callable[[], None] = lambda: None,
 ) -> Path:
     """Performs the first half of a run: all steps that need the cluster, up to the reading of the topics with Spark.
 
     Returns the run directory. `params`, `name` and `listener` are those of `run`. `spark` returns the session that
-    reads the topics. `before_load` is called when the topics exist and nothing has been sent yet.
+    reads the topics. `before_load` is called when the topics exist and nothing has been sent yet. `planned` is called
+    when the step plan has finished: what takes long can start beside the cluster.
 
     The cluster is stopped at the end, even if a step fails. If all steps succeed, the brokers' data stay until `judge`
     decides whether to keep them.
     """
     steps = _Steps(name, listener)
     run_dir = steps.work("plan", lambda: plan_from_params(params, name))
+    planned()
     complete = False
     try:
         steps.work("start_cluster", lambda: start_cluster(run_dir))
@@ -98,7 +101,10 @@ def judge(
     reconciles. `end_spark` is called as soon as Spark is no longer needed. If `end_spark` fails, the run gets no
     verdict.
     """
+    from expectations.checkpoint import import_ahead
+
     steps = _Steps(run_dir.name, listener)
+    import_ahead()
     with _removing_unjudged_workspace(run_dir):
         steps.work("reconcile", lambda: reconcile(run_dir, spark))
         if end_spark is not None:

@@ -97,6 +97,25 @@ def test_a_broker_that_does_not_answer_delays_no_other_and_gets_no_second_questi
     assert (brokers.asked[1], brokers.most_under_way) == (1, 1)
 
 
+def test_an_observer_that_watches_nothing_asks_nobody(brokers: Brokers, observing: Observer) -> None:
+    class Turns(threading.Event):
+        taken = 0
+
+        def wait(self, timeout: float | None = None) -> bool:
+            self.taken += 1
+            return super().wait(timeout)
+
+    observing._done = turns = Turns()
+    observing.start()
+    until(lambda: min(brokers.asked.values()) > 2, "all brokers to be asked")
+    observing.watch([])
+    at_rest = turns.taken
+    until(lambda: turns.taken > at_rest + 6, "a question that was under way to be over")
+    asked, counted_from = dict(brokers.asked), turns.taken
+    until(lambda: turns.taken > counted_from + 30, "each thread to take its turn again")
+    assert dict(brokers.asked) == asked
+
+
 def test_of_one_epoch_the_leaders_view_is_recorded_and_never_that_of_a_broker_that_is_cut_off(
     brokers: Brokers, observing: Observer, seen: Callable[[str], list[Observation]]
 ) -> None:

@@ -67,6 +67,7 @@ def settle(run_dir: Path) -> None:
         with output.timed("replicas"):
             output.write_table("replicas", read_replicas(cluster, snapshot.partitions))
         output.write_json("observations.json", list(_observations(cluster)))
+    cluster.watch([])  # nothing reads what would be observed from now on, and the reconciliation needs the processor
 
 
 def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -> None:
