@@ -13,9 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pyarrow as pa
@@ -43,14 +41,6 @@ SITE_LOCK_S = 300.0
 """How long a validation waits, in seconds, while another validation writes the site."""
 HISTORY = 500
 """How many validations the index page of Data Docs lists at most."""
-
-
-def import_ahead() -> None:
-    """Begins to import Great Expectations in another thread, because the import takes seconds. Returns at once.
-
-    If the import fails, `validate` raises its error: that function imports Great Expectations again.
-    """
-    Thread(target=import_module, args=("expectations.vocabulary",), name="import ahead", daemon=True).start()
 
 
 def validate(run_dir: Path) -> None:

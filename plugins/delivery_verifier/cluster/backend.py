@@ -122,8 +122,7 @@ class KeeperOperations(Protocol):
         ...
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer (`cluster.observer`) poll the partitions of `topics`, and of no other topic. A topic need
-        not exist yet. If `topics` is empty, the observer rests."""
+        """Makes the observer (`cluster.observer`) poll `topics` alone. A topic need not exist yet. []: it rests."""
         ...
 
     def adopt(self, pid: int) -> None:

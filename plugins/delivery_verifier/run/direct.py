@@ -28,7 +28,7 @@ from delivery_verifier.run.steps.reconcile import read_topic, reconcile
 from delivery_verifier.run.steps.settle import settle
 from delivery_verifier.run.steps.start_cluster import start_cluster
 from delivery_verifier.run.steps.stop_cluster import stop_cluster
-from delivery_verifier.run.steps.validate import validate
+from delivery_verifier.run.steps.validate import import_ahead, validate
 from delivery_verifier.store.run_directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -101,8 +101,6 @@ def judge(
     reconciles. `end_spark` is called as soon as Spark is no longer needed. If `end_spark` fails, the run gets no
     verdict.
     """
-    from expectations.checkpoint import import_ahead
-
     steps = _Steps(run_dir.name, listener)
     import_ahead()
     with _removing_unjudged_workspace(run_dir):

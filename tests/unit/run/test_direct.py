@@ -82,7 +82,7 @@ def test_a_start_of_spark_that_fails_is_an_error_where_spark_is_needed_and_nowhe
 def test_great_expectations_is_imported_beside_the_reconciliation(
     calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("expectations.checkpoint.import_ahead", lambda: calls.append("import"))
+    monkeypatch.setattr(direct, "import_ahead", lambda: calls.append("import"))
     direct.run({}, "r", lambda progress: None, SPARK)
     assert calls[calls.index("import") + 1] == "reconcile"
 
