@@ -87,8 +87,10 @@ def _count(run: HealthyRun, kind: Anomaly, **changes: int) -> None:
     run.cases.append(case(sent_us, sent_us + 1000, kind.value, arm=run.subject.name, at=0))
 
 
-def _anomaly(kind: Anomaly, fits: Callable[[HealthyRun], bool] = lambda run: True, **changes: int) -> Sin:
-    return Sin(f"a record {kind}", kind.value, lambda run: _count(run, kind, **changes), fits)
+def _anomaly(
+    kind: Anomaly, fits: Callable[[HealthyRun], bool] = lambda run: True, name: str = "", **changes: int
+) -> Sin:
+    return Sin(name or f"a record {kind}", kind.value, lambda run: _count(run, kind, **changes), fits)
 
 
 def _never_permitted(run: HealthyRun) -> bool:
@@ -188,6 +190,14 @@ def _replica(**changes: object) -> Callable[[HealthyRun], None]:
 
 
 SINS: tuple[Sin, ...] = (
+    _anomaly(
+        Anomaly.LOST,
+        lambda run: "elect_unclean" in _actions(run),
+        "a record lost long after an unclean election",
+        found=-1,
+        first_copies=-1,
+        log_records=-1,
+    ),
     _anomaly(Anomaly.LOST, found=-1, first_copies=-1, log_records=-1),
     _anomaly(Anomaly.DUPLICATED, extra_copies=1, log_records=1),
     _anomaly(Anomaly.PHANTOM, phantoms=1, log_records=1),
