@@ -105,7 +105,7 @@ def healthy_run(seed: int, action: str = "") -> HealthyRun:
     claims: list[Claim] = [claim for claim in CLAIMS if claim != "exactly_once" or action not in _WITHOUT_TRANSACTIONS]
     run = scenario(
         f"healthy-{seed}-{action or 'quiet'}",
-        profile=PROFILES[profiles[(seed + seed // len(BITING)) % len(profiles)]],
+        profile=PROFILES[profiles[sum(divmod(seed, len(BITING))) % len(profiles)]],
         fault=_plan(draw, action) if action else FAULTS["none"],
         claim=draw.choice(claims),
         load=Load(),

@@ -10,6 +10,7 @@ import msgspec
 
 from delivery_verifier.judgement.evaluation import Validation
 from delivery_verifier.model.anomalies import Anomaly, column
+from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.history import Injection, Observation
 from support.evidence import SECOND, case, with_arm
 from support.healthy_runs import HealthyRun
@@ -240,6 +241,22 @@ SINS: tuple[Sin, ...] = (
     Sin("replicas that differ", "replicas_differ", _replica(digest="other")),
     Sin("a replica that was not read", "replica_not_read", _replica(digest=None)),
     Sin("records of a stranger", "stranger_in_topic", lambda run: run.more.update(strangers={run.subject.name: 3})),
+    Sin("a law left out", "law_missing", lambda run: run.rows["books/laws.parquet"].remove(_last_law(run))),
+    Sin("an expectation that saw nulls", "nulls", judge_otherwise=_evaluated(missing_count=1)),
+    Sin(
+        "a row that nobody planned",
+        "rows_unplanned",
+        lambda run: run.rows["books/producers.parquet"].append(_cell(run) | {"producer": 9}),
+    ),
+    Sin("a table left out", "table_missing", lambda run: run.rows["timeline/load.parquet"].clear()),
+    Sin("not one report", "nothing_reported", lambda run: _silence(run, 0)),
+    Sin("hardly a report", "too_little_reported", lambda run: _silence(run, 1)),
+    Sin(
+        "a record lost, and nobody knows when it was acknowledged",
+        "unexplained",
+        lambda run: _count_unsettled(run),
+        lambda run: "elect_unclean" in _actions(run) and Anomaly.LOST not in CLAIMS[run.subject.claim].forbids,
+    ),
     Sin("a fault without proof", "fault_did_not_bite", lambda run: _injection(run, bit=False), _faulted),
     Sin("a fault that was not injected", "fault_did_not_bite", lambda run: run.injections.pop(), _faulted),
     Sin(
@@ -287,6 +304,26 @@ SINS: tuple[Sin, ...] = (
     Sin("no transaction aborted", "nothing_aborted", lambda run: _transactions(run, aborted=0), _transactional),
 )
 """Every sin. A test commits each of them on some healthy run."""
+
+
+def _last_law(run: HealthyRun) -> Row:
+    return [row for row in run.rows["books/laws.parquet"] if row["arm"] == run.subject.name][-1]
+
+
+def _silence(run: HealthyRun, reported: int) -> None:
+    """Leaves only so many reported attempts of each producer and partition: of all others, nobody knows the outcome."""
+    for row in run.rows["books/producers.parquet"]:
+        if row["arm"] == run.subject.name and row["producer"] >= 0:
+            unknown = row["attempted"] - reported
+            row |= dict.fromkeys(("acked", "reported", "found"), reported)
+            row |= {"indeterminate": unknown, "resolved_present": row["first_copies"] - reported}
+            row["resolved_absent"] = unknown - row["resolved_present"]
+
+
+def _count_unsettled(run: HealthyRun) -> None:
+    _count(run, Anomaly.LOST, found=-1, first_copies=-1, log_records=-1)
+    sent_us = run.injections[0].bite_at_us
+    run.cases[-1] = case(sent_us, None, Anomaly.LOST.value, arm=run.subject.name, at=0)
 
 
 def _heartbeat(run: HealthyRun) -> Observation:

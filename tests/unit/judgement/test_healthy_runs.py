@@ -15,6 +15,7 @@ from support.sins import SINS, Sin
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.judge import load_and_judge
 from delivery_verifier.model.fault_actions import ACTS
+from delivery_verifier.pages.doubts import ADVICE
 
 QUIET = [(seed, "") for seed in range(30)]
 FAULTED = [(seed, BITING[seed % len(BITING)]) for seed in range(30)]
@@ -82,10 +83,17 @@ def test_every_sin_is_committed() -> None:
     assert {sin.name for _, sin in SINNERS.values()} == {sin.name for sin in SINS}
 
 
+def test_there_is_a_sin_for_every_doubt_that_a_run_of_this_format_can_have() -> None:
+    follows = {sin.follows.split(":")[0] for sin in SINS}
+    assert set(ADVICE) - follows == {"anomaly_unproven"}, "only an older run can have this doubt"
+
+
 def test_the_healthy_runs_go_through_everything_that_a_sound_cluster_shows() -> None:
     quiet, faulted = ([healthy_run(*drawn) for drawn in runs] for runs in (QUIET, FAULTED))
     assert {run.subject.profile.name for run in quiet} == {run.subject.profile.name for run in faulted} == set(STRONG)
     assert {injection.action for run in faulted for injection in run.injections} == set(BITING)
+    pairs = {(run.subject.profile.name, run.injections[-1].action) for run in faulted}
+    assert len(pairs) >= 2 * len(BITING), "each action meets two profiles"
     assert set(BITING) == {name for name, act in ACTS.items() if act.bites}
     assert not any(run.injections for run in quiet)
     for shown in (
