@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from support.kept_clusters import Kept
+from support.new_topics import create_topics
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import topics
@@ -46,8 +47,7 @@ def cluster(_own_host: Path) -> Iterator[Cluster]:
 def topic(cluster: Cluster) -> Iterator[str]:
     """A new topic. After the test, the clients drop what they have not sent, and all rules of the proxy are removed."""
     name = f"t-{uuid.uuid4().hex[:8]}"
-    admin = topics.admin(cluster.connection)
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(20)
+    create_topics(cluster.connection.client_properties(), NewTopic(name, 1, 1))
     yield name
     while MADE:
         producer = MADE.pop().producer

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from support.new_topics import create_topics
 from support.run_directories import TOKEN, attempt, scenario, table, write
 
 from delivery_verifier.cluster.embedded import nodes as embedded
@@ -84,9 +85,7 @@ def run(brokers: str, tmp_path: Path, request: pytest.FixtureRequest) -> RunDire
     )
     made = msgspec.structs.replace(plain, arms=arms)
     topics = [NewTopic(arm.topic_name, 2, 1, config={"retention.ms": "-1"}) for arm in arms]
-    admin = AdminClient({"bootstrap.servers": brokers})  # must live until its futures are done
-    for done in admin.create_topics(topics).values():
-        done.result(30)
+    create_topics({"bootstrap.servers": brokers}, *topics)
     _produce(brokers, made, range(RECORDS), 0)
     for arm in arms:
         for partition in (0, 1):

@@ -62,7 +62,8 @@ def stop_(arguments: argparse.Namespace) -> int:
     if not arguments.yes:
         if not sys.stdin.isatty():
             raise BadInput("--yes is missing; allowed without a terminal: only with it, for nobody can be asked")
-        if input("End this run, without a verdict? [y/N] ").strip().lower() not in ("y", "yes"):
+        question = "End this run? It gets no verdict, unless its topics have been read. [y/N] "
+        if input(question).strip().lower() not in ("y", "yes"):
             print("the run goes on")
             return 1
     print(stop.end(holder))

@@ -27,17 +27,18 @@ from delivery_verifier.model.history import (
     read_observations,
     read_offsets,
 )
+from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.verdict import Exposure
 from delivery_verifier.store.books import Books, count_strangers
 from delivery_verifier.store.counts import LATE, case_counts
+from delivery_verifier.store.ledger import reported_counts
 from delivery_verifier.store.replicas import read_replicas
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.versions import versions
 
 EARLY = "ended_early/"
-"""The prefix of some notes in produce.json. Each of these notes names a producer whose load was ended by a fatal client
-error."""
+"""The prefix of a note in produce.json that names a producer whose load was ended by a fatal client error."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,9 @@ class Evidence:
     run was searched. The canary has cases of each of them (see `older_runs`). `strangers` maps each arm to the number
     of records in its topic that another client wrote; empty if the run was reconciled in a format without these counts.
     `ended_early` maps a producer (`<arm>/...`) to the fatal client error that ended its load. `transactions` maps each
-    arm that writes transactions to the counts of its transactions. `cases` is the content of anomalies/, with a row for
-    each record that shows an anomaly, up to a bound; None if there is no file.
+    arm that writes transactions to the counts of its transactions. `indeterminate` maps an arm to the number of its
+    attempts that the client reported as INDETERMINATE (see `reported_counts`). `cases` is the content of anomalies/, up
+    to a bound: a row for each record that shows an anomaly. None if there is no file.
     """
 
     scenario: Scenario
@@ -67,6 +69,7 @@ class Evidence:
     strangers: Mapping[str, int]
     ended_early: Mapping[str, str] = field(default_factory=dict)
     transactions: Mapping[str, TransactionCounts] = field(default_factory=dict)
+    indeterminate: Mapping[str, int] = field(default_factory=dict)
     cases: pa.Table | None = None
 
     @classmethod
@@ -88,12 +91,13 @@ class Evidence:
             replicas = read_replicas(run.path, settled)
         except (msgspec.MsgspecError, pa.ArrowException) as error:
             raise IncompleteRun(f"{run.path} is damaged: {error}") from None
-        notes = run.manifest("produce").notes.items()
-        ended_early = {name.removeprefix(EARLY): error for name, error in notes if name.startswith(EARLY)}
+        load = run.manifest("produce")
+        ended_early = {name.removeprefix(EARLY): error for name, error in load.notes.items() if name.startswith(EARLY)}
+        indeterminate = reported_counts(load.counts, Outcome.INDETERMINATE)
         planted = canary.expected_counts(scenario, settled, reconciled)
         known = (scenario, injections, observations, offsets, books, planted, replicas, settled, searched_for(settled))
         strangers = count_strangers(run, scenario.arm_names)
-        return cls(*known, strangers, ended_early, transactions_of(scenario, run.manifest("produce").counts), cases)
+        return cls(*known, strangers, ended_early, transactions_of(scenario, load.counts), indeterminate, cases)
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:

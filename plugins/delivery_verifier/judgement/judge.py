@@ -22,6 +22,7 @@ from delivery_verifier.judgement.evaluation import Validation, read_validation
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.excuses import CONVICTING, Excuses, excuses_of
 from delivery_verifier.judgement.limits import limits
+from delivery_verifier.judgement.notes import notes
 from delivery_verifier.judgement.older_runs import unproven_counts
 from delivery_verifier.judgement.sentences import arm_sentence, run_sentence
 from delivery_verifier.model.anomalies import TRANSACTIONAL, Anomaly
@@ -72,7 +73,7 @@ def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
         sentence=run_sentence(evidence, subjects, controls),
         limits=limits(evidence),
         arms=arms,
-        notes=_notes(evidence),
+        notes=notes(evidence),
     )
 
 
@@ -216,16 +217,3 @@ def _longest_gap_s(arm: ArmEvidence) -> float | None:
     """Returns the longest time (s) between consecutive reports for one partition of the arm; None if unknown."""
     gaps_s = arm.run.books.values("gaps", "longest_gap_s", arm=arm.name)
     return max((float(gap_s) for gap_s in gaps_s), default=None)
-
-
-def _notes(evidence: Evidence) -> list[str]:
-    """Returns a note for each anomaly of an arm if only some cases of the anomaly were written to anomalies/."""
-    rows = evidence.books.rows("cases")
-    if not {"arm", "kind", "cases", "written", "cut"} <= set(rows.column_names):
-        return []
-    return [
-        f"{row['arm']}: {row['written']:,} of {row['cases']:,} cases of {row['kind']} were written down with their "
-        "evidence; all were counted"
-        for row in rows.to_pylist()
-        if row["cut"]
-    ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -55,6 +57,19 @@ def outcomes_key(outcome: str, producer: str) -> str:
     MISCOUNTED. `producer` is `<arm>/<producer>/<session>`.
     """
     return f"outcomes_{outcome.lower()}/{producer}"
+
+
+def reported_counts(counts: Mapping[str, int], outcome: str) -> dict[str, int]:
+    """Maps each arm to the number of its attempts that the client reported with `outcome`.
+
+    `counts` are the counts of produce.json. An arm is left out if its producers did not count that themselves, because
+    the run is of a format before OUTCOMES_SINCE.
+    """
+    reported, prefix = Counter[str](), outcomes_key(outcome, "")
+    for name, count in counts.items():
+        if name.startswith(prefix):
+            reported[name.removeprefix(prefix).split("/")[0]] += count
+    return dict(reported)
 
 
 def writer(file: Path) -> pq.ParquetWriter:
