@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from delivery_verifier.contract.observer import in_window
-from delivery_verifier.contract.power import cuts_power
+from delivery_verifier.contract.power import power_back
 from delivery_verifier.contract.rules.rule import ELECTIONS
 from delivery_verifier.model.history import LEAD_US, Disturbance, Injection, Observation
 
@@ -44,22 +44,24 @@ def reaches(
     none, or if the disturbance is of another kind, the reach has no known beginning. The reach ends as follows:
 
     * Another leader, or another leader epoch: when the deposed leader can acknowledge nothing any more (see `_end`).
-    * A loss of power of all replicas: when the power was back after the last loss. At most one such disturbance stands
-      for all losses of a partition.
+    * A loss of power of the whole ISR: when the power was back after the last such loss of the partition. At most one
+      such disturbance stands for all losses of a partition.
     * Any other kind has no known end. An unclean coordinator forgets transactions that are still open; an ISR that
       shrank, or an altered topic, lets brokers refuse requests for as long as it stays so.
     """
-    answers, injected = _last_answers(observations), list(injections)
+    injected = list(injections)
     biting = [injection for injection in injected if injection.bit]
-    ends = [injection.healed_at_us for injection in injected if cuts_power(injection)]
+    answers, powered = _last_answers(observations), power_back(observations, injected)
     result = []
     for disturbance in disturbances:
         since_us = until_us = None
-        if disturbance.kind in ELECTIONS and len(disturbance.partitions) == 1:
+        partition = disturbance.partitions[0] if len(disturbance.partitions) == 1 else -1
+        if disturbance.kind in ELECTIONS:
             since_us = _since_us(disturbance, biting)
-            until_us = answers.get((disturbance.topic, disturbance.partitions[0], disturbance.at_us))
-        elif disturbance.kind == "isr_power_loss" and None not in ends:
-            until_us = max([disturbance.at_us, *(end for end in ends if end is not None)])
+            until_us = answers.get((disturbance.topic, partition, disturbance.at_us))
+        elif disturbance.kind == "isr_power_loss":
+            until_us = powered.get((disturbance.topic, partition))
+            until_us = None if until_us is None else max(until_us, disturbance.at_us)
         result.append(Reach(disturbance, since_us, until_us))
     return result
 

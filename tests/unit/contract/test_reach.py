@@ -115,12 +115,8 @@ def reads_of(cycles: int) -> int:
     seen = Counted()
     for cycle in range(cycles):
         leader, epoch = 1 + cycle % 2, 2 * cycle  # each epoch between two of them is skipped: any broker led it
-        seen.append(
-            Observation(at_us=len(seen), kind="partition", topic="t", partition=0, leader=leader, isr=[1, 2, 3])
-        )
-        seen[-1] = Observation(
-            at_us=len(seen), kind="partition", topic="t", partition=0, leader=leader, leader_epoch=epoch, isr=[1, 2, 3]
-        )
+        now: dict[str, Any] = {"leader": leader, "leader_epoch": epoch, "isr": [1, 2, 3]}
+        seen.append(Observation(at_us=len(seen), kind="partition", topic="t", partition=0, **now))
         seen += [Observation(at_us=len(seen), kind="heartbeat") for _ in range(50)]
     found = disturbances(list(seen), [])
     Counted.reads = 0
