@@ -99,10 +99,10 @@ def _last_answers(observations: Sequence[Observation]) -> dict[tuple[str, int, i
     """
     exited, running = _processes(observations)
     answers: dict[tuple[str, int, int], int | None] = {}
-    for (topic, partition), seen in _partitions(observations).items():
-        brokers = {broker for _, now in seen for broker in (now.leader, *now.isr, *now.elr) if broker >= 0}
-        tracks = {broker: _Track(*_sights(broker, seen), exited[broker], running[broker]) for broker in brokers}
-        for position, now, deposed in _changes(seen, brokers):
+    for (topic, partition), states in _partitions(observations).items():
+        brokers = {broker for _, now in states for broker in (now.leader, *now.isr, *now.elr) if broker >= 0}
+        tracks = {broker: _Track(*_sights(broker, states), exited[broker], running[broker]) for broker in brokers}
+        for position, now, deposed in _changes(states, brokers):
             ends = [_end(tracks[broker], position, observations) for broker in deposed]
             known = [end for end in ends if end is not None]
             until_us = max([now.at_us, *known]) if len(known) == len(ends) else None
@@ -112,14 +112,14 @@ def _last_answers(observations: Sequence[Observation]) -> dict[tuple[str, int, i
     return answers
 
 
-def _changes(seen: list[_Seen], brokers: set[int]) -> Iterator[tuple[int, Observation, set[int]]]:
+def _changes(states: list[_Seen], brokers: set[int]) -> Iterator[tuple[int, Observation, set[int]]]:
     """Yields each change of the leader or leader epoch, as its position, its observation, and the deposed leaders.
 
     `brokers`: every broker that may have led the partition. If an epoch was skipped, its leader was seen by nobody. It
     may have been any of `brokers`.
     """
     leader, epoch = -1, -1
-    for position, now in seen:
+    for position, now in states:
         if leader >= 0 and (now.leader, now.leader_epoch) != (leader, epoch):
             yield position, now, ({leader} if now.leader_epoch <= epoch + 1 else brokers) - {now.leader}
         if now.leader >= 0 or leader >= 0:
@@ -163,9 +163,9 @@ def _partitions(observations: Iterable[Observation]) -> dict[tuple[str, int], li
     partitions: dict[tuple[str, int], list[_Seen]] = {}
     for position, now in enumerate(observations):
         if now.kind == "partition":
-            seen = partitions.setdefault((now.topic, now.partition), [])
-            if not seen or now.leader_epoch >= seen[-1][1].leader_epoch:
-                seen.append((position, now))
+            states = partitions.setdefault((now.topic, now.partition), [])
+            if not states or now.leader_epoch >= states[-1][1].leader_epoch:
+                states.append((position, now))
     return partitions
 
 
@@ -179,12 +179,12 @@ def _processes(observations: Iterable[Observation]) -> tuple[_ByBroker, _ByBroke
     return exited, running
 
 
-def _sights(broker: int, seen: Iterable[_Seen]) -> tuple[_Positions, _Positions, _Positions]:
+def _sights(broker: int, states: Iterable[_Seen]) -> tuple[_Positions, _Positions, _Positions]:
     """Returns the fields `led`, `back` and `out` of the broker's _Track."""
     led: _Positions = []
     back: _Positions = []
     out: _Positions = []
-    for position, now in seen:
+    for position, now in states:
         if now.leader >= 0:
             (led if now.leader == broker else back if broker in now.isr else out).append(position)
     return led, back, out

@@ -99,7 +99,7 @@ def excuse_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
 
 def excuse_of(anomaly: Anomaly, case: Case, reached: Sequence[Reach]) -> int | None:
-    """Returns the place in `reached` of the disturbance that excuses the case; None if none surely excuses it.
+    """Returns the index in `reached` of the disturbance that excuses the case; None if none surely excuses it.
 
     `reached` are the disturbances that permit the anomaly. If several excuse the case, the one nearest to the record's
     acknowledgement counts (to its sending, if it was never acknowledged).
@@ -111,8 +111,17 @@ def excuse_of(anomaly: Anomaly, case: Case, reached: Sequence[Reach]) -> int | N
     else:
         excuses = _acknowledged_within if anomaly in CONVICTING else _under_way
     settled_us = case.sent_us if case.settled_us is None else case.settled_us
-    places = [place for place, reach in enumerate(reached) if excuses(case, reach)]
-    return min(places, key=lambda place: abs(reached[place].disturbance.at_us - settled_us), default=None)
+    indexes = [index for index, reach in enumerate(reached) if excuses(case, reach)]
+    return min(indexes, key=lambda index: abs(reached[index].disturbance.at_us - settled_us), default=None)
+
+
+def excuse_among(anomaly: Anomaly, case: Case, excuses: Sequence[Excuse]) -> Excuse | None:
+    """Returns the excuse for which a finding on `anomaly` counts the case; None if no disturbance surely excuses it.
+
+    `excuses` are the excuses of the finding.
+    """
+    index = excuse_of(anomaly, case, [Reach(each.disturbance, each.since_us, each.until_us) for each in excuses])
+    return None if index is None else excuses[index]
 
 
 def _permissions(arm: ArmEvidence) -> dict[Anomaly, _Permission]:
