@@ -65,7 +65,8 @@ def excuses_of(arm: ArmEvidence) -> Excuses:
     Cases that were not written down are not considered. An anomaly that only unplanned disturbances permit is left out,
     because it is a doubt anyway.
     """
-    excuses, permissions = Excuses(), _permissions(arm)
+    permissions = _permissions(arm)
+    excuses = Excuses(excused={anomaly: [] for anomaly in permissions})
     if arm.run.cases is None or not permissions:
         return excuses
     counts = {anomaly: Counter[int]() for anomaly in permissions}

@@ -135,7 +135,7 @@ def _split(finding: Finding, excuses: Excuses) -> list[Finding]:
     """Returns the finding with its excuses. If no disturbance can excuse some of its cases, a second finding forbids
     these.
 
-    The conviction rests on the cases. Great Expectations counts them, too (see `evaluation.unexplained_about`).
+    The conviction rests on the cases. Great Expectations counts them, too (see `judgement.unexplained`).
     """
     anomaly = Anomaly(finding.anomaly)
     count, also = min(excuses.cases[anomaly], finding.count), min(excuses.hidden[anomaly], finding.also)
