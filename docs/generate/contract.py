@@ -38,8 +38,8 @@ forbidden. The rules are `RULES` in `plugins/delivery_verifier/contract/rules/`;
   record out of order lies outside the reach; and if a record was under way in no injection, unless a loss of power
   permits it, which takes back the past, too.
 * This conviction rests on the cases in `anomalies/`, with their times, and never exceeds the books. Great Expectations
-  evaluates the books with the arm's tolerance, which is any number, and beside them the unexplained cases, of which none
-  is tolerated (`LOST unexplained`). Cases beyond those that were written down are a doubt.
+  evaluates the books with the arm's tolerance, which is any number, and beside them the unexplained cases, of which
+  none is tolerated (`LOST unexplained`). Cases beyond those that were written down are a doubt.
 * Each permitted case names the disturbance that excuses it: of those that can, the nearest in time to its
   acknowledgement. `verdict.json` counts cases by disturbance, and terminal and report show these counts.
 * Where the plan altered the topic during the run, the weakest of its settings counts.
