@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from delivery_verifier.contract.rules import LATE as LATE_PROMISE
 from delivery_verifier.contract.rules import unexplained
@@ -20,7 +21,7 @@ from delivery_verifier.judgement.checker_doubts import ALL, checker_doubts
 from delivery_verifier.judgement.coverage_doubts import coverage_doubts
 from delivery_verifier.judgement.evaluation import Validation, read_validation
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
-from delivery_verifier.judgement.excuses import CONVICTING, Excuses, excuses_of
+from delivery_verifier.judgement.excuses import Excuses, excuses_of
 from delivery_verifier.judgement.limits import limits
 from delivery_verifier.judgement.notes import notes
 from delivery_verifier.judgement.older_runs import unproven_counts
@@ -132,26 +133,25 @@ def _findings(arm: ArmEvidence) -> list[Finding]:
 
 
 def _split(finding: Finding, excuses: Excuses) -> list[Finding]:
-    """Returns the finding. If no disturbance can excuse some of its cases, a second finding forbids these.
+    """Returns the finding with its excuses. If no disturbance can excuse some of its cases, a second finding forbids
+    these.
 
-    The conviction rests on the cases. Great Expectations evaluates the books, which have no times.
+    The conviction rests on the cases. Great Expectations counts them, too (see `judgement.unexplained`).
     """
     anomaly = Anomaly(finding.anomaly)
     count, also = min(excuses.cases[anomaly], finding.count), min(excuses.hidden[anomaly], finding.also)
-    if anomaly not in CONVICTING or not count + also:
-        return [finding]
-    promise = unexplained(anomaly)
-    forbidden = msgspec.structs.replace(
+    permitted = replace(
         finding,
-        ruling="FORBIDDEN",
-        rule=promise.id,
-        sentence=promise.sentence,
-        source=promise.source,
-        tolerance=0,
-        count=count,
-        also=also,
+        count=finding.count - count,
+        also=finding.also - also,
+        excuses=excuses.excused.get(anomaly, []),
+        doubtful=excuses.doubtful[anomaly],
     )
-    return [msgspec.structs.replace(finding, count=finding.count - count, also=finding.also - also), forbidden]
+    if not count + also:
+        return [permitted]
+    promise = unexplained(anomaly)
+    ruled = {"ruling": "FORBIDDEN", "rule": promise.id, "sentence": promise.sentence, "source": promise.source}
+    return [permitted, replace(finding, **ruled, tolerance=0, count=count, also=also)]
 
 
 def _finding(arm: ArmEvidence, ruling: Ruling) -> Finding:
@@ -169,7 +169,7 @@ def _finding(arm: ArmEvidence, ruling: Ruling) -> Finding:
     )
     if ruling.anomaly is Anomaly.REORDERED and LATE in arm.totals:
         late = LATE_PROMISE
-        return msgspec.structs.replace(finding, rule=late.id, sentence=late.sentence, source=late.source)
+        return replace(finding, rule=late.id, sentence=late.sentence, source=late.source)
     return finding
 
 
