@@ -48,7 +48,7 @@ def reaches(
         until_us = None
         if disturbance.kind in ELECTIONS and len(disturbance.partitions) == 1:
             until_us = answers.get((disturbance.topic, disturbance.partitions[0], disturbance.at_us))
-        elif disturbance.kind == "isr_power_loss" and None not in ends:
+        elif disturbance.kind in ("isr_power_loss", "coordinator_power_loss") and None not in ends:
             until_us = max([disturbance.at_us, *(end for end in ends if end is not None)])
         result.append(Reach(disturbance, until_us))
     return result

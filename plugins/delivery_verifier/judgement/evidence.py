@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delivery_verifier.contract.disturbances import disturbances, disturbances_of_arm
+from delivery_verifier.contract.disturbances import coordinator_partitions, disturbances, disturbances_of_arm
 from delivery_verifier.contract.rulings import Ruling, effective, refuses_late
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.judgement.attribution import COLUMNS, CasesByInjection, attribute_cases, kinds_sent_afterwards
@@ -159,7 +159,8 @@ class ArmEvidence:
     @cached_property
     def disturbances(self) -> list[Disturbance]:
         """The disturbances of the arm's topic, of broker processes, and of coordinators of the arm's transactions."""
-        return disturbances_of_arm(self.spec, self.run.disturbances)
+        coordinators = coordinator_partitions(self.run.observations)
+        return disturbances_of_arm(self.spec, self.run.disturbances, coordinators)
 
     @cached_property
     def rulings(self) -> dict[Anomaly, Ruling]:

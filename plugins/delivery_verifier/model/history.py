@@ -37,6 +37,7 @@ DisturbanceKind = Literal[
     "client_crash",
     "application_resend",
     "unclean_coordinator_election",
+    "coordinator_power_loss",
 ]
 """The kinds of disturbance, by the names that they have in every file. `DISTURBANCES` gives their meanings."""
 
@@ -82,6 +83,11 @@ DISTURBANCES: dict[DisturbanceKind, KindOfDisturbance] = {
         "observer",
         "cluster",
     ),
+    "coordinator_power_loss": KindOfDisturbance(
+        f"`isr_power_loss` of `{TRANSACTION_STATE}`: the coordinator may not know how transactions ended",
+        "both",
+        "cluster",
+    ),
 }
 """Every kind of disturbance, by name."""
 
@@ -92,6 +98,11 @@ the injection that caused it. A disturbance of such a kind that no injection cau
 ON_TOPICS = frozenset(name for name, kind in DISTURBANCES.items() if kind.touches == "topics")
 """The kinds that touch only the topic in `Disturbance.topic`. A disturbance of any other kind may touch every topic,
 e.g. because every topic has partitions on the broker that was hit."""
+
+
+OF_COORDINATORS: frozenset[DisturbanceKind] = frozenset({"unclean_coordinator_election", "coordinator_power_loss"})
+"""The kinds that concern only arms with a transactional.id that the disturbed partitions of `__transaction_state` keep.
+"""
 
 
 class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -169,9 +180,11 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     `planned`: whether an injected fault that is proven to have taken effect explains the event. `at_us` is in µs since
     the epoch. `topic` is empty if the disturbance may have touched any topic. `detail` describes the event for people.
-    In the kind `topic_altered`, the topic's `setting` got the new `value`. Only the kind `isr_power_loss` has
-    `replicas`. For a number m, take the last ISR that had at least m members. `replicas` is the greatest m for which
-    all members of this ISR lost power or crashed.
+    The kinds in `OF_COORDINATORS` have no topic, and their `partitions` are those of `__transaction_state`.
+
+    In the kind `topic_altered`, the topic's `setting` got the new `value`. Only the kinds `isr_power_loss` and
+    `coordinator_power_loss` have `replicas`. For a number m, take the last ISR that had at least m members. `replicas`
+    is the greatest m for which all members of this ISR lost power or crashed.
     """
 
     kind: DisturbanceKind
