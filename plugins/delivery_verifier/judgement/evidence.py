@@ -85,7 +85,7 @@ class Evidence:
             offsets = read_offsets(_text(run.path / "offsets.json"))
             books = Books.read(run.path, reconciled)
             cases = _cases(run.path / "anomalies")
-            replicas = read_replicas(run.path, settled)
+            replicas = read_replicas(run)
         except (msgspec.MsgspecError, pa.ArrowException) as error:
             raise IncompleteRun(f"{run.path} is damaged: {error}") from None
         notes = run.manifest("produce").notes.items()

@@ -8,12 +8,16 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+from support.current_runs import agreeing_replicas, with_replicas
 from support.older_runs import NAMES, RUNS, judgement, judgement_today, older_run, stored_judgement
 from support.sealed_runs import relink
 
+from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.judge import load_and_judge
 from delivery_verifier.model.steps import MANIFESTS
+from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.tables import FORMAT_VERSION
 
@@ -95,4 +99,20 @@ def test_a_run_of_this_format_that_does_not_say_how_many_strangers_wrote_is_refu
     file.write_text(json.dumps(manifest))
     relink(run)
     with pytest.raises(IncompleteRun, match="does not say how many strangers"):
+        load_and_judge(run.path)
+
+
+def test_a_table_of_replicas_that_settle_did_not_write_is_refused(tmp_path: Path) -> None:
+    run = older_run(NAMES[0], tmp_path)
+    pq.write_table(agreeing_replicas(run), run.path / REPLICAS.file)
+    with pytest.raises(IncompleteRun, match=r"replicas\.parquet is not as step settle wrote it"):
+        load_and_judge(run.path)
+
+
+def test_a_table_of_replicas_that_was_altered_is_refused(tmp_path: Path) -> None:
+    run = _of_today(NAMES[0], tmp_path)
+    with_replicas(run, agreeing_replicas(run))
+    assert Evidence.load(run.path).replicas is not None
+    pq.write_table(agreeing_replicas(run).slice(1), run.path / REPLICAS.file)
+    with pytest.raises(IncompleteRun, match=r"replicas\.parquet is not as step settle wrote it"):
         load_and_judge(run.path)
