@@ -19,11 +19,10 @@ from delivery_verifier.contract.observer import SIGTERM_EXITS, in_window
 from delivery_verifier.contract.partitions import partition_disturbances
 from delivery_verifier.contract.power import isr_power_losses
 from delivery_verifier.model.act import Act
-from delivery_verifier.model.coordinators import partition_of
+from delivery_verifier.model.coordinators import OF_COORDINATORS, partition_of
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import (
     INJECTED,
-    OF_COORDINATORS,
     ON_TOPICS,
     TRANSACTION_STATE,
     Disturbance,

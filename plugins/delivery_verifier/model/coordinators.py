@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from delivery_verifier.model.history import DisturbanceKind
+
+OF_COORDINATORS: frozenset[DisturbanceKind] = frozenset({"unclean_coordinator_election", "coordinator_power_loss"})
+"""The kinds that concern only arms with a transactional.id that the disturbed partitions of `__transaction_state` keep.
+"""
+
 _WRAP = 2**32
 
 

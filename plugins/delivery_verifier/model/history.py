@@ -100,11 +100,6 @@ ON_TOPICS = frozenset(name for name, kind in DISTURBANCES.items() if kind.touche
 e.g. because every topic has partitions on the broker that was hit."""
 
 
-OF_COORDINATORS: frozenset[DisturbanceKind] = frozenset({"unclean_coordinator_election", "coordinator_power_loss"})
-"""The kinds that concern only arms with a transactional.id that the disturbed partitions of `__transaction_state` keep.
-"""
-
-
 class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One fault that was done to the cluster, with the proof that the fault bit. All times are µs since the epoch.
 
@@ -180,11 +175,10 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     `planned`: whether an injected fault that is proven to have taken effect explains the event. `at_us` is in µs since
     the epoch. `topic` is empty if the disturbance may have touched any topic. `detail` describes the event for people.
-    The kinds in `OF_COORDINATORS` have no topic, and their `partitions` are those of `__transaction_state`.
-
-    In the kind `topic_altered`, the topic's `setting` got the new `value`. Only the kinds `isr_power_loss` and
-    `coordinator_power_loss` have `replicas`. For a number m, take the last ISR that had at least m members. `replicas`
-    is the greatest m for which all members of this ISR lost power or crashed.
+    The kinds in `coordinators.OF_COORDINATORS` have no topic, and their `partitions` are those of
+    `__transaction_state`. In the kind `topic_altered`, the topic's `setting` got the new `value`. Only the kinds
+    `isr_power_loss` and `coordinator_power_loss` have `replicas`. For a number m, take the last ISR that had at least m
+    members. `replicas` is the greatest m for which all members of this ISR lost power or crashed.
     """
 
     kind: DisturbanceKind

@@ -45,10 +45,9 @@ from delivery_verifier.judgement.transaction_counts import TransactionCounts
 from delivery_verifier.model import fault_actions
 from delivery_verifier.model.act import Act
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.model.coordinators import partition_of
+from delivery_verifier.model.coordinators import OF_COORDINATORS, partition_of
 from delivery_verifier.model.history import (
     INJECTED,
-    OF_COORDINATORS,
     ON_TOPICS,
     TRANSACTION_STATE,
     Disturbance,
