@@ -60,11 +60,14 @@ FAULT_CLASSES: tuple[FaultClass, ...] = (
     FaultClass(
         name="power of last",
         summary="the only replica left in the ISR loses power; the others had left in order",
-        kinds=(*_POWER, "isr_power_loss"),
+        kinds=(*_POWER, "isr_power_loss", "coordinator_power_loss"),
         replicas=1,
     ),
     FaultClass(
-        name="power of all", summary="all replicas lose power at once", kinds=(*_POWER, "isr_power_loss"), replicas=3
+        name="power of all",
+        summary="all replicas lose power at once",
+        kinds=(*_POWER, "isr_power_loss", "coordinator_power_loss"),
+        replicas=3,
     ),
     FaultClass(
         name="no clean leader",

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from delivery_verifier.contract.observer import OBSERVER_LAG_US, SIGTERM_EXITS
 from delivery_verifier.model.fault_actions import ACTS
-from delivery_verifier.model.history import Disturbance, Injection, Observation
+from delivery_verifier.model.history import TRANSACTION_STATE, Disturbance, Injection, Observation
 
 _Partition = tuple[str, int]
 """The topic and the number of a partition."""
@@ -22,6 +22,8 @@ _Partition = tuple[str, int]
 
 def isr_power_losses(observations: Sequence[Observation], injections: Iterable[Injection]) -> Iterator[Disturbance]:
     """Yields at most one disturbance `isr_power_loss` for each partition.
+
+    For a partition of `__transaction_state`, its kind is `coordinator_power_loss`, and it has no topic.
 
     A partition has this disturbance if, at some moment, every broker in its ISR had lost unflushed data in a loss of
     power, and had not copied the data again since. If there are several such moments, the function reports the worst
@@ -40,10 +42,11 @@ def isr_power_losses(observations: Sequence[Observation], injections: Iterable[I
         losses = [state for state in states if state.lost and not _contradicted_soon(state, states)]
         if losses:
             worst = max(losses, key=lambda state: (state.planned, state.replicas))
+            of_coordinator = topic == TRANSACTION_STATE
             yield Disturbance(
-                kind="isr_power_loss",
+                kind="coordinator_power_loss" if of_coordinator else "isr_power_loss",
                 at_us=worst.at_us,
-                topic=topic,
+                topic="" if of_coordinator else topic,
                 partitions=[partition],
                 planned=worst.planned,
                 brokers=sorted(worst.isrs[-1]),

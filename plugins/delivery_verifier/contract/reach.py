@@ -16,7 +16,7 @@ from typing import NamedTuple
 from delivery_verifier.contract.observer import in_window
 from delivery_verifier.contract.power import power_back
 from delivery_verifier.contract.rules.rule import ELECTIONS
-from delivery_verifier.model.history import LEAD_US, Disturbance, Injection, Observation
+from delivery_verifier.model.history import LEAD_US, TRANSACTION_STATE, Disturbance, Injection, Observation
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ def reaches(
         if disturbance.kind in ELECTIONS:
             since_us = _since_us(disturbance, biting)
             until_us = answers.get((disturbance.topic, partition, disturbance.at_us))
-        elif disturbance.kind == "isr_power_loss":
-            until_us = powered.get((disturbance.topic, partition))
+        elif disturbance.kind in ("isr_power_loss", "coordinator_power_loss"):
+            until_us = powered.get((disturbance.topic or TRANSACTION_STATE, partition))
             until_us = None if until_us is None else max(until_us, disturbance.at_us)
         result.append(Reach(disturbance, since_us, until_us))
     return result

@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delivery_verifier.contract.disturbances import disturbances, disturbances_of_arm
+from delivery_verifier.contract.disturbances import coordinator_partitions, disturbances, disturbances_of_arm
 from delivery_verifier.contract.rulings import Ruling, effective, refuses_late
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.judgement.attribution import COLUMNS, CasesByInjection, attribute_cases, kinds_sent_afterwards
@@ -88,7 +88,7 @@ class Evidence:
             offsets = read_offsets(_text(run.path / "offsets.json"))
             books = Books.read(run.path, reconciled)
             cases = _cases(run.path / "anomalies")
-            replicas = read_replicas(run.path, settled)
+            replicas = read_replicas(run)
         except (msgspec.MsgspecError, pa.ArrowException) as error:
             raise IncompleteRun(f"{run.path} is damaged: {error}") from None
         load = run.manifest("produce")
@@ -163,7 +163,8 @@ class ArmEvidence:
     @cached_property
     def disturbances(self) -> list[Disturbance]:
         """The disturbances of the arm's topic, of broker processes, and of coordinators of the arm's transactions."""
-        return disturbances_of_arm(self.spec, self.run.disturbances)
+        coordinators = coordinator_partitions(self.run.observations)
+        return disturbances_of_arm(self.spec, self.run.disturbances, coordinators)
 
     @cached_property
     def rulings(self) -> dict[Anomaly, Ruling]:

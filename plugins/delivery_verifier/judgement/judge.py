@@ -24,7 +24,7 @@ from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.excuses import Excuses, excuses_of
 from delivery_verifier.judgement.limits import limits
 from delivery_verifier.judgement.notes import notes
-from delivery_verifier.judgement.older_runs import unproven_counts
+from delivery_verifier.judgement.older_runs import unproven_counts, unruled_settings
 from delivery_verifier.judgement.sentences import arm_sentence, run_sentence
 from delivery_verifier.model.anomalies import TRANSACTIONAL, Anomaly
 from delivery_verifier.model.scenario import Bound, VerdictName, expected_text
@@ -61,7 +61,7 @@ def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
     `validation` is what Great Expectations said. Raises ValueError if the scenario expects a bound of an arm, and
     the bound names neither an anomaly nor a column of the books.
     """
-    doubts = [*checker_doubts(evidence, validation), *unproven_counts(evidence)]
+    doubts = [*checker_doubts(evidence, validation), *unproven_counts(evidence), *unruled_settings(evidence)]
     arms = [_judge_arm(arm, [doubt for owner, doubt in doubts if owner in (ALL, arm.name)]) for arm in evidence.arms]
     subjects = [arm for arm in arms if arm.role == "subject"]
     controls = [arm for arm in arms if arm.role == "control" and arm.books.get("lost") is not None]
@@ -78,11 +78,11 @@ def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
     )
 
 
-def _judge_arm(arm: ArmEvidence, checker: list[Doubt]) -> ArmVerdict:
-    """Returns the verdict of one arm. `checker` are the checker doubts that belong to the arm."""
+def _judge_arm(arm: ArmEvidence, known: list[Doubt]) -> ArmVerdict:
+    """Returns the verdict of one arm. `known` are the arm's doubts about the checker, and those of its age."""
     spec = arm.spec
     findings = _canary_findings(arm) if arm.is_canary else _findings(arm)
-    doubts = [*checker, *coverage_doubts(arm)]
+    doubts = [*known, *coverage_doubts(arm)]
     verdict = verdict_of(doubts, findings)
     expectation = spec.expectation
     as_expected = verdict in expectation.verdicts and all(_meets(arm.totals, bound) for bound in expectation.bounds)

@@ -37,6 +37,7 @@ DisturbanceKind = Literal[
     "client_crash",
     "application_resend",
     "unclean_coordinator_election",
+    "coordinator_power_loss",
 ]
 """The kinds of disturbance, by the names that they have in every file. `DISTURBANCES` gives their meanings."""
 
@@ -80,6 +81,11 @@ DISTURBANCES: dict[DisturbanceKind, KindOfDisturbance] = {
     "unclean_coordinator_election": KindOfDisturbance(
         f"an unclean election in `{TRANSACTION_STATE}`: the new coordinator may not know how transactions ended",
         "observer",
+        "cluster",
+    ),
+    "coordinator_power_loss": KindOfDisturbance(
+        f"`isr_power_loss` of `{TRANSACTION_STATE}`: the coordinator may not know how transactions ended",
+        "both",
         "cluster",
     ),
 }
@@ -169,9 +175,10 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     `planned`: whether an injected fault that is proven to have taken effect explains the event. `at_us` is in µs since
     the epoch. `topic` is empty if the disturbance may have touched any topic. `detail` describes the event for people.
-    In the kind `topic_altered`, the topic's `setting` got the new `value`. Only the kind `isr_power_loss` has
-    `replicas`. For a number m, take the last ISR that had at least m members. `replicas` is the greatest m for which
-    all members of this ISR lost power or crashed.
+    The kinds in `coordinators.OF_COORDINATORS` have no topic, and their `partitions` are those of
+    `__transaction_state`. In the kind `topic_altered`, the topic's `setting` got the new `value`. Only the kinds
+    `isr_power_loss` and `coordinator_power_loss` have `replicas`. For a number m, take the last ISR that had at least m
+    members. `replicas` is the greatest m for which all members of this ISR lost power or crashed.
     """
 
     kind: DisturbanceKind

@@ -17,6 +17,7 @@ ADVICE = {
     "canary_wrong": f"Use no figure of this run: the check missed, or invented, a planted error. {_JUDGE_AGAIN}",
     "anomaly_unproven": "The run is older than the search for this anomaly. What a newer version counts in it is a "
     "hint, and no proof: run again, with this version.",
+    "setting_without_rule": "The run is older than the refusal of this setting. Leave the setting out, and run again.",
     "read_incomplete": "The topics were not read completely. While the brokers are still there, repeat the "
     "reconciliation; else run again.",
     "log_moved": "Something wrote to the topics after the snapshot. Find that writer (a producer left alive, "

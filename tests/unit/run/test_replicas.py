@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -29,8 +33,8 @@ def fake() -> FakeCluster:
     return fake
 
 
-def rows(fake: FakeCluster, deadline_s: float = 0) -> dict[tuple[int, int], dict[str, Any]]:
-    table = read_replicas(Cluster(fake), SNAPSHOT, deadline_s)
+def rows(fake: FakeCluster, deadline_s: float = 0, **more: float) -> dict[tuple[int, int], dict[str, Any]]:
+    table = read_replicas(Cluster(fake), SNAPSHOT, deadline_s, **more)
     return {(row["partition"], row["broker"]): row for row in table.to_pylist()}
 
 
@@ -139,3 +143,52 @@ def test_a_difference_that_cannot_be_located_is_still_a_difference(
 def test_partitions_that_no_broker_knows_leave_only_the_leaders_row(fake: FakeCluster) -> None:
     fake.partition_states.clear()
     assert list(rows(fake)) == [(0, 2), (1, 2)]
+
+
+@pytest.fixture
+def over() -> Iterator[threading.Event]:
+    over = threading.Event()
+    yield over
+    over.set()
+
+
+def test_one_deadline_holds_for_the_whole_reading_and_what_was_not_read_by_then_says_so(
+    fake: FakeCluster, monkeypatch: pytest.MonkeyPatch, over: threading.Event
+) -> None:
+    plain = fake.fetch
+    monkeypatch.setattr(fake, "fetch", lambda at, *more: plain(at, *more) if at != 3 or over.wait(60) else None)
+    found = rows(fake, reading_s=2)
+    late = "the reading of all replicas did not end within 2 s"
+    assert [(found[at, 3]["digest"], found[at, 3]["detail"]) for at in (0, 1)] == [(None, late)] * 2
+    assert all(found[at, broker]["digest"] for at in (0, 1) for broker in (1, 2))
+
+
+def test_once_the_deadline_has_passed_no_broker_is_asked(fake: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fake, "fetch", lambda *_: {}["asked"])
+    found = rows(fake, reading_s=0)
+    assert {row["detail"] for row in found.values()} == {"the reading of all replicas did not end within 0 s"}
+    assert len(found) == 6 and not any(row["digest"] for row in found.values())
+
+
+def test_an_interrupt_ends_the_reading_though_a_broker_does_not_answer(
+    fake: FakeCluster, monkeypatch: pytest.MonkeyPatch, over: threading.Event
+) -> None:
+    waited: list[bool] = []
+
+    def fetch(broker: int, *_: object) -> None:
+        if broker == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        waited.append(over.wait(5))
+
+    monkeypatch.setattr(fake, "fetch", fetch)
+    with pytest.raises(KeyboardInterrupt):
+        rows(fake)
+    assert waited == []
+
+
+def test_an_error_that_no_reader_expects_is_no_replica_that_was_not_read(
+    fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fake, "fetch", lambda *_: {}["a defect"])
+    with pytest.raises(KeyError, match="a defect"):
+        rows(fake)
