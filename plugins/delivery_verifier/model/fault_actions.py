@@ -151,7 +151,7 @@ ACTS: dict[str, Act] = {
         Act(
             name="delay_end",
             summary="The proxy lets the request that ends each producer's next transaction (EndTxn) go only later.",
-            done="got the end of a transaction late",
+            done="had the ends of transactions delayed",
             bites=True,
             proof_only_before_heal=True,
             counts_as=("late_end",),

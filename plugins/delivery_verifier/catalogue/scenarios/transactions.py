@@ -61,10 +61,12 @@ _COORDINATOR_KILLED = Entry(
 
 _BLOCK = 20
 _LATE_MS, _PATIENCE_MS = 6000, 2000
-"""_LATE_MS: how late the end of a transaction comes. _PATIENCE_MS: how long the hasty client waits for an answer.
+"""_LATE_MS: how late the end of a transaction comes. _PATIENCE_MS: how long the impatient client waits for an answer.
 Between the two, the client must have asked again and sent the first records of its next transaction."""
-_HASTY = replace(
+_IMPATIENT = replace(
     PROFILES["transactional"],
+    name="transactional_impatient",
+    summary="As transactional, with a client that soon closes a connection on which no answer comes, and asks again.",
     producer=PROFILES["transactional"].producer | {"socket.timeout.ms": _PATIENCE_MS},
 )
 
@@ -97,13 +99,13 @@ _LATE_END = Entry(
     tags=("promises",),
     arms=(
         ArmPlan(
-            name="transactional",
+            name="impatient",
             role="subject",
-            profile=_HASTY,
+            profile=_IMPATIENT,
             claim="exactly_once",
             expectation=broken(LOST=0, TORN=_BLOCK, ABORTED_VISIBLE=_BLOCK),
         ),
-        replace(control("transactional", "exactly_once"), name="patient"),
+        control("transactional", "exactly_once"),
         control("safe", "exactly_once"),
     ),
     load=Load(partitions=3, pacing="scripted", block=_BLOCK, transaction_records=2 * _BLOCK, abort_every=2),

@@ -70,11 +70,11 @@ def _of_coordinator(anomaly: Anomaly) -> ContractRule:
 _LATE = subset(
     "only transactions have an end: these are the transactional kinds",
     {
-        Anomaly.TORN: "A librdkafka that got no answer to its abort asks again, and begins its next transaction. The "
+        Anomaly.TORN: "If librdkafka gets no answer to its abort, it asks again, and begins its next transaction. The "
         "request that was late then aborts this one, as far as it has come: its producer id and epoch are the same. If "
         "the client goes on to a partition that is new in the transaction, the coordinator opens another one under "
         "it, and its commit succeeds: without the records before.",
-        Anomaly.ABORTED_VISIBLE: "A librdkafka that got no answer to its commit asks again, and begins its next "
+        Anomaly.ABORTED_VISIBLE: "If librdkafka gets no answer to its commit, it asks again, and begins its next "
         "transaction. The request that was late then commits this one, as far as it has come: its producer id and "
         "epoch are the same. If the client goes on to a partition that is new in the transaction, the coordinator "
         "opens another one under it, and its abort succeeds: for the records behind.",
