@@ -209,7 +209,8 @@ def test_a_late_end_ends_the_next_transaction_of_a_client_that_did_not_wait(
 ) -> None:
     """KAFKA-17754 on brokers with version 2 of transactions, which librdkafka does not speak."""
     name = f"t-{uuid.uuid4().hex[:8]}"
-    topics.admin(cluster.connection).create_topics([NewTopic(name, 3, 1)])[name].result(20)
+    admin = topics.admin(cluster.connection)
+    admin.create_topics([NewTopic(name, 3, 1)])[name].result(20)
     settings = {"transactional.id": name, "client.id": name, "socket.timeout.ms": patience_ms, "log_level": 0}
     producer = Producer({"bootstrap.servers": cluster.load_connection.bootstrap_servers, **settings})
     producer.init_transactions(20)

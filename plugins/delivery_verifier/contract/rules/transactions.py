@@ -91,8 +91,9 @@ def _of_late_end(anomaly: Anomaly) -> ContractRule:
         applies=lambda settings: settings.client == "librdkafka" and bool(settings.transactional_id),
         kinds=("late_end",),
         sentence=_LATE[anomaly],
-        source="KAFKA-17754; TransactionCoordinator.endTransaction and EndTxnRequest.json (an EndTxn before version 5 "
-        f"does not raise the producer epoch); {MEASURED} with librdkafka 2.16, against the documentation of KIP-98",
+        source="KAFKA-17754; Jepsen, Bufstream 0.1.0 (aborted reads and torn transactions in Kafka itself); librdkafka "
+        f"issue 5423 (it does not speak KIP-890 yet); {MEASURED} with librdkafka 2.16 (the documentation promises "
+        "atomicity, we follow behaviour)",
         java="The Java client since 4.0 speaks version 2 of transactions (KIP-890), the default of new clusters since "
         "4.0: every end of a transaction raises the producer epoch, and the late request is refused "
         f"(PRODUCER_FENCED or INVALID_PRODUCER_EPOCH; {JAVA_SOURCE}).",
