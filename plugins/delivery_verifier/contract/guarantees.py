@@ -55,7 +55,9 @@ FAULT_CLASSES: tuple[FaultClass, ...] = (
         summary="a broker is cut off from controller and replicas, not from clients",
         kinds=("isolation", *_ENDED),
     ),
-    FaultClass(name="connections", summary="requests or responses are late or gone", kinds=("connection_loss",)),
+    FaultClass(
+        name="connections", summary="requests or responses are late or gone", kinds=("connection_loss", "late_end")
+    ),
     FaultClass(name="power of one", summary="one of several in-sync replicas loses power", kinds=_POWER),
     FaultClass(
         name="power of last",

@@ -33,6 +33,7 @@ DisturbanceKind = Literal[
     "isr_power_loss",
     "isolation",
     "connection_loss",
+    "late_end",
     "topic_altered",
     "client_crash",
     "application_resend",
@@ -74,6 +75,9 @@ DISTURBANCES: dict[DisturbanceKind, KindOfDisturbance] = {
     "isolation": KindOfDisturbance("a broker was cut off from others", "injection", "cluster"),
     "connection_loss": KindOfDisturbance(
         "connections between clients and a broker were held, delayed or cut", "injection", "cluster"
+    ),
+    "late_end": KindOfDisturbance(
+        "a request that ends a transaction (EndTxn) reached its coordinator late", "injection", "topics"
     ),
     "topic_altered": KindOfDisturbance("a topic got another value of a setting", "injection", "topics"),
     "client_crash": KindOfDisturbance("a client process was killed", "injection", "topics"),

@@ -23,7 +23,8 @@ from delivery_verifier.model.scenario import Claim
 KINDS: tuple[DisturbanceKind, ...] = get_args(DisturbanceKind)
 COORDINATOR: DisturbanceKind = "unclean_coordinator_election"
 POWER: DisturbanceKind = "coordinator_power_loss"
-QUIET = tuple(kind for kind in KINDS if kind not in ("isr_power_loss", "unclean_request", COORDINATOR))
+LATE_END: DisturbanceKind = "late_end"
+QUIET = tuple(kind for kind in KINDS if kind not in ("isr_power_loss", "unclean_request", COORDINATOR, LATE_END))
 """All disturbances except those that can lose records, or tear transactions, under any settings."""
 LOST, DUPLICATED, REORDERED, MISPLACED, RESENT = (
     Anomaly.LOST,
@@ -116,6 +117,9 @@ TABLE: list[tuple[str, Changes, tuple[DisturbanceKind, ...], set[Anomaly]]] = [
     ("transactional", FLUSHED, (POWER,), set()),  # of one replica: the other that confirmed it has the entry
     ("transactional", FLUSHED | NO_ELR, (POWER,), {Anomaly.ABORTED_VISIBLE, Anomaly.TORN}),
     ("idempotent", NO_ELR, (POWER,), set()),
+    ("transactional", {}, (LATE_END,), {Anomaly.ABORTED_VISIBLE, Anomaly.TORN}),
+    ("transactional", JAVA, (LATE_END,), set()),  # each transaction has an epoch of its own
+    ("safe", {}, (LATE_END,), set()),
     ("idempotent", {}, QUIET, set()),
     ("safe", {}, QUIET, set()),
     ("idempotent", UNCLEAN, ("unclean_election",), {LOST, MISPLACED}),
@@ -305,6 +309,7 @@ def test_where_the_clients_differ_the_rule_says_what_java_does_and_that_it_speak
     dice, differing = random.Random(17), set[str]()
     for _ in range(3000):
         base = random_settings(dice)
+        base = replace(base, transactional_id=dice.choice(("", "kdv")))
         both = [replace(base, client="librdkafka"), replace(base, client="java")]
         differing |= {rule.id for rule in RULES if len({rule.applies(it) for it in both}) == 2}
     assert differing == {rule.id for rule in RULES if rule.java}

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from delivery_verifier.contract.rules.losses import LOST
-from delivery_verifier.contract.rules.rule import ContractRule
+from delivery_verifier.contract.rules.rule import JAVA_SOURCE, MEASURED, ContractRule
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import TRANSACTIONAL, Anomaly, subset
 from delivery_verifier.model.history import Disturbance
@@ -103,8 +103,42 @@ def _of_coordinators_power(anomaly: Anomaly) -> ContractRule:
     )
 
 
+_LATE = subset(
+    "only transactions have an end: these are the transactional kinds",
+    {
+        Anomaly.TORN: "If librdkafka gets no answer to its abort, it asks again, and begins its next transaction. The "
+        "request that was late then aborts this one, as far as it has come: its producer id and epoch are the same. If "
+        "the client goes on to a partition that is new in the transaction, the coordinator opens another one under "
+        "it, and its commit succeeds: without the records before.",
+        Anomaly.ABORTED_VISIBLE: "If librdkafka gets no answer to its commit, it asks again, and begins its next "
+        "transaction. The request that was late then commits this one, as far as it has come: its producer id and "
+        "epoch are the same. If the client goes on to a partition that is new in the transaction, the coordinator "
+        "opens another one under it, and its abort succeeds: for the records behind.",
+    },
+)
+
+
+def _of_late_end(anomaly: Anomaly) -> ContractRule:
+    """Returns the rule that permits `anomaly` after an EndTxn request that reached its coordinator late."""
+    return ContractRule(
+        id=f"{anomaly.value.lower()}.late_end",
+        anomaly=anomaly,
+        condition="librdkafka, transactional.id",
+        applies=lambda settings: settings.client == "librdkafka" and bool(settings.transactional_id),
+        kinds=("late_end",),
+        sentence=_LATE[anomaly],
+        source="KAFKA-17754; Jepsen, Bufstream 0.1.0 (aborted reads and torn transactions in Kafka itself); librdkafka "
+        f"issue 5423 (it does not speak KIP-890 yet); {MEASURED} with librdkafka 2.16 (the documentation promises "
+        "atomicity, we follow behaviour)",
+        java="The Java client since 4.0 speaks version 2 of transactions (KIP-890), the default of new clusters since "
+        "4.0: every end of a transaction raises the producer epoch, and the late request is refused "
+        f"(PRODUCER_FENCED or INVALID_PRODUCER_EPOCH; {JAVA_SOURCE}).",
+    )
+
+
 TRANSACTIONS: tuple[ContractRule, ...] = (
     *(_in_transactions(loss, anomaly) for anomaly in TRANSACTIONAL for loss in LOST if loss.transactional),
     *(_of_coordinator(anomaly) for anomaly in TRANSACTIONAL),
     *(_of_coordinators_power(anomaly) for anomaly in TRANSACTIONAL),
+    *(_of_late_end(anomaly) for anomaly in TRANSACTIONAL),
 )
