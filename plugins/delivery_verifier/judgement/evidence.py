@@ -29,7 +29,7 @@ from delivery_verifier.model.history import (
 )
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.verdict import Exposure
-from delivery_verifier.store.books import Books, count_strangers
+from delivery_verifier.store.books import Books, count_missing, count_strangers
 from delivery_verifier.store.counts import LATE, case_counts
 from delivery_verifier.store.replicas import read_replicas
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
@@ -52,7 +52,8 @@ class Evidence:
     of records in its topic that another client wrote; empty if the run was reconciled in a format without these counts.
     `ended_early` maps a producer (`<arm>/...`) to the fatal client error that ended its load. `transactions` maps each
     arm that writes transactions to the counts of its transactions. `cases` is the content of anomalies/, with a row for
-    each record that shows an anomaly, up to a bound; None if there is no file.
+    each record that shows an anomaly, up to a bound; None if there is no file. `missing` maps (arm, partition) to the
+    number of reported attempts that were not found, but may stand at unreadable offsets.
     """
 
     scenario: Scenario
@@ -68,6 +69,7 @@ class Evidence:
     ended_early: Mapping[str, str] = field(default_factory=dict)
     transactions: Mapping[str, TransactionCounts] = field(default_factory=dict)
     cases: pa.Table | None = None
+    missing: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
     @classmethod
     def load(cls, run_dir: Path) -> Evidence:
@@ -93,7 +95,8 @@ class Evidence:
         planted = canary.expected_counts(scenario, settled, reconciled)
         known = (scenario, injections, observations, offsets, books, planted, replicas, settled, searched_for(settled))
         strangers = count_strangers(run, scenario.arm_names)
-        return cls(*known, strangers, ended_early, transactions_of(scenario, run.manifest("produce").counts), cases)
+        begun = transactions_of(scenario, run.manifest("produce").counts)
+        return cls(*known, strangers, ended_early, begun, cases, count_missing(run))
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from delivery_verifier.judgement.damage import unreadable_clause
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.transaction_counts import TransactionCounts
 from delivery_verifier.model.anomalies import KINDS, Anomaly
@@ -127,7 +128,7 @@ def _violated(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
     ruler = "the claim" if all(finding.ruled_by == "claim" for finding in broken) else "the contract"
     late = arm.totals.get(LATE, 0)
     landed = f" ({late:,} of them INDETERMINATE, and yet in the log behind a later record)" if late else ""
-    return f"of {_reported(arm)}, {_listed(broken)}{landed}, which {ruler} forbids"
+    return f"of {_reported(arm)}, {_listed(broken)}{landed}{unreadable_clause(arm)}, which {ruler} forbids"
 
 
 def _listed(findings: Sequence[Finding]) -> str:

@@ -11,6 +11,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from delivery_verifier.model.unreadable import Unreadable
+
 LEAD_US = 1_000_000
 """How long (µs) before an injection's bite (effect) its exposure window begins. The window is the time in which the
 injection could hurt records. It begins before the bite because a record that was acknowledged shortly before the bite
@@ -195,7 +197,7 @@ class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     transactions in [start, end), which no consumer shows. `aborted_records` is the number of records of aborted
     transactions in [start, end), which no read_committed consumer shows. Both numbers come from the headers of Kafka's
     record batches. `log_append_time` is always False, and no code reads it. The field remains because stored
-    offsets.json files have it.
+    offsets.json files have it. `unreadable`: ascending, in [start, live_end).
     """
 
     arm: str
@@ -209,6 +211,7 @@ class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     log_append_time: bool = False
     control_records: int = 0
     aborted_records: int = 0
+    unreadable: tuple[Unreadable, ...] = ()
 
 
 class Offsets(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -11,14 +11,17 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
 
 from delivery_verifier.cluster.connection import UnsupportedSecurity
+from delivery_verifier.cluster.damage import unreadable
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.protocol.fetch import FETCH_BYTES, Refused
+from delivery_verifier.cluster.protocol.fetch import CORRUPT_MESSAGE, FETCH_BYTES, Refused
 from delivery_verifier.cluster.replica_logs import FetchAt, ReplicaLog, difference, log_batches, read_log
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.model.history import PartitionSnapshot
+from delivery_verifier.model.unreadable import Unreadable
 from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.table import arrow_schema
 
@@ -58,6 +61,40 @@ def read_replicas(cluster: Cluster, snapshot: Sequence[PartitionSnapshot], deadl
     return pa.Table.from_pylist(rows, schema=arrow_schema(REPLICAS)).sort_by(order)
 
 
+def with_unreadable(
+    cluster: Cluster, snapshot: Sequence[PartitionSnapshot], replicas: pa.Table
+) -> list[PartitionSnapshot]:
+    """Returns the partitions of `snapshot`, each with the offsets that cannot be read from its leader.
+
+    `replicas`: what `read_replicas` returned. Where the leader's log is known to be sound up to the end of the
+    snapshot, only the markers behind this end are read again. If the leader cannot be asked, no offsets are named.
+    Then the step reconcile cannot read the partition either, and fails.
+    """
+    sound = {(row["arm"], row["partition"], row["broker"]) for row in replicas.to_pylist() if row["sound"]}
+    return [
+        msgspec.structs.replace(
+            partition,
+            unreadable=_unreadable(cluster, partition, (partition.arm, partition.partition, partition.leader) in sound),
+        )
+        for partition in snapshot
+    ]
+
+
+def _unreadable(cluster: Cluster, partition: PartitionSnapshot, sound: bool) -> tuple[Unreadable, ...]:
+    topic, number, leader = partition.topic, partition.partition, partition.leader
+    begin = partition.end if sound else partition.start
+    try:
+        return tuple(
+            unreadable(
+                lambda offset, most_bytes: cluster.backend.requests.fetch(leader, topic, number, offset, most_bytes),
+                begin,
+                partition.live_end,
+            )
+        )
+    except (OSError, UnsupportedSecurity):
+        return ()
+
+
 def _read_broker(cluster: Cluster, replicas: Sequence[_Replica], until_s: float) -> _Logs:
     """Returns the logs of `replicas`, which are all on one broker. A broker that does not answer is not asked again.
 
@@ -85,7 +122,7 @@ def _read(cluster: Cluster, replica: _Replica, until_s: float) -> ReplicaLog:
             answer = cluster.backend.requests.fetch(broker, partition.topic, partition.partition, partition.start, 1)
         except Refused as error:
             answers.append(str(error))
-            return False
+            return error.code == CORRUPT_MESSAGE  # waiting repairs nothing
         answers.append(str(answer.high_watermark))
         return answer.high_watermark >= partition.end
 
@@ -109,7 +146,7 @@ def _row(cluster: Cluster, logs: _Logs, replica: _Replica) -> dict[str, Any]:
     row: dict[str, Any] = {"arm": partition.arm, "partition": partition.partition, "broker": replica.broker}
     if isinstance(log, str):
         return row | {"detail": log}
-    row |= {"digest": log.digest, "read_until": log.read_until, "batches": log.batches}
+    row |= {"digest": log.digest, "read_until": log.read_until, "batches": log.batches, "sound": log.sound}
     row |= {"epochs": list(log.epochs), "epoch_starts": list(log.epochs.values())}
     leader = logs[_Replica(partition, partition.leader)]
     if isinstance(leader, str) or leader.digest == log.digest:

@@ -46,6 +46,7 @@ def test_replicas_that_agree_have_one_digest_per_partition(fake: FakeCluster) ->
         "batches": 2,
         "epochs": [0, 1],
         "epoch_starts": [0, 5],
+        "sound": True,
         "differs_from": None,
         "differs_until": None,
         "detail": None,
@@ -80,7 +81,7 @@ def test_a_follower_whose_high_watermark_stays_behind_was_not_read(fake: FakeClu
 def test_a_follower_is_read_once_its_high_watermark_has_come(
     fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    late = [Refused("t/0 was not fetched: error 78"), Fetched(5, LOG[0])]
+    late = [Refused("t/0", 78), Fetched(5, LOG[0])]
     plain = fake.fetch
 
     def fetch(broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:

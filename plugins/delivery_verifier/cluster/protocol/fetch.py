@@ -12,6 +12,8 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import google_crc32c
+
 from delivery_verifier.cluster.connection import Address
 from delivery_verifier.cluster.protocol.encoding import Reader, call, varint
 
@@ -26,10 +28,18 @@ is the size in bytes of the rest of the batch, which begins after the field leng
 _HEADER_BYTES, _FRAME_BYTES = 61, 12
 """Sizes in bytes. `_HEADER_BYTES`: the size of all fields before the records of a batch. `_FRAME_BYTES`: the size of
 the fields base offset and length together."""
+_CHECKED_FROM = 21
+"""The position in a batch from which on its CRC covers all bytes."""
+CORRUPT_MESSAGE = 2
+"""Kafka's error code for a batch that a broker or a client cannot read."""
 
 
 class Refused(ConnectionError):
-    """The broker answered a Fetch with an error code."""
+    """The broker answered a Fetch with an error `code`. `name`: the name of the partition."""
+
+    def __init__(self, name: str, code: int) -> None:
+        self.code = code
+        super().__init__(f"{name} was not fetched: error {code}" + " (CORRUPT_MESSAGE)" * (code == CORRUPT_MESSAGE))
 
 
 class Fetched(NamedTuple):
@@ -49,6 +59,16 @@ class RawBatch(NamedTuple):
     crc: int
     attributes: int
     data: bytes
+
+    @property
+    def computed_crc(self) -> int:
+        """The CRC-32C of the bytes of the batch. It equals `crc` unless these bytes have changed."""
+        return int(google_crc32c.value(self.data[_CHECKED_FROM:]))
+
+    @property
+    def sound(self) -> bool:
+        """Whether the checksum in the header fits the bytes. It covers all but the first five fields of the header."""
+        return self.computed_crc == self.crc
 
 
 def fetch(address: Address, topic: str, partition: int, offset: int, most_bytes: int = FETCH_BYTES) -> Fetched:
@@ -73,7 +93,7 @@ def _fetched(answer: bytes, name: str) -> Fetched:
     reader.tags()
     reader.skip(4)
     if error := reader.number("h"):
-        raise Refused(f"{name} was not fetched: error {error}")
+        raise Refused(name, error)
     reader.skip(4)
     if reader.varint() != 2:
         raise ValueError(f"it is not about {name}")
@@ -82,7 +102,7 @@ def _fetched(answer: bytes, name: str) -> Fetched:
     reader.skip(4)
     error, high_watermark = reader.number("h"), reader.number("q")
     if error:
-        raise Refused(f"{name} was not fetched: error {error}")
+        raise Refused(name, error)
     reader.skip(16)
     for _ in range(reader.varint() - 1):  # aborted transactions
         reader.skip(16)
