@@ -44,6 +44,6 @@ def _damaged(arm: ArmEvidence) -> list[PartitionSnapshot]:
 
 def _evidence(part: PartitionSnapshot) -> str:
     first, count = part.unreadable[0], len(part.unreadable)
-    more = f" (and {count - 1} more ranges)" if count > 1 else ""
+    more = f" (the first of {count} such ranges)" if count > 1 else ""
     where = f"offsets {first.first} to {first.end - 1} of the leader, broker {part.leader}"
     return f"{where}, cannot be read, because {first.detail}{more}"
