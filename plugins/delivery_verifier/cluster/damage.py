@@ -29,15 +29,13 @@ FetchSome = Callable[[int, int], Fetched]
 """A function that fetches batches of one replica. Its arguments: the first offset, and the most bytes to fetch."""
 SEARCH_S = 60.0
 """Seconds in which the end of one damage must be found, if each of its offsets has to be asked for."""
-_ERRORS = (CORRUPT_MESSAGE, -1)
-"""Error codes by which a broker says that it cannot read its own log: CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR."""
 
 
 def unreadable(fetch: FetchSome, start: int, end: int) -> Iterator[Unreadable]:
     """Yields the unreadable offsets of a replica in [start, end), ascending. The replica must hold the log up to `end`.
 
     Raises OSError if the broker does not answer, refuses for another reason than damage, or does not hold the log up to
-    `end`, and if the end of a damage is not found within SEARCH_S.
+    `end`, if it serves what it did not serve before, and if the end of a damage is not found within SEARCH_S.
     """
     offset = shown = start
     while offset < end:
@@ -53,6 +51,7 @@ def unreadable(fetch: FetchSome, start: int, end: int) -> Iterator[Unreadable]:
             continue  # a damage is the first in the next answer, with as many batches behind it as there is room for
         behind = _next_batch(fetch, offset) or _next_offset(fetch, offset, end)
         behind = min(behind, end)
+        _require_unreadable(fetch, offset)
         yield Unreadable(first=offset, end=behind, shown_until=shown, detail=why or "the broker sends no whole batch")
         offset = shown = behind
 
@@ -64,7 +63,7 @@ def _answer(fetch: FetchSome, offset: int, most_bytes: int) -> tuple[list[RawBat
     try:
         fetched = fetch(offset, most_bytes)
     except Refused as error:
-        if error.code not in _ERRORS:
+        if error.code != CORRUPT_MESSAGE:
             raise
         return batches, str(error)
     if fetched.high_watermark <= offset:
@@ -110,6 +109,16 @@ def _next_offset(fetch: FetchSome, offset: int, end: int) -> int:
         if time.monotonic() > until_s:
             raise ConnectionError(f"the end of the damage at offset {offset} was not found within {SEARCH_S:g} s")
     return end
+
+
+def _require_unreadable(fetch: FetchSome, offset: int) -> None:
+    """Raises ConnectionError if the broker now serves `offset`, which it did not serve before.
+
+    An answer without batches may have another cause than damage, for example a quota. Such a cause passes.
+    """
+    batches, _ = _answer(fetch, offset, 1)
+    if batches and batches[0].sound and batches[0].first <= offset:
+        raise ConnectionError(f"offset {offset} could not be read, and then it could")
 
 
 def _crcs(batch: RawBatch) -> str:

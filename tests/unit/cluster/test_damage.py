@@ -97,7 +97,7 @@ def test_control_records_before_a_damage_are_not_shown() -> None:
     assert (first.shown_until, first.first, first.end) == (5, 6, 10)
 
 
-@pytest.mark.parametrize("answer", [Refused("t/0", 2), Refused("t/0", -1), Fetched(END, b"")], ids=["2", "-1", "none"])
+@pytest.mark.parametrize("answer", [Refused("t/0", 2), Fetched(END, b"")], ids=["an error", "nothing"])
 def test_offsets_that_the_broker_itself_cannot_find_are_unreadable(answer: Fetched | Refused) -> None:
     plain = broker(LOG)
 
@@ -124,6 +124,17 @@ def test_what_is_no_damage_is_an_error() -> None:
         found(refuse)
     with pytest.raises(ConnectionError, match="the log is known only up to offset 3"):
         found(lambda *_: Fetched(3, b""), 3)
+
+
+@pytest.mark.parametrize("times", [1, 2, 7], ids=str)
+def test_what_is_refused_and_then_served_is_no_damage(times: int) -> None:
+    plain, answers = broker(LOG), [Fetched(END, b"")] * times
+
+    def fetch(offset: int, most_bytes: int) -> Fetched:
+        return answers.pop() if answers and offset >= 6 else plain(offset, most_bytes)
+
+    with pytest.raises(ConnectionError, match=r"offset \d+ could not be read, and then it could"):
+        list(unreadable(lambda offset, most_bytes: fetch(offset, min(most_bytes, 100)), 6, END))
 
 
 def test_a_search_that_takes_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
