@@ -6,6 +6,7 @@ the high watermark, nobody sees this until the follower becomes leader. Each bro
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,7 @@ from delivery_verifier.model.unreadable import Unreadable
 from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.table import arrow_schema
 
+_log = logging.getLogger(__name__)
 DEADLINE_S = 60.0
 """Seconds in which the high watermarks of all replicas must pass the end of the snapshot."""
 
@@ -70,29 +72,30 @@ def with_unreadable(
     snapshot, only the markers behind this end are read again. If the leader cannot be asked, no offsets are named.
     Then the step reconcile cannot read the partition either, and fails.
     """
-    sound = {(row["arm"], row["partition"], row["broker"]) for row in replicas.to_pylist() if row["sound"]}
-    return [
-        msgspec.structs.replace(
-            partition,
-            unreadable=_unreadable(cluster, partition, (partition.arm, partition.partition, partition.leader) in sound),
-        )
-        for partition in snapshot
-    ]
+    rows = replicas.to_pylist()
+    sound_until = {(row["arm"], row["partition"], row["broker"]): row["read_until"] for row in rows if row["sound"]}
+    partitions = list[PartitionSnapshot]()
+    for partition in snapshot:
+        sound = sound_until.get((partition.arm, partition.partition, partition.leader), -1) >= partition.end
+        ranges = _unreadable(cluster, partition, sound)
+        partitions.append(msgspec.structs.replace(partition, unreadable=ranges))
+    return partitions
 
 
 def _unreadable(cluster: Cluster, partition: PartitionSnapshot, sound: bool) -> tuple[Unreadable, ...]:
     topic, number, leader = partition.topic, partition.partition, partition.leader
-    begin = partition.end if sound else partition.start
+    begin, ranges = partition.end if sound else partition.start, list[Unreadable]()
     try:
-        return tuple(
+        ranges.extend(
             unreadable(
                 lambda offset, most_bytes: cluster.backend.requests.fetch(leader, topic, number, offset, most_bytes),
                 begin,
                 partition.live_end,
             )
         )
-    except (OSError, UnsupportedSecurity):
-        return ()
+    except (OSError, UnsupportedSecurity) as error:
+        _log.warning("the unreadable offsets of %s/%d may be incomplete: %s", topic, number, error)
+    return tuple(ranges)
 
 
 def _read_broker(cluster: Cluster, replicas: Sequence[_Replica], until_s: float) -> _Logs:

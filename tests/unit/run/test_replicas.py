@@ -183,3 +183,24 @@ def test_a_leader_that_does_not_answer_has_no_unreadable_offsets(fake: FakeClust
     table = read_replicas(Cluster(fake), SNAPSHOT, 0.0)
     fake.send(2, "SIGKILL")
     assert [part.unreadable for part in with_unreadable(Cluster(fake), SNAPSHOT, table)] == [(), ()]
+
+
+def test_a_leader_that_sends_nothing_of_its_own_log_has_unreadable_offsets(
+    fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it sent before is sound, but ends too early."""
+    plain = fake.fetch
+
+    def fetch(broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:
+        if (broker, partition) == (2, 0) and offset < 10:
+            return Fetched(11, LOG[0] if offset < 5 else b"")
+        return plain(broker, topic, partition, offset, most_bytes)
+
+    monkeypatch.setattr(fake, "fetch", fetch)
+    table = read_replicas(Cluster(fake), SNAPSHOT, 0.0)
+    assert all(row["sound"] for row in table.to_pylist())
+    zero, one = with_unreadable(Cluster(fake), SNAPSHOT, table)
+    assert [(each.first, each.end, each.detail) for each in zero.unreadable] == [
+        (5, 10, "the broker sends no whole batch")
+    ]
+    assert one.unreadable == ()
