@@ -68,26 +68,34 @@ def read_topics(
     loaded = reduce(
         DataFrame.union,
         [
-            reader.option("assign", json.dumps({topic: [*map(int, starts[topic])] for topic in starts}))
+            reader.option(*selected)
             .option("startingOffsets", json.dumps(starts))
-            .option("endingOffsets", json.dumps(ends))
+            .option("endingOffsets", json.dumps(ends) if ends else "latest")
             .load()
-            for starts, ends in _rounds(offsets)
+            for selected, starts, ends in _reads(offsets)
         ],
     )
     return promise(loaded.withColumn("arm", _literal(arms, "map<string,string>")[F.col("topic")]), RAW)
 
 
-def _rounds(offsets: Offsets) -> Iterator[tuple[_Bounds, _Bounds]]:
-    """Yields starts and ends of each read. One read takes one range of every partition: there is a single read, unless
-    unreadable offsets divide a partition."""
+def _reads(offsets: Offsets) -> Iterator[tuple[tuple[str, str], _Bounds, _Bounds]]:
+    """Yields for each read what it selects (an option of Spark's Kafka source), its starts and its ends.
+
+    A single read takes whole topics to their ends, and has no ends. If unreadable offsets divide a partition, each read
+    takes at most one range of every partition.
+    """
     ranges = {(part.topic, str(part.partition)): unreadable.readable(part) for part in offsets.partitions}
+    is_whole = not any(part.unreadable for part in offsets.partitions)
     for number in range(max(map(len, ranges.values()))):
         starts, ends = defaultdict[str, dict[str, int]](dict), defaultdict[str, dict[str, int]](dict)
         for (topic, partition), of_partition in ranges.items():
             if number < len(of_partition):
                 starts[topic][partition], ends[topic][partition] = of_partition[number]
-        yield starts, ends
+        if is_whole:
+            yield ("subscribe", ",".join(starts)), starts, {}
+        else:
+            selected = {topic: [int(partition) for partition in of_topic] for topic, of_topic in starts.items()}
+            yield ("assign", json.dumps(selected)), starts, ends
 
 
 def read_committed(

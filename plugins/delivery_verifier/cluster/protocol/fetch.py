@@ -74,9 +74,11 @@ class RawBatch(NamedTuple):
 def fetch(address: Address, topic: str, partition: int, offset: int, most_bytes: int = FETCH_BYTES) -> Fetched:
     """Fetches batches of a partition from `offset` on. The first of them may begin before `offset`.
 
+    If `most_bytes` is 1, the broker sends a single batch, and does not wait for one.
     Raises Refused if the broker reports an error, and another OSError if the broker does not answer.
     """
-    body = struct.pack(">hhih", 1, 12, 6, 3) + b"kdv\0" + struct.pack(">iiiibii", -1, WAIT_MS, 1, most_bytes, 0, 0, -1)
+    wait_ms = WAIT_MS if most_bytes > 1 else 0
+    body = struct.pack(">hhih", 1, 12, 6, 3) + b"kdv\0" + struct.pack(">iiiibii", -1, wait_ms, 1, most_bytes, 0, 0, -1)
     body += b"\2" + varint(len(topic) + 1) + topic.encode() + b"\2"
     body += struct.pack(">iiqiqi", partition, -1, offset, -1, -1, most_bytes) + b"\0\0"
     answer = call(address, body + b"\1\1\0", TIMEOUT_S)  # no forgotten topic, no rack, no tagged field
