@@ -105,12 +105,9 @@ def write_books(
 
     `bound`: the most cases that are written per arm and kind of anomaly. `exhaustive` and `bits`: as in `reconcile`.
     Independent queries run side by side, because Spark's driver plans each query with only one thread."""
-    ledger = spark.read.schema(LEDGER).parquet(str(run.path / "ledger"))
-    both_views = spark.read.schema(LOG).parquet(str(run.path / "log"))
-    together = _rows(run, "ledger") + _rows(run, "log") <= SMALL_ROWS
-    ledger, both_views = (frame.coalesce(1) if together else frame for frame in (ledger, both_views))
+    ledger, both_views, together = _frames(spark, run)
     log, visible = both_views.where(F.col("view") == "raw"), both_views.where(F.col("view") == committed.VIEW)
-    arms = scenario.transactional
+    arms, offsets = scenario.transactional, read_offsets_of(run)
     with ThreadPoolExecutor(2, "spark-query") as pool:
         with output.timed("census"):
             log_job = pool.submit(lambda: census.count_log(log).toArrow())
@@ -124,13 +121,13 @@ def write_books(
             proven = None if sides_job is None else screen.prove(sides_job.result(), damaged)
             output.counts |= proven.counts if proven else {}
         with output.timed("match"):
-            inputs = MatchingInputs(ledger, log, visible, ledger_census, log_census, scenario, output, bound, together)
-            producers, written = match(inputs, proven)
+            rows = (ledger, log, visible, ledger_census, log_census)
+            producers, written = match(MatchingInputs(*rows, scenario, offsets, output, bound, together), proven)
         with output.timed("timeline_left"):
             load_job.result()
     evidence = law.LawInputs(
         scenario=scenario,
-        offsets=read_offsets_of(run),
+        offsets=offsets,
         producers=producers,
         ledger_census=ledger_census,
         log_census=log_census,
@@ -140,8 +137,18 @@ def write_books(
         bound=bound,
         format_version=versions(run, "produce", "settle")[-1],
         views=views,
+        missing=output.counts,
     )
     _write_tables(output, evidence)
+
+
+def _frames(spark: SparkSession, run: RunDirectory) -> tuple[DataFrame, DataFrame, bool]:
+    """Returns LEDGER, LOG, and whether each of them is in one Spark partition, because both are small."""
+    together = _rows(run, "ledger") + _rows(run, "log") <= SMALL_ROWS
+    sides = (("ledger", LEDGER), ("log", LOG))
+    frames = [spark.read.schema(schema).parquet(str(run.path / name)) for name, schema in sides]
+    ledger, log = (frame.coalesce(1) if together else frame for frame in frames)
+    return ledger, log, together
 
 
 def _write_tables(output: StepOutput, evidence: law.LawInputs) -> None:

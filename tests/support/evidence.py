@@ -30,8 +30,9 @@ from delivery_verifier.judgement.evaluation import (
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.judge import judge
 from delivery_verifier.model.anomalies import Anomaly, searched_for
-from delivery_verifier.model.history import Injection, Observation, Offsets, PartitionSnapshot
+from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.scenario import Load, Scenario
+from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.store.books import COUNTS, TABLES, Books
 from delivery_verifier.store.replicas import REPLICAS

@@ -24,8 +24,9 @@ from delivery_verifier.model.anomalies import Anomaly, searched_for
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep
-from delivery_verifier.model.history import TRANSACTION_STATE, Injection, Observation, Offsets, PartitionSnapshot
+from delivery_verifier.model.history import TRANSACTION_STATE, Injection, Observation
 from delivery_verifier.model.scenario import Arm, Claim, Load, Scenario
+from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.store.books import TABLES, Books
 from delivery_verifier.store.tables import FORMAT_VERSION
 from support.evidence import SECOND, Rows, beat, case, cases, replicas, the_rows

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import comb
+from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from delivery_verifier.model.history import LEAD_US, Injection
 from delivery_verifier.store.times import as_us
@@ -162,3 +164,9 @@ def _owner(case: Case, windows: Sequence[_Window]) -> int:
     if not met:
         return OUTSIDE
     return met[0] if case.settled_us is None else met[-1]
+
+
+def read_case_files(folder: Path) -> pa.Table | None:
+    """Returns the rows of anomalies/, with COLUMNS alone; None if the folder has no file."""
+    files = sorted(folder.glob("*.parquet"))
+    return pa.concat_tables([pq.read_table(file, columns=list(COLUMNS)) for file in files]) if files else None

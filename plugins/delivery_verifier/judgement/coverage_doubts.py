@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from delivery_verifier.judgement.attribution import OUTSIDE
+from delivery_verifier.judgement.damage import damage_doubts
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.excuses import excuse_doubts
 from delivery_verifier.judgement.replicas import replica_doubts
@@ -24,9 +25,9 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
     """Returns every reason why the arm must not be called HELD.
 
     The canary has no load that a fault could put to the test. So the only doubts that it can have here are doubts about
-    the replicas of its topic.
+    the replicas of its topic, and about offsets that cannot be read.
     """
-    doubts = list(replica_doubts(arm))
+    doubts = [*damage_doubts(arm), *replica_doubts(arm)]
     if not arm.is_canary:
         doubts = [
             *_faults(arm.run),

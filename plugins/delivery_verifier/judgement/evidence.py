@@ -9,28 +9,25 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from delivery_verifier.contract.disturbances import coordinator_partitions, disturbances, disturbances_of_arm
 from delivery_verifier.contract.rulings import Ruling, effective, refuses_late
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.judgement.attribution import COLUMNS, CasesByInjection, attribute_cases, kinds_sent_afterwards
+from delivery_verifier.judgement.attribution import (
+    CasesByInjection,
+    attribute_cases,
+    kinds_sent_afterwards,
+    read_case_files,
+)
 from delivery_verifier.judgement.transaction_counts import TransactionCounts, transactions_of
 from delivery_verifier.model.anomalies import Anomaly, searched_for
 from delivery_verifier.model.fault_actions import ACTS
-from delivery_verifier.model.history import (
-    Disturbance,
-    Injection,
-    Observation,
-    Offsets,
-    read_injections,
-    read_observations,
-    read_offsets,
-)
+from delivery_verifier.model.history import Disturbance, Injection, Observation, read_injections, read_observations
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Arm, Scenario
+from delivery_verifier.model.snapshot import Offsets, read_offsets
 from delivery_verifier.model.verdict import Exposure
-from delivery_verifier.store.books import Books, count_strangers
+from delivery_verifier.store.books import Books, count_missing, count_strangers
 from delivery_verifier.store.counts import LATE, case_counts
 from delivery_verifier.store.ledger import reported_counts
 from delivery_verifier.store.replicas import read_replicas
@@ -53,8 +50,9 @@ class Evidence:
     of records in its topic that another client wrote; empty if the run was reconciled in a format without these counts.
     `ended_early` maps a producer (`<arm>/...`) to the fatal client error that ended its load. `transactions` maps each
     arm that writes transactions to the counts of its transactions. `indeterminate` maps an arm to the number of its
-    attempts that the client reported as INDETERMINATE (see `reported_counts`). `cases` is the content of anomalies/, up
-    to a bound: a row for each record that shows an anomaly. None if there is no file.
+    attempts that the client reported as INDETERMINATE (see `reported_counts`). `cases` is the content of anomalies/,
+    with a row for each record that shows an anomaly, up to a bound; None if there is no file. `missing` maps (arm,
+    partition) to the number of reported attempts that were not found, but may stand at unreadable offsets.
     """
 
     scenario: Scenario
@@ -71,6 +69,7 @@ class Evidence:
     transactions: Mapping[str, TransactionCounts] = field(default_factory=dict)
     indeterminate: Mapping[str, int] = field(default_factory=dict)
     cases: pa.Table | None = None
+    missing: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
     @classmethod
     def load(cls, run_dir: Path) -> Evidence:
@@ -87,7 +86,7 @@ class Evidence:
             observations = read_observations(_text(run.path / "observations.json"))
             offsets = read_offsets(_text(run.path / "offsets.json"))
             books = Books.read(run.path, reconciled)
-            cases = _cases(run.path / "anomalies")
+            cases = read_case_files(run.path / "anomalies")
             replicas = read_replicas(run)
         except (msgspec.MsgspecError, pa.ArrowException) as error:
             raise IncompleteRun(f"{run.path} is damaged: {error}") from None
@@ -97,7 +96,8 @@ class Evidence:
         planted = canary.expected_counts(scenario, settled, reconciled)
         known = (scenario, injections, observations, offsets, books, planted, replicas, settled, searched_for(settled))
         strangers = count_strangers(run, scenario.arm_names)
-        return cls(*known, strangers, ended_early, transactions_of(scenario, load.counts), indeterminate, cases)
+        begun = transactions_of(scenario, load.counts)
+        return cls(*known, strangers, ended_early, begun, indeterminate, cases, count_missing(run))
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:
@@ -237,12 +237,6 @@ class ArmEvidence:
 def is_power_loss(injection: Injection) -> bool:
     """Returns whether the injection was a loss of power."""
     return injection.action in ACTS and "power_loss" in ACTS[injection.action].counts_as
-
-
-def _cases(folder: Path) -> pa.Table | None:
-    """Returns the rows of anomalies/; None if the folder has no file."""
-    files = sorted(folder.glob("*.parquet"))
-    return pa.concat_tables([pq.read_table(file, columns=list(COLUMNS)) for file in files]) if files else None
 
 
 def _text(file: Path) -> bytes:

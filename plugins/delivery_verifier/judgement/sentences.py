@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from delivery_verifier.judgement.damage import unreadable_clause
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.transaction_counts import TransactionCounts
 from delivery_verifier.model.anomalies import KINDS, Anomaly
@@ -127,7 +128,10 @@ def _violated(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
     ruler = "the claim" if all(finding.ruled_by == "claim" for finding in broken) else "the contract"
     late = arm.totals.get(LATE, 0)
     landed = f" ({late:,} of them INDETERMINATE, and yet in the log behind a later record)" if late else ""
-    return f"of {_reported(arm)}, {_listed(broken)}{landed}, which {ruler} forbids{_beside(findings, broken)}"
+    unreadable = unreadable_clause(arm)
+    return (
+        f"of {_reported(arm)}, {_listed(broken)}{landed}{unreadable}, which {ruler} forbids{_beside(findings, broken)}"
+    )
 
 
 def _beside(findings: Sequence[Finding], broken: Sequence[Finding]) -> str:

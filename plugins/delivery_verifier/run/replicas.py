@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from delivery_verifier.cluster.connection import UnsupportedSecurity
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.protocol.fetch import FETCH_BYTES, Fetched, Refused
+from delivery_verifier.cluster.protocol.fetch import CORRUPT_MESSAGE, FETCH_BYTES, Fetched, Refused
 from delivery_verifier.cluster.replica_logs import FetchAt, ReplicaLog, difference, log_batches, read_log
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
-from delivery_verifier.model.history import PartitionSnapshot
+from delivery_verifier.model.snapshot import PartitionSnapshot
 from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.table import arrow_schema
 
@@ -134,7 +134,7 @@ def _read(cluster: Cluster, replica: _Replica, deadlines: _Deadlines) -> Replica
             answer = cluster.backend.requests.fetch(broker, partition.topic, partition.partition, partition.start, 1)
         except Refused as error:
             answers.append(str(error))
-            return False
+            return error.code == CORRUPT_MESSAGE  # waiting repairs nothing
         answers.append(str(answer.high_watermark))
         return answer.high_watermark >= partition.end
 
@@ -164,7 +164,7 @@ def _row(cluster: Cluster, logs: _Logs, replica: _Replica, deadlines: _Deadlines
     row: dict[str, Any] = {"arm": partition.arm, "partition": partition.partition, "broker": replica.broker}
     if isinstance(log, str):
         return row | {"detail": log}
-    row |= {"digest": log.digest, "read_until": log.read_until, "batches": log.batches}
+    row |= {"digest": log.digest, "read_until": log.read_until, "batches": log.batches, "sound": log.sound}
     row |= {"epochs": list(log.epochs), "epoch_starts": list(log.epochs.values())}
     leader = logs[_Replica(partition, partition.leader)]
     if isinstance(leader, str) or leader.digest == log.digest:

@@ -73,7 +73,7 @@ LOG = Table(
             "raw: in the snapshot; tail: behind it; committed and committed_tail: the same ranges once more, as "
             "read_committed shows them (only arms with transactions and, beside them, the canary)",
         ),
-        Column("timestamp", "timestamp", "the record's timestamp in Kafka", unit="UTC, µs"),
+        Column("timestamp", "timestamp", "the record's timestamp in Kafka; null: unreadable", True, "UTC, µs"),
         Column("header_run", "string", "run token of the header; null where `parsed` is false", nullable=True),
         Column("header_arm", "int32", "arm's ordinal of the header; null as above", nullable=True),
         Column("producer", "int32", "producer of the header; null as above", nullable=True),

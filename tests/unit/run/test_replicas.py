@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.record_batches import altered, batch
+from support.record_batches import altered, batch, damaged
 
 from delivery_verifier.cluster.fake import FakeCluster
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.protocol.fetch import Fetched, Refused
-from delivery_verifier.model.history import PartitionSnapshot
+from delivery_verifier.cluster.protocol.fetch import CORRUPT_MESSAGE, Fetched, Refused
+from delivery_verifier.model.snapshot import PartitionSnapshot
 from delivery_verifier.run.replicas import read_replicas
+from delivery_verifier.run.unreadable import with_unreadable
 
 LOG = [batch(0, 5), batch(5, 5, epoch=1), batch(10, 1, epoch=1)]
 SNAPSHOT = [
@@ -50,6 +51,7 @@ def test_replicas_that_agree_have_one_digest_per_partition(fake: FakeCluster) ->
         "batches": 2,
         "epochs": [0, 1],
         "epoch_starts": [0, 5],
+        "sound": True,
         "differs_from": None,
         "differs_until": None,
         "detail": None,
@@ -84,7 +86,7 @@ def test_a_follower_whose_high_watermark_stays_behind_was_not_read(fake: FakeClu
 def test_a_follower_is_read_once_its_high_watermark_has_come(
     fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    late = [Refused("t/0 was not fetched: error 78"), Fetched(5, LOG[0])]
+    late = [Refused("t/0", 78), Fetched(5, LOG[0])]
     plain = fake.fetch
 
     def fetch(broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:
@@ -192,3 +194,67 @@ def test_an_error_that_no_reader_expects_is_no_replica_that_was_not_read(
     monkeypatch.setattr(fake, "fetch", lambda *_: {}["a defect"])
     with pytest.raises(KeyError, match="a defect"):
         rows(fake)
+
+
+def test_offsets_that_cannot_be_read_from_the_leader_are_named_in_the_snapshot(fake: FakeCluster) -> None:
+    fake.logs[2, "t", 0][1] = damaged(LOG[1])
+    fake.logs[1, "t", 1][1] = damaged(LOG[1])
+    table = read_replicas(Cluster(fake), SNAPSHOT, 0.0)
+    assert [row["broker"] for row in table.to_pylist() if not row["sound"]] == [2, 1]
+    zero, one = with_unreadable(Cluster(fake), SNAPSHOT, table)
+    (damage,) = zero.unreadable
+    assert (damage.first, damage.end) == (5, 10) and "CORRUPT_MESSAGE" in damage.detail
+    assert one.unreadable == (), "what a follower holds is the doubt `replicas_differ`"
+
+
+def test_markers_behind_the_snapshot_are_looked_at_too(fake: FakeCluster) -> None:
+    fake.logs[2, "t", 0][2] = damaged(LOG[2])
+    table = read_replicas(Cluster(fake), SNAPSHOT, 0.0)
+    assert all(row["sound"] for row in table.to_pylist())
+    zero, _ = with_unreadable(Cluster(fake), SNAPSHOT, table)
+    assert [(each.first, each.end) for each in zero.unreadable] == [(10, 11)]
+
+
+def test_a_leader_that_refuses_its_own_log_is_not_waited_for(
+    fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = fake.fetch
+
+    def fetch(broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:
+        if (broker, partition) == (2, 0) and offset < 5:
+            raise Refused("t/0", CORRUPT_MESSAGE)
+        return plain(broker, topic, partition, offset, most_bytes)
+
+    monkeypatch.setattr(fake, "fetch", fetch)
+    table = read_replicas(Cluster(fake), SNAPSHOT, 30.0)
+    (row,) = [row for row in table.to_pylist() if row["digest"] is None]
+    assert row["detail"] == "t/0 was not fetched: error 2 (CORRUPT_MESSAGE)" and row["sound"] is None
+    zero, _ = with_unreadable(Cluster(fake), SNAPSHOT, table)
+    assert [(each.first, each.end, each.detail) for each in zero.unreadable] == [(0, 5, row["detail"])]
+
+
+def test_a_leader_that_does_not_answer_has_no_unreadable_offsets(fake: FakeCluster) -> None:
+    table = read_replicas(Cluster(fake), SNAPSHOT, 0.0)
+    fake.send(2, "SIGKILL")
+    assert [part.unreadable for part in with_unreadable(Cluster(fake), SNAPSHOT, table)] == [(), ()]
+
+
+def test_a_leader_that_sends_nothing_of_its_own_log_has_unreadable_offsets(
+    fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it sent before is sound, but ends too early."""
+    plain = fake.fetch
+
+    def fetch(broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:
+        if (broker, partition) == (2, 0) and offset < 10:
+            return Fetched(11, LOG[0] if offset < 5 else b"")
+        return plain(broker, topic, partition, offset, most_bytes)
+
+    monkeypatch.setattr(fake, "fetch", fetch)
+    table = read_replicas(Cluster(fake), SNAPSHOT, 0.0)
+    assert all(row["sound"] for row in table.to_pylist())
+    zero, one = with_unreadable(Cluster(fake), SNAPSHOT, table)
+    assert [(each.first, each.end, each.detail) for each in zero.unreadable] == [
+        (5, 10, "the broker sends no whole batch")
+    ]
+    assert one.unreadable == ()

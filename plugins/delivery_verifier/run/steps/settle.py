@@ -27,6 +27,7 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.run.replicas import read_replicas
 from delivery_verifier.run.sealing import seal_ledgers
 from delivery_verifier.run.snapshot import DEADLINE_S, AckedWriter, take_snapshot
+from delivery_verifier.run.unreadable import with_unreadable
 from delivery_verifier.store import ledger
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 
@@ -38,7 +39,8 @@ def settle(run_dir: Path) -> None:
     The canary is a topic with known anomalies, which test the verifier itself. The step writes the canary's ledgers,
     offsets.json (the snapshot), replicas.parquet, and observations.json. The file observations.json has all that the
     cluster's observer saw: changes of leaders, of in-sync replicas and of brokers' processes, and its own heartbeats.
-    A replica that differs from its leader, or cannot be read, is later a reason to give no verdict.
+    A replica that differs from its leader, or cannot be read, is later a reason to give no verdict. The snapshot names
+    the offsets that cannot be read from the leader, because bytes on its disk have changed.
 
     Raises TimeoutError if replicas stay out of sync or records still arrive, StepFailed if the verifier's own records
     are not written as planned, ProducerDied if the canary's producer process fails, and ValueError if a topic's
@@ -63,9 +65,11 @@ def settle(run_dir: Path) -> None:
         _plant_canary(scenario, writer, output)
         seal_ledgers([send_and_forget(scenario, cluster.workspace / "canary", canary.FORGOTTEN)], output)
         snapshot = take_snapshot(scenario, cluster, writer)
-        output.write_json("offsets.json", snapshot)
         with output.timed("replicas"):
-            output.write_table("replicas", read_replicas(cluster, snapshot.partitions))
+            replicas = read_replicas(cluster, snapshot.partitions)
+            partitions = with_unreadable(cluster, snapshot.partitions, replicas)
+        output.write_table("replicas", replicas)
+        output.write_json("offsets.json", msgspec.structs.replace(snapshot, partitions=partitions))
         output.write_json("observations.json", list(_observations(cluster)))
     cluster.watch([])  # nothing reads what would be observed from now on, and the reconciliation needs the processor
 
