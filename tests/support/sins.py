@@ -12,6 +12,7 @@ from delivery_verifier.judgement.evaluation import Validation
 from delivery_verifier.model.anomalies import Anomaly, column
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.history import Injection, Observation
+from delivery_verifier.model.unreadable import Unreadable
 from support.evidence import SECOND, case, with_arm
 from support.healthy_runs import HealthyRun
 
@@ -69,6 +70,20 @@ def _move_end(run: HealthyRun, by: int) -> None:
     row |= {"end": row["end"] + by, "data_records": row["data_records"] + by}
     parts = [
         msgspec.structs.replace(part, end=part.end + by, live_end=part.live_end + by)
+        if (part.arm, part.partition) == (run.subject.name, 0)
+        else part
+        for part in run.offsets.partitions
+    ]
+    run.offsets = msgspec.structs.replace(run.offsets, partitions=parts)
+
+
+def _damage(run: HealthyRun) -> None:
+    """Makes the last record of the subject's partition 0 unreadable."""
+    parts = [
+        msgspec.structs.replace(
+            part,
+            unreadable=(Unreadable(first=part.end - 1, end=part.end, shown_until=part.end - 1, detail="CRC-32C"),),
+        )
         if (part.arm, part.partition) == (run.subject.name, 0)
         else part
         for part in run.offsets.partitions
@@ -240,6 +255,7 @@ SINS: tuple[Sin, ...] = (
     Sin("an expectation that contradicts", "expectation_alarm", judge_otherwise=_evaluated(success=False)),
     Sin("replicas that differ", "replicas_differ", _replica(digest="other")),
     Sin("a replica that was not read", "replica_not_read", _replica(digest=None)),
+    Sin("damage on the leader's disk", "log_unreadable", _damage),
     Sin("records of a stranger", "stranger_in_topic", lambda run: run.more.update(strangers={run.subject.name: 3})),
     Sin("a law left out", "law_missing", lambda run: run.rows["books/laws.parquet"].remove(_last_law(run))),
     Sin("an expectation that saw nulls", "nulls", judge_otherwise=_evaluated(missing_count=1)),

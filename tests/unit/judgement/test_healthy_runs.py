@@ -85,7 +85,7 @@ def test_every_sin_is_committed() -> None:
 
 def test_there_is_a_sin_for_every_doubt_that_a_run_of_this_format_can_have() -> None:
     follows = {sin.follows.split(":")[0] for sin in SINS}
-    assert set(ADVICE) - follows == {"anomaly_unproven"}, "only an older run can have this doubt"
+    assert set(ADVICE) - follows == {"anomaly_unproven", "setting_without_rule"}, "only an older run can have these"
 
 
 def test_the_healthy_runs_go_through_everything_that_a_sound_cluster_shows() -> None:

@@ -37,6 +37,7 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         replace(declared.name)
     monkeypatch.setattr(direct.Cluster, "of_run", lambda run: SimpleNamespace(socket=tmp_path))
     monkeypatch.setattr(direct.lease, "renewed", lambda socket: nullcontext())
+    monkeypatch.setattr(direct, "import_ahead", lambda: None)
     monkeypatch.setattr(direct, "_removing_unjudged_workspace", lambda run_dir: nullcontext())
     return noted
 
