@@ -1,0 +1,157 @@
+"""The trial of a mutant: a process with a copy of the project runs the tests until one fails.
+
+Each trial is a fork of this process, which has imported what the tests import from other projects, but nothing of the
+project itself. So a trial takes about as long as its tests.
+"""
+
+from __future__ import annotations
+
+import compileall
+import importlib
+import json
+import os
+import py_compile
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+FOREIGN = (
+    "hypothesis",
+    "msgspec",
+    "pandas",
+    "pyarrow",
+    "confluent_kafka",
+    "pyspark.sql",
+    "httpx",
+    "jinja2",
+    "psutil",
+    "numpy",
+    "rich",
+)
+PACKAGES = ("delivery_verifier", "spark_jobs", "expectations", "support")
+SLOWEST_S, SLOWER = 30.0, 10
+"""A mutant whose tests take SLOWER times as long as those of the unchanged code, and SLOWEST_S, is killed by time."""
+
+PASSED, TIMED_OUT = "", "time"
+
+
+class Trials:
+    """A copy of the project in `folder`, in which one mutant at a time is tried."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self.folder = folder
+        self._unchanged_s: dict[str, float] = {}
+        listed = subprocess.check_output(("git", "ls-files", "-co", "--exclude-standard"), cwd=root, text=True)
+        for name in listed.splitlines():
+            if (root / name).is_file():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(root / name, folder / name)
+        by_hash = py_compile.PycInvalidationMode.CHECKED_HASH  # a changed file may have the size and time it had
+        for package in ("plugins", "spark_jobs", "expectations"):
+            compileall.compile_dir(folder / package, quiet=1, invalidation_mode=by_hash)
+        for module in FOREIGN:
+            importlib.import_module(module)
+        if ours := [name for name in sys.modules if name.split(".")[0] in PACKAGES]:
+            raise RuntimeError(f"imported before the first trial: {ours}")
+
+    def killer(self, module: str, code: str, tests: Iterable[str]) -> str:
+        """Returns the file of `tests` that fails when `module` has the text `code`: PASSED if none does.
+
+        TIMED_OUT: they took too long. Raises RuntimeError if a file fails with the unchanged code.
+        """
+        tests = list(tests)
+        for test in tests:
+            self._try_unchanged(test)
+        limit_s = SLOWEST_S + SLOWER * sum(self._unchanged_s[test] for test in tests)
+        file = self.folder / module
+        unchanged = file.read_text()
+        file.write_text(code)
+        try:
+            return _forked(lambda: _first_failure(self.folder, tests, unchanged=False), limit_s)
+        finally:
+            file.write_text(unchanged)
+
+    def _try_unchanged(self, test: str) -> None:
+        if test in self._unchanged_s:
+            return
+        start = time.monotonic()
+        if _forked(lambda: _first_failure(self.folder, [test], unchanged=True), 1000 * SLOWEST_S) != PASSED:
+            raise RuntimeError(f"{test} fails without any mutant; try it in {self.folder}")
+        self._unchanged_s[test] = time.monotonic() - start
+
+
+def _forked(work: Callable[[], str], limit_s: float) -> str:
+    """Returns what `work` returns in a fork of this process, or TIMED_OUT. Ends all processes of the fork."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setsid()
+            os.close(reader)
+            os.write(writer, work().encode() or b"-")
+        finally:
+            os._exit(0)
+    os.close(writer)
+    try:
+        in_time, _, _ = select.select([reader], [], [], limit_s)
+        answer = os.read(reader, 4096).decode() if in_time else TIMED_OUT
+    finally:
+        os.close(reader)
+        try:
+            os.killpg(child, signal.SIGKILL)
+        except ProcessLookupError:  # not yet, or no longer, a group
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    if not answer:
+        raise RuntimeError("a trial ended without an answer")
+    return PASSED if answer == "-" else answer
+
+
+class QuickestFirst:
+    """A plugin of pytest: the tests of a file run in the order of their seconds in the unchanged run, which it counts."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._seconds: dict[str, float] = json.loads(file.read_text()) if file.exists() else {}
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items.sort(key=lambda item: self._seconds.get(item.nodeid, 0.0))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0.0) + report.duration
+
+    def save(self) -> None:
+        self._file.write_text(json.dumps(self._seconds))
+
+
+def _first_failure(folder: Path, tests: list[str], *, unchanged: bool) -> str:
+    """Runs files of tests, one after the other, in this process. Returns the first in which a test fails, or PASSED.
+
+    The run of `unchanged` code leaves the compiled tests and their seconds for the others.
+    """
+    import hypothesis
+
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+    os.chdir(folder)
+    sys.path[:0] = [str(folder / "plugins"), str(folder)]
+    sys.dont_write_bytecode = not unchanged
+    phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)  # a failure need not be made small
+    hypothesis.settings.register_profile("mutants", derandomize=True, database=None, phases=phases)
+    hypothesis.settings.load_profile("mutants")
+    options = ("-x", "-o", "timeout=0", "-p", "no:xdist", "--tb=no", "--assert=plain")
+    for test in tests:
+        order = QuickestFirst(folder / f".{test.replace('/', '.')}.json")
+        if pytest.main([*options, test], plugins=[order]) != 0:
+            return test
+        if unchanged:
+            order.save()
+    return PASSED
