@@ -11,8 +11,8 @@ LEAST_KILLED = 0.95
 
 HEAD = """# Mutation testing
 
-`make mutants` changes the code that decides, in one small place at a time, and runs the unit tests of its room until one
-fails: the mutant is killed. `bench/mutants.py` says how, and `bench/mutants_code.py` which changes there are.
+`make mutants` changes the code that decides, in one small place at a time, and runs the unit tests of its room until
+one fails: the mutant is killed. `bench/mutants.py` says how, and `bench/mutants_code.py` which changes there are.
 """
 
 

@@ -52,6 +52,6 @@ class ModuleResult(Struct, frozen=True, kw_only=True):
             survivors=survivors,
             took_s=round(took_s, 1),
             date=str(datetime.date.today()),
-            machine=f"{os.cpu_count()} CPUs, {platform.platform()}",  # `host.machine` says it alike, but may not be imported,
+            machine=f"{os.cpu_count()} CPUs, {platform.platform()}",  # `host.machine` may not be imported here
             versions={name: importlib.metadata.version(name) for name in ("cosmic-ray", "pytest", "hypothesis")},
         )
