@@ -46,6 +46,9 @@ they import the module by its name or are in ELSEWHERE."""
 ELSEWHERE = {
     "contract/alternatives.py": ("planning/test_explanation.py",),
     "contract/clients.py": ("planning/test_explanation.py",),
+    "contract/permissions.py": ("judgement/test_excuses.py", "judgement/test_attribution.py"),
+    "contract/reach.py": ("judgement/test_excuses.py", "judgement/test_attribution.py"),
+    "contract/rulings.py": ("judgement/test_late.py", "planning/test_explanation.py"),
 }
 """Unit tests of modules that are called through another room."""
 
@@ -103,7 +106,7 @@ def run(target: Target, trials: Trials, outcomes: Path) -> ModuleResult:
     for change, mutant in all_mutants.items():
         state = known.get(mutant.digest, {"killer": "", "tests": None})
         if state["tests"] != _state_of_tests(target, state["killer"]):
-            killer = trials.killer(target.module, mutant.code, tests)
+            killer = trials.killer(target.module, mutant.code, mutant.first_line, tests)
             state = {"killer": killer, "tests": _state_of_tests(target, killer)}
             with file.open("a") as stream:
                 stream.write(json.dumps([mutant.digest, state]) + "\n")

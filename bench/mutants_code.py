@@ -100,10 +100,15 @@ def operators() -> list[Operator]:
 
 @dataclass(frozen=True)
 class Mutant:
-    """One small change of a module. `scope`: the function or class in which it is, or "" at the top of the module."""
+    """One small change of a module.
+
+    `scope`: the function or class in which it is, or "" at the top of the module. `first_line`: the first line of the
+    innermost function or lambda whose body has the change. It is 0 if the change takes effect on import.
+    """
 
     source: str
     scope: str
+    first_line: int
     operator: Operator
     occurrence: int
 
@@ -134,20 +139,18 @@ def mutants(source: str) -> list[Mutant]:
     text, only the first counts.
     """
     nodes, tree = list(ast_nodes(get_ast(source))), ast.parse(source)
-    idle, scopes = list(_idle(tree)), list(_scopes(tree))
-    candidates = [
-        Mutant(
-            source,
-            max((scope for scope in scopes if scope[0] <= start[0] <= scope[1]), default=(0, 0, ""))[2],
-            operator,
-            occurrence,
-        )
-        for operator in operators()
-        for occurrence, (start, end) in enumerate(
-            itertools.chain.from_iterable(operator.mutation_positions(node) for node in nodes)
-        )
-        if not any(first <= start and end <= last for first, last in idle)
-    ]
+    idle, scopes, bodies = list(_idle(tree)), list(_scopes(tree)), list(_bodies(tree))
+    candidates = []
+    for operator in operators():
+        positions = itertools.chain.from_iterable(operator.mutation_positions(node) for node in nodes)
+        for occurrence, (start, end) in enumerate(positions):
+            if any(first <= start and end <= last for first, last in idle):
+                continue
+            scope = max((scope for scope in scopes if scope[0] <= start[0] <= scope[1]), default=(0, 0, ""))[2]
+            _, first_line = max(
+                ((body[0], line) for body, line in bodies if body[0] <= start < body[1]), default=(0, 0)
+            )
+            candidates.append(Mutant(source, scope, first_line, operator, occurrence))
     return list({mutant.code: mutant for mutant in reversed(candidates) if _is_code(mutant.code, source)}.values())[
         ::-1
     ]
@@ -188,6 +191,16 @@ def _idle(tree: ast.AST) -> Iterator[Position]:
         for part in parts:
             if part is not None:
                 yield (part.lineno, part.col_offset), (part.end_lineno or 0, part.end_col_offset or 0)
+
+
+def _bodies(tree: ast.AST) -> Iterator[tuple[Position, int]]:
+    """Yields where the body of each function and lambda is, and the first line of its code object."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
+            body = node.body[0] if isinstance(node, ast.FunctionDef) else node.body
+            decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+            end = (node.end_lineno or 0, node.end_col_offset or 0)
+            yield ((body.lineno, body.col_offset), end), min([node.lineno, *(item.lineno for item in decorators)])
 
 
 def _scopes(tree: ast.AST, outer: str = "") -> Iterator[tuple[int, int, str]]:

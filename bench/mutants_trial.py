@@ -1,7 +1,7 @@
 """The trial of a mutant: a process with a copy of the project runs the tests until one fails.
 
 Each trial is a fork of this process, which has imported what the tests import from other projects, but nothing of the
-project itself. So a trial takes about as long as its tests.
+project itself. So a trial takes about as long as its tests, and those are the tests that call the changed function.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -60,8 +61,11 @@ class Trials:
         if ours := [name for name in sys.modules if name.split(".")[0] in PACKAGES]:
             raise RuntimeError(f"imported before the first trial: {ours}")
 
-    def killer(self, module: str, code: str, tests: Iterable[str]) -> str:
+    def killer(self, module: str, code: str, first_line: int, tests: Iterable[str]) -> str:
         """Returns the file of `tests` that fails when `module` has the text `code`: PASSED if none does.
+
+        Only tests that call the function with the `first_line` are run; all if it is 0, or if a file calls it outside
+        of its tests.
 
         TIMED_OUT: they took too long. Raises RuntimeError if a file fails with the unchanged code.
         """
@@ -73,7 +77,8 @@ class Trials:
         unchanged = file.read_text()
         file.write_text(code)
         try:
-            return _forked(lambda: _first_failure(self.folder, tests, unchanged=False), limit_s)
+            function = f"{module}:{first_line}" if first_line else ""
+            return _forked(lambda: _first_failure(self.folder, tests, function), limit_s)
         finally:
             file.write_text(unchanged)
 
@@ -81,7 +86,7 @@ class Trials:
         if test in self._unchanged_s:
             return
         start = time.monotonic()
-        if _forked(lambda: _first_failure(self.folder, [test], unchanged=True), 1000 * SLOWEST_S) != PASSED:
+        if _forked(lambda: _first_failure(self.folder, [test]), 1000 * SLOWEST_S) != PASSED:
             raise RuntimeError(f"{test} fails without any mutant; try it in {self.folder}")
         self._unchanged_s[test] = time.monotonic() - start
 
@@ -113,27 +118,62 @@ def _forked(work: Callable[[], str], limit_s: float) -> str:
     return PASSED if answer == "-" else answer
 
 
-class QuickestFirst:
-    """A plugin of pytest: the tests of a file run in the order of their seconds in the unchanged run."""
+class CallsAndSeconds:
+    """A plugin of pytest: notes in the unchanged run which functions each test calls, and how long it takes.
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._seconds: dict[str, float] = json.loads(file.read_text()) if file.exists() else {}
+    A trial runs only the tests that call the changed function, the quickest first.
+    """
+
+    def __init__(self, folder: Path, test: str) -> None:
+        self._folder = str(folder)
+        self._file = folder / f".{test.replace('/', '.')}.json"
+        self._seconds: dict[str, float] = {}
+        self._calls: dict[str, set[str]] = {"": set()}
+        self._selected: set[str] | None = None
+        self._now = ""
+
+    def note(self) -> None:
+        """Begins to note the calls of functions, in a test and outside."""
+        sys.setprofile(self._note_call)
+
+    def _note_call(self, frame: FrameType, event: str, _argument: object) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(self._folder):
+            self._calls[self._now].add(f"{code.co_filename[len(self._folder) + 1 :]}:{code.co_firstlineno}")
+
+    def save(self) -> None:
+        sys.setprofile(None)
+        calls = {test: sorted(names) for test, names in self._calls.items()}
+        self._file.write_text(json.dumps({"seconds": self._seconds, "calls": calls}))
+
+    def select(self, function: str) -> bool:
+        """Selects the tests that call `function`; all if it is empty. Returns False if there are none."""
+        content = json.loads(self._file.read_text())
+        self._seconds = content["seconds"]
+        if function and function not in content["calls"][""]:
+            self._selected = {test for test, names in content["calls"].items() if function in names}
+        return self._selected != set()
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = [item for item in items if self._selected is None or item.nodeid in self._selected]
         items.sort(key=lambda item: self._seconds.get(item.nodeid, 0.0))
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._now = nodeid
+        self._calls.setdefault(nodeid, set())
+
+    def pytest_runtest_logfinish(self) -> None:
+        self._now = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0.0) + report.duration
 
-    def save(self) -> None:
-        self._file.write_text(json.dumps(self._seconds))
 
-
-def _first_failure(folder: Path, tests: list[str], *, unchanged: bool) -> str:
+def _first_failure(folder: Path, tests: list[str], function: str | None = None) -> str:
     """Runs files of tests, one after the other, in this process. Returns the first in which a test fails, or PASSED.
 
-    The run of `unchanged` code leaves the compiled tests and their seconds for the others.
+    `function`: the changed function, or "" for a change outside of functions. None: nothing is changed. Then the
+    compiled tests, their seconds and their calls are kept for the trials.
     """
     import hypothesis
 
@@ -142,15 +182,19 @@ def _first_failure(folder: Path, tests: list[str], *, unchanged: bool) -> str:
         os.dup2(nowhere, stream)
     os.chdir(folder)
     sys.path[:0] = [str(folder / "plugins"), str(folder)]
-    sys.dont_write_bytecode = not unchanged
+    sys.dont_write_bytecode = function is not None
     phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)  # a failure need not be made small
     hypothesis.settings.register_profile("mutants", derandomize=True, database=None, phases=phases)
     hypothesis.settings.load_profile("mutants")
     options = ("-x", "-o", "timeout=0", "-p", "no:xdist", "--tb=no", "--assert=plain")
     for test in tests:
-        order = QuickestFirst(folder / f".{test.replace('/', '.')}.json")
-        if pytest.main([*options, test], plugins=[order]) != 0:
+        plugin = CallsAndSeconds(folder, test)
+        if function is None:
+            plugin.note()
+        elif not plugin.select(function):
+            continue
+        if pytest.main([*options, test], plugins=[plugin]) != 0:
             return test
-        if unchanged:
-            order.save()
+        if function is None:
+            plugin.save()
     return PASSED

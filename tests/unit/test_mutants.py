@@ -50,7 +50,7 @@ def test_our_own_operators_do_what_their_examples_say() -> None:
 
     for operator in mutants_code.OWN:
         for example in operator.examples():
-            source = mutants_code.Mutant(example.pre_mutation_code, "", operator(), example.occurrence)
+            source = mutants_code.Mutant(example.pre_mutation_code, "", 0, operator(), example.occurrence)
             assert source.code == example.post_mutation_code
 
 

@@ -1,0 +1,192 @@
+"""Tests of the contract at its edges: the least and greatest values that settings may have, and the first values from
+which a rule applies."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+
+from delivery_verifier.catalogue import PROFILES
+from delivery_verifier.contract.guarantees import FAULT_CLASSES, matrix
+from delivery_verifier.contract.rules import RULES, ContractRule
+from delivery_verifier.contract.rulings import contract
+from delivery_verifier.contract.settings import ELR_SINCE, Acks, ContradictorySettings, Settings, _has_elr
+from delivery_verifier.contract.strength import at_least_as_strong
+from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.data import Setting
+from delivery_verifier.model.history import Disturbance
+from delivery_verifier.model.scenario import Client, Profile
+
+PLAIN = Settings.of_profile(PROFILES["acks_all"])
+SAFE = Settings.of_profile(PROFILES["safe"])
+CLASSES = {fault_class.name: fault_class for fault_class in FAULT_CLASSES}
+
+
+def loss_of_power(replicas: int) -> Disturbance:
+    return Disturbance(kind="isr_power_loss", at_us=1, planned=True, replicas=replicas)
+
+
+def permits(settings: Settings, anomaly: Anomaly, *disturbances: Disturbance) -> bool:
+    return contract(settings, disturbances)[anomaly].ruling == "PERMITTED"
+
+
+@pytest.mark.parametrize("least", [1, 2, 3])
+def test_a_loss_of_power_of_exactly_min_insync_replicas_loses_and_of_one_fewer_does_not(least: int) -> None:
+    settings = replace(SAFE, min_insync_replicas=least)
+    assert permits(settings, Anomaly.LOST, loss_of_power(least))
+    if least > 1:  # with min.insync.replicas=1 a rule of its own permits it
+        assert not permits(settings, Anomaly.LOST, loss_of_power(least - 1))
+
+
+def test_two_in_flight_are_enough_for_another_order() -> None:
+    split = replace(PLAIN, client="java", retries=0)
+    for settings in (PLAIN, split):
+        assert permits(replace(settings, max_in_flight=2), Anomaly.REORDERED)
+        assert not permits(replace(settings, max_in_flight=1), Anomaly.REORDERED)
+
+
+@pytest.mark.parametrize("field", ["retries", "max_in_flight"])
+def test_two_retries_or_three_in_flight_are_as_strong_as_one_fewer(field: str) -> None:
+    fewer, more = (replace(PLAIN, **{field: number}) for number in {"retries": (1, 2), "max_in_flight": (2, 3)}[field])
+    for stronger, weaker in ((fewer, more), (more, fewer)):
+        assert at_least_as_strong(Anomaly.DUPLICATED, stronger, weaker)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_a_rule_that_needs_another_acks_than_all_says_that_it_cannot_apply_to_transactions(rule: ContractRule) -> None:
+    booleans = (False, True)
+    values: dict[str, tuple[Any, ...]] = {
+        "enable_idempotence": booleans,
+        "retries": (0, 1),
+        "max_in_flight": (1, 2),
+        "min_insync_replicas": (1, 2),
+        "unclean_leader_election": booleans,
+        "elr": booleans,
+        "flush_messages": (1, 2),
+        "client": get_args(Client),
+        "transactional_id": ("", "t"),
+    }
+    combinations = (dict(zip(values, combination)) for combination in itertools.product(*values.values()))
+    of_all = any(rule.applies(replace(PLAIN, **combination)) for combination in combinations)
+    assert rule.transactional == of_all
+    assert get_args(Acks)[-1] == PLAIN.acks == "all"
+
+
+def test_each_class_of_faults_has_its_kinds_as_planned_disturbances() -> None:
+    for name, replicas in {"crash": 0, "none": 0, "power of one": 0, "power of last": 1, "power of all": 3}.items():
+        assert CLASSES[name].disturbances == [
+            Disturbance(kind=kind, at_us=0, planned=True, replicas=replicas) for kind in CLASSES[name].kinds
+        ]
+    assert CLASSES["power of all"].replicas == PLAIN.replication_factor
+
+
+def test_the_power_of_all_three_is_lost_even_with_three_in_sync() -> None:
+    rows = {row.fault_class: row for row in matrix(replace(SAFE, min_insync_replicas=3))}
+    assert rows["power of all"].broken_by[0] == "lost.power_of_all" and not rows["power of last"].broken_by
+
+
+RANGES = {
+    "retries": (0, 2147483647),
+    "max.in.flight.requests.per.connection": (1, 1_000_000),
+    "delivery.timeout.ms": (1, 2147483647),
+    "request.timeout.ms": (1, 900_000),
+    "socket.timeout.ms": (10, 300_000),
+    "linger.ms": (0, 900_000),
+    "min.insync.replicas": (1, 32767),
+    "flush.messages": (1, 9223372036854775807),
+}
+"""The ranges of librdkafka's CONFIGURATION.md and of Kafka's topic configurations; delivery.timeout.ms may be 0."""
+FIELDS = {"max.in.flight.requests.per.connection": "max_in_flight"}
+
+
+def changed(name: str, value: Setting, base: str = "acks_all") -> Profile:
+    """A profile with one other value. linger.ms is less than any delivery.timeout.ms unless it is changed itself."""
+    producer = {**PROFILES[base].producer, "linger.ms": 0, "delivery.timeout.ms": 2147483647}
+    if base == "transactional":
+        producer["delivery.timeout.ms"] = 1000
+    topic = dict(PROFILES[base].topic)
+    (topic if name in topic else producer)[name] = value
+    return Profile(name="p", summary="", producer=producer, topic=topic)
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_the_least_and_the_greatest_value_are_accepted_and_those_beyond_are_not(name: str) -> None:
+    least, greatest = RANGES[name]
+    for value in (least, greatest):
+        settings = Settings.of_profile(changed(name, value))
+        assert getattr(settings, FIELDS.get(name, name.replace(".", "_")), value) == value
+    for value in (least - 1 if name != "delivery.timeout.ms" else -1, greatest + 1):
+        with pytest.raises(ContradictorySettings, match="outside allowed range"):
+            Settings.of_profile(changed(name, value))
+
+
+def test_a_timeout_of_zero_is_no_limit_and_any_other_must_be_longer_than_the_linger() -> None:
+    assert Settings.of_profile(changed("delivery.timeout.ms", 0)).delivery_timeout_ms == 0
+    profile = changed("delivery.timeout.ms", 7)
+    assert Settings.of_profile(Profile("p", "", profile.producer | {"linger.ms": 6}, profile.topic))
+    with pytest.raises(ContradictorySettings, match=r"greater than `linger\.ms`"):
+        Settings.of_profile(Profile("p", "", profile.producer | {"linger.ms": 7}, profile.topic))
+    zero = changed("delivery.timeout.ms", 0)
+    assert Settings.of_profile(Profile("p", "", zero.producer | {"linger.ms": 900_000}, zero.topic))
+
+
+@pytest.mark.parametrize(
+    ("name", "accepted", "refused"),
+    [
+        ("transaction.timeout.ms", 1000, 999),
+        ("transaction.timeout.ms", 900_000, 900_001),
+        ("delivery.timeout.ms", 60_000, 60_001),
+        ("socket.timeout.ms", 60_100, 60_101),
+        ("max.in.flight.requests.per.connection", 5, 6),
+        ("retries", 1, 0),
+    ],
+)
+def test_transactions_and_idempotence_have_narrower_ranges(name: str, accepted: int, refused: int) -> None:
+    def with_value(value: int) -> Profile:
+        profile = changed(name, value, "transactional")
+        producer = {"transaction.timeout.ms": 60_000, **profile.producer}
+        producer |= {"transaction.timeout.ms": 60_000} if name != "transaction.timeout.ms" else {}
+        producer |= {"socket.timeout.ms": 1000} if name != "socket.timeout.ms" else {}
+        return Profile(name="p", summary="", producer=producer, topic=profile.topic)
+
+    assert Settings.of_profile(with_value(accepted)).transactional_id
+    with pytest.raises(ContradictorySettings):
+        Settings.of_profile(with_value(refused))
+
+
+@pytest.mark.parametrize("name", ["retention.ms", "retention.bytes"])
+def test_topics_whose_records_never_expire_are_accepted_however_it_is_written(name: str) -> None:
+    for value in (-1, "-1"):
+        assert Settings.of_profile(changed_topic(name, value)) == PLAIN
+    for value in (0, 1, -2):
+        with pytest.raises(ContradictorySettings, match="expire"):
+            Settings.of_profile(changed_topic(name, value))
+
+
+def changed_topic(name: str, value: Setting) -> Profile:
+    base = PROFILES["acks_all"]
+    return Profile(name="p", summary="", producer=base.producer, topic=base.topic | {name: value})
+
+
+def test_a_gapless_guarantee_needs_idempotence_and_is_off_unless_stated() -> None:
+    safe, plain = PROFILES["safe"], PROFILES["acks_all"]
+    gapless: dict[str, Setting] = {"enable.gapless.guarantee": True}
+    assert Settings.of_profile(Profile("p", "", safe.producer | gapless, safe.topic)).enable_idempotence
+    off: dict[str, Setting] = {"enable.gapless.guarantee": "false"}
+    assert not Settings.of_profile(Profile("p", "", plain.producer | off, plain.topic)).enable_idempotence
+
+
+def test_an_ordinary_run_has_three_replicas_eligible_leaders_the_raw_view_and_librdkafka() -> None:
+    assert (PLAIN.replication_factor, PLAIN.elr, PLAIN.client) == (3, True, "librdkafka")
+    assert PLAIN.isolation_level == "read_uncommitted"
+
+
+@pytest.mark.parametrize(
+    ("version", "has"), [("4.1.0", True), ("4.0.9", False), ("5.0.0", True), ("3.9.1", False), ("4.10", True)]
+)
+def test_eligible_leaders_are_kept_since_kafka_4_1(version: str, has: bool) -> None:
+    assert _has_elr(version) is has
+    assert ELR_SINCE == (4, 1)
