@@ -8,16 +8,18 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
+from msgspec import structs
 
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.contract.guarantees import FAULT_CLASSES, matrix
+from delivery_verifier.contract.permissions import permitting
 from delivery_verifier.contract.rules import RULES, ContractRule
-from delivery_verifier.contract.rulings import contract
+from delivery_verifier.contract.rulings import contract, effective, guarantees, refuses_late
 from delivery_verifier.contract.settings import ELR_SINCE, Acks, ContradictorySettings, Settings, _has_elr
 from delivery_verifier.contract.strength import at_least_as_strong
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.data import Setting
-from delivery_verifier.model.history import Disturbance
+from delivery_verifier.model.history import Disturbance, DisturbanceKind
 from delivery_verifier.model.scenario import Client, Profile
 
 PLAIN = Settings.of_profile(PROFILES["acks_all"])
@@ -27,6 +29,10 @@ CLASSES = {fault_class.name: fault_class for fault_class in FAULT_CLASSES}
 
 def loss_of_power(replicas: int) -> Disturbance:
     return Disturbance(kind="isr_power_loss", at_us=1, planned=True, replicas=replicas)
+
+
+def seen(kind: DisturbanceKind, planned: bool = True, **more: Any) -> Disturbance:
+    return Disturbance(kind=kind, at_us=1, planned=planned, **more)
 
 
 def permits(settings: Settings, anomaly: Anomaly, *disturbances: Disturbance) -> bool:
@@ -190,3 +196,78 @@ def test_an_ordinary_run_has_three_replicas_eligible_leaders_the_raw_view_and_li
 def test_eligible_leaders_are_kept_since_kafka_4_1(version: str, has: bool) -> None:
     assert _has_elr(version) is has
     assert ELR_SINCE == (4, 1)
+
+
+def test_a_permission_names_the_disturbances_it_needs_and_no_others() -> None:
+    weak = replace(PLAIN, acks="1")
+    change, other = seen("leader_change"), seen("isr_shrink")
+    assert permitting(weak, [other, change, other])[Anomaly.LOST] == [change]
+    assert Anomaly.LOST not in permitting(weak, [other]) and Anomaly.LOST not in permitting(weak, [])
+    assert permitting(PLAIN, [])[Anomaly.DUPLICATED] is None, "a retry needs no disturbance"
+    assert permitting(replace(PLAIN, acks="0"), [change])[Anomaly.LOST] is None
+
+
+def test_a_permission_needs_all_that_its_rule_needs() -> None:
+    election, request = seen("unclean_election"), seen("unclean_request")
+    assert Anomaly.LOST not in permitting(SAFE, [election]) and Anomaly.LOST not in permitting(SAFE, [request])
+    assert permitting(SAFE, [request, election])[Anomaly.LOST] == [election]
+    assert permitting(SAFE, [loss_of_power(1), loss_of_power(2)])[Anomaly.LOST] == [loss_of_power(2)]
+
+
+def test_an_altered_topic_permits_what_its_weakest_settings_permit() -> None:
+    loss, altered = loss_of_power(1), seen("topic_altered", setting="min.insync.replicas", value="1")
+    assert Anomaly.LOST not in permitting(SAFE, [loss])
+    assert permitting(SAFE, [loss, altered])[Anomaly.LOST] == [loss]
+    assert permitting(SAFE, [loss, seen("topic_altered", setting="min.insync.replicas", value="2")])[Anomaly.LOST] == [
+        loss
+    ], "the controller forgets the eligible leaders"
+
+
+def test_settings_guarantee_what_no_ruling_permits_and_resends_are_no_matter_of_settings() -> None:
+    assert guarantees(contract(SAFE, [])) == dict.fromkeys(
+        ("at_least_once", "at_most_once", "exactly_once", "ordered"), True
+    )
+    weak = guarantees(contract(replace(PLAIN, acks="1", retries=0), [seen("leader_change")]))
+    assert not weak["at_least_once"] and not weak["exactly_once"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "disturbances", "refused"),
+    [
+        (SAFE, [], True),
+        (SAFE, [seen("leader_change")], True),
+        (SAFE, [seen("leader_change"), seen("client_crash")], False),
+        (PLAIN, [], False),
+        (PLAIN, [seen("client_crash")], False),
+    ],
+)
+def test_brokers_refuse_what_is_late_of_an_idempotent_producer_that_lives(
+    settings: Settings, disturbances: list[Disturbance], refused: bool
+) -> None:
+    assert refuses_late(settings, disturbances) is refused
+
+
+def test_a_claim_forbids_what_the_contract_permits_and_says_so() -> None:
+    weak = replace(PLAIN, acks="0")
+    ruling = effective(weak, "at_least_once", [])[Anomaly.LOST]
+    assert (ruling.ruling, ruling.ruled_by, ruling.rule) == ("FORBIDDEN", "claim", "claim.at_least_once")
+    assert (ruling.tolerance, ruling.because, ruling.only_unplanned) == (0, (), False)
+    assert effective(weak, "at_most_once", [])[Anomaly.LOST].ruled_by == "contract"
+    assert contract(weak, [])[Anomaly.LOST].tolerance is None
+
+
+def test_of_two_permissions_the_planned_counts_and_reasons_of_the_same_kind_are_added() -> None:
+    weak = replace(PLAIN, acks="1", flush_messages=9, min_insync_replicas=1)
+    change, loss = seen("leader_change"), loss_of_power(1)
+    assert contract(weak, [change, loss])[Anomaly.LOST].because == ("leader_change", "isr_power_loss")
+    for planned, unplanned in ((change, replace_planned(loss)), (loss, replace_planned(change))):
+        ruling = contract(weak, [planned, unplanned])[Anomaly.LOST]
+        assert ruling.because == (planned.kind,) and not ruling.only_unplanned
+    both = contract(weak, [replace_planned(change), replace_planned(loss)])[Anomaly.LOST]
+    assert both.only_unplanned and both.because == ("leader_change", "isr_power_loss")
+    none_needed = contract(replace(weak, acks="0"), [change])[Anomaly.LOST]
+    assert none_needed.because == () and not none_needed.only_unplanned
+
+
+def replace_planned(disturbance: Disturbance) -> Disturbance:
+    return structs.replace(disturbance, planned=False)
