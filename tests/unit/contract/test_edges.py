@@ -11,7 +11,9 @@ import pytest
 from msgspec import structs
 
 from delivery_verifier.catalogue import PROFILES
+from delivery_verifier.contract.disturbances import disturbances
 from delivery_verifier.contract.guarantees import FAULT_CLASSES, matrix
+from delivery_verifier.contract.observer import SIGTERM_EXITS, in_window
 from delivery_verifier.contract.permissions import permitting
 from delivery_verifier.contract.rules import RULES, ContractRule
 from delivery_verifier.contract.rulings import contract, effective, guarantees, refuses_late
@@ -19,7 +21,7 @@ from delivery_verifier.contract.settings import ELR_SINCE, Acks, ContradictorySe
 from delivery_verifier.contract.strength import at_least_as_strong
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.data import Setting
-from delivery_verifier.model.history import Disturbance, DisturbanceKind
+from delivery_verifier.model.history import Disturbance, DisturbanceKind, Injection, Observation
 from delivery_verifier.model.scenario import Client, Profile
 
 PLAIN = Settings.of_profile(PROFILES["acks_all"])
@@ -35,8 +37,8 @@ def seen(kind: DisturbanceKind, planned: bool = True, **more: Any) -> Disturbanc
     return Disturbance(kind=kind, at_us=1, planned=planned, **more)
 
 
-def permits(settings: Settings, anomaly: Anomaly, *disturbances: Disturbance) -> bool:
-    return contract(settings, disturbances)[anomaly].ruling == "PERMITTED"
+def permits(settings: Settings, anomaly: Anomaly, *observed: Disturbance) -> bool:
+    return contract(settings, observed)[anomaly].ruling == "PERMITTED"
 
 
 @pytest.mark.parametrize("least", [1, 2, 3])
@@ -232,7 +234,7 @@ def test_settings_guarantee_what_no_ruling_permits_and_resends_are_no_matter_of_
 
 
 @pytest.mark.parametrize(
-    ("settings", "disturbances", "refused"),
+    ("settings", "observed", "refused"),
     [
         (SAFE, [], True),
         (SAFE, [seen("leader_change")], True),
@@ -242,9 +244,9 @@ def test_settings_guarantee_what_no_ruling_permits_and_resends_are_no_matter_of_
     ],
 )
 def test_brokers_refuse_what_is_late_of_an_idempotent_producer_that_lives(
-    settings: Settings, disturbances: list[Disturbance], refused: bool
+    settings: Settings, observed: list[Disturbance], refused: bool
 ) -> None:
-    assert refuses_late(settings, disturbances) is refused
+    assert refuses_late(settings, observed) is refused
 
 
 def test_a_claim_forbids_what_the_contract_permits_and_says_so() -> None:
@@ -271,3 +273,43 @@ def test_of_two_permissions_the_planned_counts_and_reasons_of_the_same_kind_are_
 
 def replace_planned(disturbance: Disturbance) -> Disturbance:
     return structs.replace(disturbance, planned=False)
+
+
+BITE_US, RECOVERED_US = 10_000_000, 20_000_000
+INJECTION = Injection(
+    id=0,
+    cycle=0,
+    action="kill",
+    brokers=[1],
+    hit={"t": [0]},
+    requested_at_us=BITE_US,
+    bite_at_us=BITE_US,
+    recovered_at_us=RECOVERED_US,
+    bit=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("at_us", "inside"),
+    [
+        (BITE_US - 1_000_001, False),
+        (BITE_US - 1_000_000, True),
+        (RECOVERED_US + 1_000_000, True),
+        (RECOVERED_US + 1_000_001, False),
+    ],
+)
+def test_an_injection_may_explain_what_was_seen_from_a_second_before_it_to_a_second_after_the_recovery(
+    at_us: int, inside: bool
+) -> None:
+    assert in_window(INJECTION, at_us) is inside
+    assert in_window(structs.replace(INJECTION, recovered_at_us=None), at_us) is (at_us >= BITE_US - 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("code", "crashed"), [(0, False), (-15, False), (143, False), (1, True), (-9, True), (-1, True)]
+)
+def test_only_an_end_by_sigterm_is_orderly(code: int, crashed: bool) -> None:
+    state = Observation(at_us=9, kind="process", broker=1, state="exited", exit_code=code)
+    kinds = [disturbance.kind for disturbance in disturbances([state], [])]
+    assert ("broker_crash" in kinds) is crashed and ("broker_stop" in kinds) is not crashed
+    assert code in SIGTERM_EXITS or crashed
