@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 import pytest
 
@@ -128,22 +128,27 @@ class CallsAndSeconds:
         self._folder = str(folder)
         self._file = folder / f".{test.replace('/', '.')}.json"
         self._seconds: dict[str, float] = {}
-        self._calls: dict[str, set[str]] = {"": set()}
+        self._calls: dict[str, dict[int, CodeType]] = {"": {}}
+        self._now = self._calls[""]
         self._selected: set[str] | None = None
-        self._now = ""
 
     def note(self) -> None:
         """Begins to note the calls of functions, in a test and outside."""
-        sys.setprofile(self._note_call)
+        sys.settrace(self._note_call)
 
-    def _note_call(self, frame: FrameType, event: str, _argument: object) -> None:
-        code = frame.f_code
-        if event == "call" and code.co_filename.startswith(self._folder):
-            self._calls[self._now].add(f"{code.co_filename[len(self._folder) + 1 :]}:{code.co_firstlineno}")
+    def _note_call(self, frame: FrameType, _event: str, _argument: object) -> None:
+        self._now[id(frame.f_code)] = frame.f_code
 
     def save(self) -> None:
-        sys.setprofile(None)
-        calls = {test: sorted(names) for test, names in self._calls.items()}
+        sys.settrace(None)
+        calls = {
+            test: sorted(
+                f"{code.co_filename[len(self._folder) + 1 :]}:{code.co_firstlineno}"
+                for code in codes.values()
+                if code.co_filename.startswith(self._folder)
+            )
+            for test, codes in self._calls.items()
+        }
         self._file.write_text(json.dumps({"seconds": self._seconds, "calls": calls}))
 
     def select(self, function: str) -> bool:
@@ -159,11 +164,10 @@ class CallsAndSeconds:
         items.sort(key=lambda item: self._seconds.get(item.nodeid, 0.0))
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self._now = nodeid
-        self._calls.setdefault(nodeid, set())
+        self._now = self._calls.setdefault(nodeid, {})
 
     def pytest_runtest_logfinish(self) -> None:
-        self._now = ""
+        self._now = self._calls[""]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0.0) + report.duration
