@@ -76,8 +76,8 @@ def targets(root: Path, modules: Mapping[str, tuple[str, ...]]) -> list[Target]:
     """Returns all modules with their tests."""
     return [
         Target(root, file.relative_to(root).as_posix(), _tests(root, file, folders))
-        for place, folders in modules.items()
-        for file in sorted((root / place).rglob("*.py"))
+        for folder, folders in modules.items()
+        for file in sorted((root / folder).rglob("*.py"))
         if file.name != "__init__.py"
     ]
 
@@ -116,7 +116,7 @@ def run(target: Target, trials: Trials, outcomes: Path) -> ModuleResult:
             survivors.append(Survivor(*change))
             print(f"  survived: {change[0]}: {change[1]}  ->  {change[2]}", flush=True)
     print(f"{target.module}: {len(all_mutants) - len(survivors)} of {len(all_mutants)} killed", flush=True)
-    return ModuleResult.of(target.digest, len(all_mutants), survivors, time.monotonic() - start)
+    return ModuleResult.of_today(target.digest, len(all_mutants), survivors, time.monotonic() - start)
 
 
 def _state_of_tests(target: Target, killer: str) -> str:

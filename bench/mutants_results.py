@@ -44,7 +44,7 @@ class ModuleResult(Struct, frozen=True, kw_only=True):
     versions: dict[str, str] = {}
 
     @classmethod
-    def of(cls, digest: str, mutants: int, survivors: list[Survivor], took_s: float) -> ModuleResult:
+    def of_today(cls, digest: str, mutants: int, survivors: list[Survivor], took_s: float) -> ModuleResult:
         """The result of trials on this machine, today."""
         return cls(
             digest=digest,

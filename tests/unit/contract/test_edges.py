@@ -11,6 +11,7 @@ import pytest
 from msgspec import structs
 
 from delivery_verifier.catalogue import PROFILES
+from delivery_verifier.contract import clients
 from delivery_verifier.contract.alternatives import ALTERNATIVES, _fault_classes, alternatives, lines
 from delivery_verifier.contract.disturbances import disturbances
 from delivery_verifier.contract.guarantees import FAULT_CLASSES, matrix
@@ -357,3 +358,10 @@ def test_an_alternative_says_what_it_loses_and_wins_but_not_what_follows() -> No
     assert text[0] == "  with acks=all and enable.idempotence=true"
     assert text[1:] and all(line.startswith("    won is ") and "exactly_once" not in line for line in text[1:])
     assert any(line.startswith("    lost is at_least_once under ") for line in lines([by_name["acks=1"]]))
+
+
+def test_the_lines_on_the_java_client_say_whose_source_they_rest_on() -> None:
+    text = clients.lines(clients.java_contract(replace(PLAIN, max_in_flight=1)))
+    assert text[1] == "where the Java client differs from librdkafka with these settings, by its source"
+    assert "the Java client under each class of faults, by its source" in text
+    assert len(clients.lines(clients.java_contract(SAFE))) == 2
