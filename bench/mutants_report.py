@@ -39,7 +39,7 @@ def report(results: Mapping[str, ModuleResult], missing: list[str], explained: l
         "",
         *sorted({f"{result.date}; {result.machine}; {_versions(result)}" for result in results.values()}),
         "",
-        "| module | mutants | killed | survived | explained | trials took |",
+        "| module | mutants | killed | survived | explained | last trials took |",
         "|---|---|---|---|---|---|",
     ]
     for module, result in results.items():

@@ -197,7 +197,8 @@ def _first_failure(folder: Path, tests: list[str], function: str | None = None) 
             plugin.note()
         elif not plugin.select(function):
             continue
-        if pytest.main([*options, test], plugins=[plugin]) != 0:
+        code = pytest.main([*options, test], plugins=[plugin])
+        if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             return test
         if function is None:
             plugin.save()

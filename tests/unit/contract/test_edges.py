@@ -18,7 +18,14 @@ from delivery_verifier.contract.guarantees import FAULT_CLASSES, matrix
 from delivery_verifier.contract.observer import SIGTERM_EXITS, in_window
 from delivery_verifier.contract.permissions import permitting
 from delivery_verifier.contract.rules import RULES, ContractRule
-from delivery_verifier.contract.rulings import contract, effective, guarantees, refuses_late
+from delivery_verifier.contract.rulings import (
+    _add_reasons,
+    claim_tolerances,
+    contract,
+    effective,
+    guarantees,
+    refuses_late,
+)
 from delivery_verifier.contract.settings import ELR_SINCE, Acks, ContradictorySettings, Settings, _has_elr
 from delivery_verifier.contract.strength import at_least_as_strong
 from delivery_verifier.model.anomalies import Anomaly
@@ -365,3 +372,19 @@ def test_the_lines_on_the_java_client_say_whose_source_they_rest_on() -> None:
     assert text[1] == "where the Java client differs from librdkafka with these settings, by its source"
     assert "the Java client under each class of faults, by its source" in text
     assert len(clients.lines(clients.java_contract(SAFE))) == 2
+
+
+def test_a_claim_tolerates_no_record_of_what_it_forbids() -> None:
+    assert claim_tolerances("at_least_once")[Anomaly.LOST] == 0
+    assert set(claim_tolerances("exactly_once").values()) == {0} and claim_tolerances("contract") == {}
+
+
+def test_what_one_rule_permits_without_any_disturbance_needs_none_of_another() -> None:
+    always = contract(replace(PLAIN, acks="0"), [])[Anomaly.LOST]
+    after = contract(replace(PLAIN, acks="1"), [seen("leader_change")])[Anomaly.LOST]
+    assert not always.because and after.because == ("leader_change",)
+    for ruling, other in ((always, after), (after, always)):
+        assert _add_reasons(ruling, other) == structs.replace(ruling, because=())
+    assert _add_reasons(after, after) == after
+    unplanned = structs.replace(after, only_unplanned=True, because=("unclean_election",))
+    assert _add_reasons(after, unplanned) == after and _add_reasons(unplanned, after) == unplanned
