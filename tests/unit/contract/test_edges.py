@@ -123,7 +123,7 @@ def changed(name: str, value: Setting, base: str = "acks_all") -> Profile:
     """A profile with one other value. linger.ms is less than any delivery.timeout.ms unless it is changed itself."""
     producer = {**PROFILES[base].producer, "linger.ms": 0, "delivery.timeout.ms": 2147483647}
     if base == "transactional":
-        producer["delivery.timeout.ms"] = 1000
+        producer["delivery.timeout.ms"] = 900
     topic = dict(PROFILES[base].topic)
     (topic if name in topic else producer)[name] = value
     return Profile(name="p", summary="", producer=producer, topic=topic)
