@@ -7,6 +7,8 @@ KDV := .venv/bin/kdv
 KAFKA ?= 4.3.1
 # JAVA=wheel takes the Java that comes as a Python wheel, even where the machine has one of its own.
 JAVA ?= auto
+# SHARD=1/4 takes the first of four parts of the modules.
+SHARD ?= 1/1
 
 help: ## list what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,10 +44,13 @@ verify: setup ## the main job: a million records, the leader killed and back
 test: setup ## all tests, tier by tier, with their times
 	@.venv/bin/python tests/tiers.py
 
-campaign: setup ## what takes hours: the catalogue three times, faults counted, faults bypassed, chaos; results for docs/
+campaign: setup ## what takes hours: the catalogue three times, faults counted, faults bypassed, chaos, mutants; results for docs/
 	@code=0; $(KDV) catalogue --direct --repeat 3 --results docs/results || code=1; \
 	  .venv/bin/python bench/everyday.py || code=1; .venv/bin/python bench/bypassed.py || code=1; \
-	  .venv/bin/python bench/chaos.py && exit $$code
+	  .venv/bin/python bench/chaos.py || code=1; .venv/bin/python bench/mutants.py || code=1; exit $$code
+
+mutants: .venv/.synced ## does a test notice each small change of contract and judgement? Only what changed; Ctrl-C loses nothing
+	@.venv/bin/python bench/mutants.py --shard $(SHARD)
 
 catalogue: setup ## every scenario of the catalogue, on one page
 	@$(KDV) catalogue --direct
@@ -75,4 +80,4 @@ down: ## stop it
 clean: down ## remove the environment, state and runs
 	@rm -rf .venv .venv-uv .kdv runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup verify test check format docs campaign catalogue bench lint up down clean
+.PHONY: help setup verify test check format docs campaign mutants catalogue bench lint up down clean
