@@ -52,6 +52,10 @@ def settings(records: int = 0) -> dict[str, str]:
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
+        # A reconciliation compiles up to 200 classes. Spark itself keeps 100, and the next one would find none of them.
+        "spark.sql.codegen.cache.maxEntries": "5000",
+        # Spark's own list has kafka, too: its older source, which copies each row into objects and back.
+        "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
         "spark.sql.shuffle.partitions": "2" if records < SMALL_RECORDS else str(max(4, os.cpu_count() or 1)),
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "kdv-spark-warehouse"),
         "spark.sql.parquet.compression.codec": "zstd",
