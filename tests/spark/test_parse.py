@@ -72,8 +72,9 @@ AWKWARD = [
     _valid(7)[:-10] + b"-000000001",
     *(
         value
-        for sequence in range(40)  # checksums of nine digits, too
-        for value in (_valid(sequence), _valid(sequence)[:-10] + b"%10d" % zlib.crc32(_valid(sequence)[:-10]))
+        for sequence in range(40)  # some have checksums of nine digits
+        for form in (b"%010d", b"%10d", b"%-10d")
+        for value in [_valid(sequence)[:-10] + form % zlib.crc32(_valid(sequence)[:-10])]
     ),
     _valid(7, run="otherrun"),
     b"KDV1 " + b"\x00" * 65,
