@@ -57,6 +57,7 @@ catalogue: setup ## every scenario of the catalogue, on one page
 
 bench: setup ## the figures the docs quote, beside their peers
 	@.venv/bin/python bench/producer.py
+	@.venv/bin/python bench/read.py
 
 check: lint ## what to run before a commit: format, lint, types, and the quick unit tests on two processes
 	@.venv/bin/pytest tests/unit -m "not slow" -n 2
