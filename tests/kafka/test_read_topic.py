@@ -86,9 +86,8 @@ def run(brokers: str, tmp_path: Path, request: pytest.FixtureRequest) -> RunDire
     A parameter of the fixture names the arms that are read in both views (raw and committed).
     """
     plain = scenario(["one"], transactional=getattr(request, "param", ()))
-    arms = tuple(
-        msgspec.structs.replace(arm, topic_name=f"{request.node.originalname[:150]}-{arm.name}") for arm in plain.arms
-    )
+    title = re.sub("[^a-zA-Z0-9_]+", "-", request.node.name)[:150]
+    arms = tuple(msgspec.structs.replace(arm, topic_name=f"{title}-{arm.name}") for arm in plain.arms)
     made = msgspec.structs.replace(plain, arms=arms)
     topics = [NewTopic(arm.topic_name, 2, 1, config={"retention.ms": "-1"}) for arm in arms]
     create_topics({"bootstrap.servers": brokers}, *topics)
@@ -227,7 +226,7 @@ def _segment(request: pytest.FixtureRequest, run: RunDirectory) -> Path:
     """Returns the file with the log of partition 0 of arm `one`."""
     topic = run.read_scenario().arm("one").topic_name
     base = request.getfixturevalue("tmp_path_factory").getbasetemp()
-    (file,) = base.glob(f"kafka*/w/**/{topic}-0/{0:020}.log")
+    (file,) = {file.resolve() for file in base.glob(f"kafka*/w/**/{topic}-0/{0:020}.log")}
     return Path(file)
 
 
