@@ -183,8 +183,12 @@ def test_an_interrupt_ends_the_reading_though_a_broker_does_not_answer(
         waited.append(over.wait(5))
 
     monkeypatch.setattr(fake, "fetch", fetch)
-    with pytest.raises(KeyboardInterrupt):
-        rows(fake)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started the tests without it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            rows(fake)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert waited == []
 
 
