@@ -20,6 +20,7 @@ import pyarrow as pa
 from filelock import FileLock
 
 from delivery_verifier.judgement.evaluation import (
+    LAWS,
     Evaluated,
     ExpectedEvaluation,
     Suite,
@@ -29,6 +30,7 @@ from delivery_verifier.judgement.evaluation import (
     expected_guarantees,
 )
 from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.judgement.unexplained import UNEXPLAINED, with_unexplained
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.store.books import with_totals
 from delivery_verifier.store.run_directory import RunDirectory
@@ -64,12 +66,14 @@ def evaluate(evidence: Evidence, runs: Path) -> Validation:
     """
     (runs / SITE).mkdir(parents=True, exist_ok=True)
     with FileLock(runs / f".{SITE}.lock", timeout=SITE_LOCK_S):
-        session = _Session(runs, evidence.scenario.run_id, evidence.searched)
-        guarantees = expected_guarantees(evidence)
+        planned = [*expected_guarantees(evidence), *expected_evidence(evidence)]
+        left_out = {*Anomaly, *LAWS, *UNEXPLAINED.values()} - {plan.about for plan in planned}
+        session = _Session(runs, evidence.scenario.run_id, left_out)
         evaluated: list[Evaluated] = []
         for arm in evidence.loaded:
             rows = with_totals(evidence.books.rows("producers", arm=arm.name), arm.late_convicts)
-            evaluated += session.run("guarantee", arm.name, rows, [plan for plan in guarantees if plan.arm == arm.name])
+            plans = [plan for plan in planned if (plan.suite, plan.arm) == ("guarantee", arm.name)]
+            evaluated += session.run("guarantee", arm.name, with_unexplained(rows, arm), plans)
         evaluated += session.run("evidence", "", evidence_table(evidence), expected_evidence(evidence))
     return Validation(run_id=evidence.scenario.run_id, great_expectations_version=session.version, evaluated=evaluated)
 
@@ -78,7 +82,7 @@ class _Session:
     """A session with Great Expectations for one run. Its suites come from the committed JSON files. It writes the
     results and Data Docs to files, and keeps everything else in memory."""
 
-    def __init__(self, runs: Path, run_id: str, searched: tuple[Anomaly, ...]) -> None:
+    def __init__(self, runs: Path, run_id: str, left_out: set[str]) -> None:
         from expectations import vocabulary  # silences the log, and registers the names in suites
 
         gx = vocabulary.great_expectations
@@ -88,7 +92,7 @@ class _Session:
         self._context = gx.get_context(mode="ephemeral", project_config=_configuration(runs / SITE))
         self._source = self._context.data_sources.add_pandas("books")
         self._suites: dict[Suite, Any] = {}
-        self._left_out = {anomaly.value for anomaly in Anomaly if anomaly not in searched}
+        self._left_out = left_out
 
     def run(self, suite: Suite, arm: str, table: pa.Table, plans: list[ExpectedEvaluation]) -> list[Evaluated]:
         """Evaluates one suite over one table. Also returns results that no plan asked for, because the judge must see
@@ -123,8 +127,7 @@ class _Session:
     def _suite(self, name: Suite) -> Any:
         """Returns the suite `name` from its committed JSON file. Each suite is loaded once per session.
 
-        Older versions of the verifier did not search for every anomaly. The returned suite has no expectation of an
-        anomaly for which the run was not searched.
+        The suite lacks what is not planned, because older versions of the verifier did not search for every anomaly.
         """
         from expectations.suites import load
 
@@ -152,10 +155,7 @@ def _configuration(site: Path) -> Any:
             "results": {"class_name": "ValidationResultsStore", "store_backend": _files(site / ".results")},
             "suites": {"class_name": "ExpectationsStore", "store_backend": memory},
             "checkpoints": {"class_name": "CheckpointStore", "store_backend": memory},
-            "validation_definition_store": {
-                "class_name": "ValidationDefinitionStore",
-                "store_backend": memory,
-            },
+            "validation_definition_store": {"class_name": "ValidationDefinitionStore", "store_backend": memory},
         },
         validation_results_store_name="results",
         expectations_store_name="suites",
@@ -202,7 +202,7 @@ def _tolerances(plans: Iterable[ExpectedEvaluation]) -> dict[str, int | None]:
     """Maps the name of each anomaly's suite parameter to the tolerance that is planned for the anomaly."""
     from expectations.suites import tolerance_parameter
 
-    return {tolerance_parameter(plan.about): plan.tolerance for plan in plans if plan.suite == "guarantee"}
+    return {tolerance_parameter(plan.about): plan.tolerance for plan in plans if plan.about in Anomaly.__members__}
 
 
 def _evaluated(

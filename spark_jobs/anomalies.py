@@ -28,6 +28,9 @@ _FLAGS_OF_ATTEMPTS = subset(
 OWN = "this run and arm"
 """A value of the column `origin` in SUBJECTS. It stands in the rows of lines that no attempt accounts for, and whose
 header names the run that is reconciled and the arm of the topic."""
+STRANGER = "a stranger"
+"""A value of the column `origin` in SUBJECTS. It stands in the rows of lines that another client wrote. Such a line is
+no case of any kind: it says nothing about Kafka. The judgement makes it a doubt, i.e. a reason to give no verdict."""
 
 
 def _owns_copies() -> Column:
@@ -45,7 +48,7 @@ def _displaced() -> Column:
 
 DETECTORS: dict[Anomaly, Callable[[], Column]] = {
     Anomaly.CORRUPTED: lambda: F.col("corrupted"),
-    Anomaly.PHANTOM: lambda: F.col("line") & ~F.col("corrupted"),
+    Anomaly.PHANTOM: lambda: F.col("line") & ~F.col("corrupted") & ~F.col("origin").eqNullSafe(STRANGER),
     Anomaly.LOST: lambda: ~F.col("line") & reported() & (F.size("copies") == 0),
     Anomaly.DUPLICATED: lambda: ~F.col("line") & (F.size("copies") > 1),
     Anomaly.RESENT: lambda: F.col("resent"),
@@ -61,17 +64,18 @@ applies to a subject, regardless of all other kinds."""
 def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFrame | None) -> DataFrame:
     """Returns SUBJECTS: the attempts of the ledger and the lines that no attempt accounts for, each with its kind.
 
-    `attempts`: ATTEMPTS. `aliens`: rows of LOG whose header names another run or arm. `unattributed`: arm, partition
-    and offset of each corrupted line at whose offset no attempt was acknowledged. `aliens` and `unattributed` are None
-    if there are no such lines. Three sorts of lines are subjects: each copy of an attempt that the ledger does not know
-    or that FAILED, each row of `aliens`, and each row of `unattributed`.
+    `attempts`: ATTEMPTS. `aliens`: rows of LOG whose header names another run or arm. `unattributed`: arm, partition,
+    offset and stranger of each corrupted line at whose offset no attempt was acknowledged. `aliens` and `unattributed`
+    are None if there are no such lines. Three sorts of lines are subjects: each copy of an attempt that the ledger does
+    not know or that FAILED, each row of `aliens`, and each row of `unattributed`.
     """
     rows = [promise(attempts, ATTEMPTS).withColumn("part", F.explode(_parts())).withColumns(_columns_of_part())]
     if aliens is not None:
         origin = F.format_string("run %s, arm %d", "header_run", "header_arm")
-        rows.append(_ownerless(aliens.withColumn("origin", origin), corrupted=False))
+        rows.append(_ownerless(aliens.withColumn("origin", origin), F.lit(False)))
     if unattributed is not None:
-        rows.append(_ownerless(unattributed.withColumn("origin", F.lit("illegible")), corrupted=True))
+        origin = F.when(F.col("stranger"), STRANGER).otherwise("illegible")
+        rows.append(_ownerless(unattributed.withColumn("origin", origin), ~F.col("stranger")))
     names = [name for name in SUBJECTS.names if name not in ("kind", "also")]
     union = reduce(DataFrame.unionByName, [frame.select(*names) for frame in rows])
     return promise(union.withColumn("kind", _kind()).withColumn("also", _also()), SUBJECTS)
@@ -128,15 +132,15 @@ def _columns_of_part() -> dict[str, Column]:
     }
 
 
-def _ownerless(lines: DataFrame, corrupted: bool) -> DataFrame:
+def _ownerless(lines: DataFrame, corrupted: Column) -> DataFrame:
     """Returns a row of SUBJECTS for each of `lines`, i.e. records in the log that no attempt accounts for.
 
     The columns `kind` and `also` are still missing. `lines` has at least the columns arm, partition, offset and origin.
-    `corrupted` is true if the lines are corrupted.
+    `corrupted` is true on a corrupted line.
     """
     known = {
         "copies": F.array(location("offset", "partition")),
-        "corrupted": F.lit(corrupted),
+        "corrupted": corrupted,
         "line": F.lit(True),
     } | {name: F.lit(False) for name in (*_FLAGS_OF_ATTEMPTS, "astray")}
     present = {*lines.columns, *known}

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from delivery_verifier.model.anomalies import TRANSACTIONAL, column
 from delivery_verifier.model.outcomes import REPORTED, Outcome
-from spark_jobs.parse import is_marker, is_sound
+from spark_jobs.parse import is_marker, is_of_stranger, is_sound
 from spark_jobs.schemas import ATTEMPTS, LEDGER, LOCATION_UNIT, LOG, promise
 
 SEQUENCE_KEY = ["arm", "producer", "session", "sequence"]
@@ -104,13 +104,15 @@ def foreign(log: DataFrame) -> DataFrame:
 def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool, together: bool = False) -> DataFrame:
     """Returns each corrupted line (record in LOG) with its owner, the attempt that was acknowledged at its offset.
 
-    The columns of the owner are null if no attempt was acknowledged there. Two attempts can have been acknowledged at
-    one offset, if the record of the first attempt was truncated. Then the attempt that settled last is the owner.
+    `stranger`: whether the line is of a stranger (see `is_of_stranger`). The columns of the owner are null if no
+    attempt was acknowledged there. Two attempts can have been acknowledged at one offset, if the record of the first
+    attempt was truncated. Then the attempt that settled last is the owner.
     `arms`: the arms with corrupted lines. `few`: whether these lines fit in memory; if so, the ledger is not shuffled.
     `together`: whether all rows are in one Spark partition already; if so, nothing is shuffled.
     """
     location_columns = ["arm", "partition", "offset"]
-    damaged = corrupted(log).where(F.col("arm").isin(*arms)).select(*location_columns)
+    lines = corrupted(log).where(F.col("arm").isin(*arms))
+    damaged = lines.select(*location_columns, is_of_stranger().alias("stranger"))
     acked = ledger.where((F.col("outcome") == Outcome.ACKED) & F.col("offset").isNotNull() & F.col("arm").isin(*arms))
     if not together:
         acked = acked.join(F.broadcast(damaged) if few else damaged, location_columns, "left_semi")
@@ -119,6 +121,7 @@ def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool,
     )
     return damaged.join(latest.hint("shuffle_hash") if together else latest, location_columns, "left").select(
         *location_columns,
+        "stranger",
         *[F.col("owner")[name].alias(name) for name in KEY[1:]],
     )
 
@@ -129,8 +132,8 @@ def owned_copies(attributed: DataFrame) -> DataFrame:
 
 
 def unowned(attributed: DataFrame) -> DataFrame:
-    """Returns arm, partition and offset of corrupted records without an owner. `attributed`: result of `attribute`."""
-    return attributed.where(F.col("sequence").isNull()).select("arm", "partition", "offset")
+    """Returns arm, partition, offset and stranger of corrupted records without owner. `attributed`: see `attribute`."""
+    return attributed.where(F.col("sequence").isNull()).select("arm", "partition", "offset", "stranger")
 
 
 def _claims(ledger: DataFrame) -> DataFrame:

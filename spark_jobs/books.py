@@ -17,10 +17,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from delivery_verifier.model.anomalies import Anomaly, also_column, column
-from delivery_verifier.model.history import Offsets
 from delivery_verifier.model.outcomes import REPORTED, Outcome
 from delivery_verifier.model.scenario import Arm, Scenario
-from delivery_verifier.store.books import COUNTS
+from delivery_verifier.model.snapshot import Offsets
+from delivery_verifier.store.books import COUNTS, STRANGERS
 from spark_jobs.anomalies import OWN
 from spark_jobs.schemas import CASES, LOCATION_UNIT, PARTITIONS, PRODUCERS, SIGNATURES, SUBJECTS, arrow, promise
 
@@ -105,6 +105,18 @@ def producers(counted: Iterable[dict[str, Any]], census: pa.Table, scenario: Sce
     return pa.Table.from_pylist([_row(key, books[key]) for key in sorted(books)], schema=arrow(PRODUCERS))
 
 
+def strangers(counted: Iterable[dict[str, Any]], scenario: Scenario) -> dict[str, int]:
+    """Returns the counts `strangers/<arm>` for the manifest: how many lines of each arm another client wrote.
+
+    `counted`: rows of SIGNATURES. A line of a stranger is the only line that is no case of an anomaly.
+    """
+    counts = dict.fromkeys((STRANGERS + arm.name for arm in scenario.arms), 0)
+    for row in counted:
+        if row["role"] == "line" and row["kind"] is None:
+            counts[STRANGERS + row["arm"]] += row["records"]
+    return counts
+
+
 def partitions(offsets: Offsets, log_census: pa.Table, read: Mapping[str, int]) -> pa.Table:
     """Returns PARTITIONS: the bounds of the snapshot beside the counts of the log.
 
@@ -173,15 +185,15 @@ def _entries(row: dict[str, Any]) -> Iterator[tuple[BookKey, str]]:
 def _line_columns(row: dict[str, Any]) -> Iterator[str]:
     """Yields the columns of the books that count a record in the log for which no attempt accounts."""
     yield "log_records"
-    yield "unattributed" if row["kind"] == Anomaly.CORRUPTED else "phantoms"
+    yield "phantoms" if row["kind"] == Anomaly.PHANTOM else "unattributed"
 
 
 def _attempt_columns(row: dict[str, Any]) -> Iterator[str]:
     """Yields the columns of the books that count an attempt by its outcome and its presence in the log."""
     yield Outcome(row["outcome"]).value.lower()
     present = row["first_partition"] is not None
-    if row["outcome"] in REPORTED:
-        yield "found" if present else "lost"
+    if row["outcome"] in REPORTED and (present or row["kind"] == Anomaly.LOST):
+        yield "found" if present else "lost"  # else it is missing (see `unreadable.missing`)
     if row["outcome"] == Outcome.INDETERMINATE and not present:
         yield "resolved_absent"
     if row["outcome"] == Outcome.INDETERMINATE and row["once"]:

@@ -5,9 +5,10 @@ The laws (see `spark_jobs.laws`) compare the books, which come from the join of 
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from delivery_verifier.model.outcomes import Outcome
 from spark_jobs.attempts import reported
 from spark_jobs.parse import is_marker, is_sound
 from spark_jobs.schemas import LEDGER, LOG, promise
@@ -17,8 +18,10 @@ def count_ledger(ledger: DataFrame) -> DataFrame:
     """Returns the counts of LEDGER per (arm, producer, session, partition).
 
     `attempted`: all rows. `reported`: the rows with outcome ACKED or SENT. `in_transactions`: the rows in a
-    transaction. `attempt`: the highest attempt number; above 0 if the application sent anything again. `from_us`: the
-    first sending. `until_us`: the last sending or report, whichever is later. Both are in µs since the epoch.
+    transaction. `acked`, `sent`, `failed`, `indeterminate`: the rows with this outcome that the client reported, that
+    is, without those that are INDETERMINATE because no report came. `attempt`: the highest attempt number; above 0 if
+    the application sent anything again. `from_us`: the first sending. `until_us`: the last sending or report, whichever
+    is later. Both are in µs since the epoch.
     """
     return (
         promise(ledger, LEDGER)
@@ -28,10 +31,16 @@ def count_ledger(ledger: DataFrame) -> DataFrame:
             F.count_if(reported()).alias("reported"),
             F.max("attempt").alias("attempt"),
             F.count("transaction").alias("in_transactions"),
+            *[F.count_if(_reported_as(outcome)).alias(outcome.value.lower()) for outcome in Outcome],
             F.unix_micros(F.min("sent_at")).alias("from_us"),
             F.unix_micros(F.greatest(F.max("settled_at"), F.max("sent_at"))).alias("until_us"),
         )
     )
+
+
+def _reported_as(outcome: Outcome) -> Column:
+    """True on an attempt that the client reported with `outcome`."""
+    return (F.col("outcome") == outcome.value) & (F.col("made_by") == "client")
 
 
 def count_log(log: DataFrame) -> DataFrame:

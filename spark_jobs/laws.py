@@ -8,55 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from delivery_verifier.model.history import Offsets
-from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.store.books import MISSING
+from spark_jobs import unreadable
 from spark_jobs.books import SESSIONS, cases, partitions
-from spark_jobs.committed import NONE, Views
+from spark_jobs.law import Law, LawInputs, Rows
+from spark_jobs.ledger_laws import ledger_laws
 from spark_jobs.schemas import LAWS, arrow
-
-Rows = list[dict[str, Any]]
-"""The rows of a table, each as a mapping from column to value."""
-
-
-class Law(NamedTuple):
-    """One equation of a law: a row of books/laws.parquet.
-
-    `partition` is -1 if the equation is about the whole arm. `left_name` and `right_name` say what was counted. A
-    missing count is -1.
-    """
-
-    law: str
-    arm: str
-    partition: int
-    left_name: str
-    left: int
-    right_name: str
-    right: int
-
-
-class LawInputs(NamedTuple):
-    """Everything that the laws compare.
-
-    `producers`: PRODUCERS. `ledger_census` and `log_census`: the results of `count_ledger` and `count_log`.
-    `announced`: the counts of produce.json and of settle.json. `read`: the counts of read_topic.json. `written`: the
-    number of rows that anomalies/ really has per (arm, kind). `bound`: the most rows that are written per arm and kind.
-    `views`: counts of the committed view; NONE if no arm writes transactions.
-    """
-
-    scenario: Scenario
-    offsets: Offsets
-    producers: pa.Table
-    ledger_census: pa.Table
-    log_census: pa.Table
-    announced: Mapping[str, int]
-    read: Mapping[str, int]
-    written: Mapping[tuple[str, str], int]
-    bound: int
-    views: Views = NONE
 
 
 def laws(evidence: LawInputs) -> pa.Table:
@@ -67,9 +27,9 @@ def laws(evidence: LawInputs) -> pa.Table:
     parts = partitions(evidence.offsets, evidence.log_census, evidence.read).to_pylist()
     equations: list[Law] = [
         *_offset_laws(parts),
-        *_outcome_laws(evidence.producers),
+        *_outcome_laws(evidence.producers, evidence.missing),
         *_line_laws(evidence, parts),
-        *_ledger_laws(evidence),
+        *ledger_laws(evidence),
         *_plan_laws(evidence, parts),
         *_case_laws(evidence),
     ]
@@ -94,8 +54,9 @@ def _offset_laws(parts: Rows) -> Iterable[Law]:
         yield Law("log_moved", arm, partition, "records behind the snapshot", row["tail_records"], "zero", 0)
 
 
-def _outcome_laws(producers: pa.Table) -> Iterable[Law]:
-    """Yields two laws per partition: both compare numbers of attempts by outcome. `producers`: PRODUCERS."""
+def _outcome_laws(producers: pa.Table, missing: Mapping[str, int]) -> Iterable[Law]:
+    """Yields two laws per partition: both compare numbers of attempts by outcome. `producers`: PRODUCERS. `missing`: as
+    in LawInputs."""
     sums: Counter[tuple[str, int, str]] = Counter()
     for row in producers.to_pylist():
         key = row["arm"], row["partition"]
@@ -109,7 +70,9 @@ def _outcome_laws(producers: pa.Table) -> Iterable[Law]:
             ("reported_sum", "reported", "found or lost"),
         ):
             sides = sums[arm, partition, left], sums[arm, partition, right]
-            yield Law(law, arm, partition, left, sides[0], right, sides[1])
+            absent = missing.get(f"{MISSING}{arm}/{partition}", 0) if law == "reported_sum" else 0
+            name = "found, lost or missing" if absent else right
+            yield Law(law, arm, partition, left, sides[0], name, sides[1] + absent)
 
 
 def _line_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
@@ -126,8 +89,10 @@ def _line_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
     for row in evidence.log_census.to_pylist():
         logged[row["arm"]] += row["records"]
     for arm in evidence.scenario.arm_names:
-        read = evidence.read.get(f"read/{arm}", -1)
-        yield Law("view_rows", arm, -1, "records read from Kafka", read, "rows in log/, view raw", logged[arm])
+        read, name = evidence.read.get(f"read/{arm}", -1), "records read from Kafka"
+        if lacking := sum(unreadable.count(part) for part in evidence.offsets.partitions if part.arm == arm):
+            read, name = read + lacking, f"{name}, and unreadable offsets"
+        yield Law("view_rows", arm, -1, name, read, "rows in log/, view raw", logged[arm])
         yield from _view_laws(evidence, arm)
     yield from _committed_laws(evidence)
 
@@ -154,64 +119,12 @@ def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
     """
     for part in evidence.offsets.partitions:
         if part.arm in evidence.scenario.transactional:
-            visible = part.end - part.start - part.control_records - part.aborted_records
+            lacking = unreadable.count(part)
+            visible = part.end - part.start - part.control_records - part.aborted_records - lacking
             rows = evidence.views.rows[part.arm, part.partition]
             left = "offsets without control records and records of aborted transactions"
+            left += ", and without unreadable offsets" if lacking else ""
             yield Law("view_rows", part.arm, part.partition, left, visible, "rows in log/, view committed", rows)
-
-
-def _ledger_laws(evidence: LawInputs) -> Iterable[Law]:
-    """Yields the laws that the ledger is complete.
-
-    -1 stands for a count that produce.json and settle.json lack. No number of rows is -1, so the law is then broken.
-    """
-    rows: Counter[tuple[str, int, int]] = Counter()
-    for row in evidence.ledger_census.to_pylist():
-        rows[row["arm"], row["producer"], row["session"]] += row["attempted"]
-    planned = {
-        (arm.name, producer, session)
-        for arm in evidence.scenario.arms
-        for producer in range(arm.producers)
-        for session in range(SESSIONS)
-    }
-    for arm, producer, session in sorted(rows.keys() | planned):
-        key, owner = f"{arm}/{producer}/{session}", f"of producer {producer}, session {session}"
-        count = rows[arm, producer, session]
-        announced = evidence.announced.get(f"announced/{key}", -1)
-        yield Law("ledger_complete", arm, -1, f"ledger rows {owner}", count, "announced", announced)
-        attempted = evidence.announced.get(f"attempted/{key}")
-        if attempted is None or attempted >= 0:  # negative: the producer was killed and left no count
-            right = -1 if attempted is None else attempted
-            yield Law("ledger_complete", arm, -1, f"ledger rows {owner}", count, "counted at exit", right)
-        if arm != evidence.scenario.canary.name:
-            yield from _transaction_laws(evidence, (arm, producer, session), count)
-
-
-def _transaction_laws(evidence: LawInputs, producer: tuple[str, int, int], rows: int) -> Iterable[Law]:
-    """Yields the laws about the transactions of one producer. `rows`: the number of its rows in the ledger.
-
-    All rows of a transactional producer are in a transaction. No row of any other producer is in a transaction. For
-    each outcome, the ledger has as many transactions of the producer as the producer counted.
-    """
-    arm, owner = producer[0], "of producer {1}, session {2}".format(*producer)
-    transactional = arm in evidence.scenario.transactional
-    inside = sum(
-        row["in_transactions"]
-        for row in evidence.ledger_census.to_pylist()
-        if (row["arm"], row["producer"], row["session"]) == producer
-    )
-    expected = rows if transactional else 0
-    yield Law("ledger_complete", arm, -1, f"ledger rows {owner} in a transaction", inside, "that must be", expected)
-    if transactional:
-        key = "{}/{}/{}".format(*producer)
-        begun, committed, aborted = (
-            evidence.announced.get(f"transactions_{what}/{key}", -1) for what in ("begun", "committed", "aborted")
-        )
-        counted = {"COMMITTED": committed, "ABORTED": aborted, "INDETERMINATE": begun - committed - aborted}
-        for outcome, number in counted.items():
-            ended = evidence.views.transactions[*producer, outcome]
-            left = f"transactions {outcome} in the ledger {owner}"
-            yield Law("ledger_complete", arm, -1, left, ended, "counted by the producer", number)
 
 
 def _plan_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:

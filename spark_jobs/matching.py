@@ -15,8 +15,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.store.run_directory import StepOutput
-from spark_jobs import anomalies, attempts, books, committed, screen
+from spark_jobs import anomalies, attempts, books, committed, screen, unreadable
 from spark_jobs.schemas import ANOMALIES, arrow
 
 FEW = 100_000
@@ -29,8 +30,9 @@ class MatchingInputs(NamedTuple):
 
     `ledger`: LEDGER. `log`: the rows of LOG that a read_uncommitted consumer sees (view `raw`). `visible`: the rows
     that a read_committed consumer sees (view `committed`). `ledger_census` and `log_census`: the results of
-    `count_ledger` and `count_log`. `output`: receives anomalies/. `bound`: the most cases that are written per arm and
-    kind. `together`: whether ledger and log are in one Spark partition each; if so, no query shuffles.
+    `count_ledger` and `count_log`. `offsets`: the snapshot, with the offsets that cannot be read. `output`: receives
+    anomalies/. `bound`: the most cases that are written per arm and kind. `together`: whether ledger and log are in
+    one Spark partition each; if so, no query shuffles.
     """
 
     ledger: DataFrame
@@ -39,6 +41,7 @@ class MatchingInputs(NamedTuple):
     ledger_census: pa.Table
     log_census: pa.Table
     scenario: Scenario
+    offsets: Offsets
     output: StepOutput
     bound: int
     together: bool
@@ -58,8 +61,9 @@ def match(inputs: MatchingInputs, proven: screen.Screen | None) -> tuple[pa.Tabl
         counted = books.signatures(subjects, inputs.scenario).toArrow().to_pylist()
         if proven is None or not any(row["astray"] for row in counted):
             counted += proven.signatures if proven else []
+            inputs.output.counts |= books.strangers(counted, inputs.scenario) | unreadable.missing(counted)
             producers = books.producers(counted, inputs.ledger_census, inputs.scenario)
-            return producers, _write_anomalies(subjects, producers, inputs.output, inputs.bound)
+            return producers, _write_anomalies(subjects, producers, inputs)
     finally:
         for frame in persisted:
             frame.unpersist()
@@ -88,7 +92,9 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
     resends = _has_nonzero(inputs.ledger_census, "attempt")
     matched = attempts.attempts(claims, lines, owned, resends, inputs.together)
     matched = _with_views(matched, inputs, corrupted, persisted)
-    persisted.append(anomalies.subjects(matched, aliens, unattributed).persist(StorageLevel.MEMORY_AND_DISK))
+    subjects = anomalies.subjects(matched, aliens, unattributed)
+    subjects = unreadable.without_unproven_losses(subjects, unreadable.ownerless(unattributed, inputs.offsets))
+    persisted.append(subjects.persist(StorageLevel.MEMORY_AND_DISK))
     return persisted[-1]
 
 
@@ -104,7 +110,12 @@ def _with_views(
         StorageLevel.MEMORY_AND_DISK
     )
     persisted.append(flagged)
-    return committed.with_flags(matched, flagged) if flagged.count() else matched
+    if not flagged.count():
+        return matched
+    with_flags = committed.with_flags(matched, flagged)
+    if not any(part.unreadable for part in inputs.offsets.partitions):
+        return with_flags
+    return with_flags.withColumn("torn", F.col("torn") & ~unreadable.is_hidden(inputs.offsets))
 
 
 def _by_arm(log_census: pa.Table, name: str) -> dict[str, int]:
@@ -115,17 +126,16 @@ def _by_arm(log_census: pa.Table, name: str) -> dict[str, int]:
     return dict(+counts)
 
 
-def _write_anomalies(
-    subjects: DataFrame, producers: pa.Table, output: StepOutput, bound: int
-) -> dict[tuple[str, str], int]:
+def _write_anomalies(subjects: DataFrame, producers: pa.Table, inputs: MatchingInputs) -> dict[tuple[str, str], int]:
     """Writes the cases to anomalies/. Returns the number of rows in the file, per (arm, kind).
 
     If the books count no case, no query runs, and the file has no rows.
     """
     rows = arrow(ANOMALIES).empty_table()
-    if any(row["cases"] for row in books.cases(producers, {}, bound).to_pylist()):
-        rows = anomalies.cases(subjects, bound).toArrow().cast(rows.schema)
-    file = output.write_table("anomalies/cases", rows)
+    if any(row["cases"] for row in books.cases(producers, {}, inputs.bound).to_pylist()):
+        rows = anomalies.cases(subjects, inputs.bound).toArrow().cast(rows.schema)
+        rows = unreadable.with_evidence(rows, inputs.offsets)
+    file = inputs.output.write_table("anomalies/cases", rows)
     written = pq.read_table(file, columns=["arm", "kind"])
     counts = written.group_by(["arm", "kind"]).aggregate([([], "count_all")]).to_pylist()
     return {(row["arm"], row["kind"]): row["count_all"] for row in counts}

@@ -24,7 +24,8 @@ from delivery_verifier.model.history import read_injections
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store import ledger as ledger_file
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory, StepOutput
-from spark_jobs import anomalies, books, census, committed, laws, screen, timeline
+from delivery_verifier.store.versions import versions
+from spark_jobs import anomalies, books, census, committed, law, laws, screen, timeline
 from spark_jobs.exposure import every_injection, exposure
 from spark_jobs.matching import MatchingInputs, match
 from spark_jobs.schemas import EXPOSURE, LEDGER, LOG, arrow, check_log
@@ -104,13 +105,9 @@ def write_books(
 
     `bound`: the most cases that are written per arm and kind of anomaly. `exhaustive` and `bits`: as in `reconcile`.
     Independent queries run side by side, because Spark's driver plans each query with only one thread."""
-    ledger = spark.read.schema(LEDGER).parquet(str(run.path / "ledger"))
-    both_views = spark.read.schema(LOG).parquet(str(run.path / "log"))
-    together = _rows(run, "ledger") + _rows(run, "log") <= SMALL_ROWS
-    if together:
-        ledger, both_views = ledger.coalesce(1), both_views.coalesce(1)
+    ledger, both_views, together = _frames(spark, run)
     log, visible = both_views.where(F.col("view") == "raw"), both_views.where(F.col("view") == committed.VIEW)
-    arms = scenario.transactional
+    arms, offsets = scenario.transactional, read_offsets_of(run)
     with ThreadPoolExecutor(2, "spark-query") as pool:
         with output.timed("census"):
             log_job = pool.submit(lambda: census.count_log(log).toArrow())
@@ -124,13 +121,13 @@ def write_books(
             proven = None if sides_job is None else screen.prove(sides_job.result(), damaged)
             output.counts |= proven.counts if proven else {}
         with output.timed("match"):
-            inputs = MatchingInputs(ledger, log, visible, ledger_census, log_census, scenario, output, bound, together)
-            producers, written = match(inputs, proven)
+            rows = (ledger, log, visible, ledger_census, log_census)
+            producers, written = match(MatchingInputs(*rows, scenario, offsets, output, bound, together), proven)
         with output.timed("timeline_left"):
             load_job.result()
-    evidence = laws.LawInputs(
+    evidence = law.LawInputs(
         scenario=scenario,
-        offsets=read_offsets_of(run),
+        offsets=offsets,
         producers=producers,
         ledger_census=ledger_census,
         log_census=log_census,
@@ -138,12 +135,23 @@ def write_books(
         read=run.manifest(READ).counts,
         written=written,
         bound=bound,
+        format_version=versions(run, "produce", "settle")[-1],
         views=views,
+        missing=output.counts,
     )
     _write_tables(output, evidence)
 
 
-def _write_tables(output: StepOutput, evidence: laws.LawInputs) -> None:
+def _frames(spark: SparkSession, run: RunDirectory) -> tuple[DataFrame, DataFrame, bool]:
+    """Returns LEDGER, LOG, and whether each of them is in one Spark partition, because both are small."""
+    together = _rows(run, "ledger") + _rows(run, "log") <= SMALL_ROWS
+    sides = (("ledger", LEDGER), ("log", LOG))
+    frames = [spark.read.schema(schema).parquet(str(run.path / name)) for name, schema in sides]
+    ledger, log = (frame.coalesce(1) if together else frame for frame in frames)
+    return ledger, log, together
+
+
+def _write_tables(output: StepOutput, evidence: law.LawInputs) -> None:
     """Writes the tables of the books that follow from counts: producers, partitions, cases and laws."""
     output.write_table("books/producers", evidence.producers)
     output.write_table("books/partitions", books.partitions(evidence.offsets, evidence.log_census, evidence.read))

@@ -127,8 +127,9 @@ SUBJECTS = StructType(
 
 A line is one record in the log. `line` is true in the row of a line that no attempt accounts for. In such a row,
 `copies` has one location: that of the line. `origin` says which run and arm the header of the line names; it is
-`illegible` if the line is corrupted. `kind` is the kind of the case, or null if nothing is wrong. `also` are the kinds
-in SECONDARY that apply to the subject, too, but have a lower precedence.
+`illegible` if the line is corrupted, and `a stranger` if another client wrote the line. `kind` is the kind of the case,
+or null if nothing is wrong. `also` are the kinds in SECONDARY that apply to the subject, too, but have a lower
+precedence.
 """
 
 SIGNATURES = _internal(

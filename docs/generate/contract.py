@@ -27,10 +27,21 @@ forbidden. The rules are `RULES` in `plugins/delivery_verifier/contract/rules/`;
 * Rules that describe a client library, and not Kafka, say so and apply to that client alone. A run exercises
   librdkafka. Of a file that was written for the Java client, `kdv explain` says where that client differs.
 * Where behaviour was measured and differs from the documentation, the rule follows behaviour and says so.
-* The contract speaks of an arm, not of single partitions: a disturbance of one partition of a topic permits the anomaly
-  on all of them. Cases on partitions that no such disturbance touched are a doubt (`unexplained`), and so are cases of
-  records that were under way in no injection, unless a loss of power permits them: that takes back the past, too, but
-  nothing that was sent only afterwards.
+* A permission that needs a disturbance has a time and a place. A `LOST` or `MISPLACED` record convicts
+  (`lost.unexplained`, `misplaced.unexplained`) where no disturbance that permits it was seen on its partition, or where
+  it was sent after the reach of the last one was over. Another leader reaches until the deposed one can acknowledge
+  nothing any more: its process has exited, or it leads again, or it was out of the ISR and is back. A loss of power
+  of the whole ISR reaches until the power is back. Nobody is convicted where the observer wrote no heartbeats, or where
+  unclean elections are permitted and the election looks clean: the observer may have missed that the ISR shrank.
+* It is a doubt (`unexplained`) if such a record was sent before that, and acknowledged afterwards; if it was
+  acknowledged before the injection that caused the change of leader; if a record of a transaction, or a duplicate, or a
+  record out of order lies outside the reach; and if a record was under way in no injection, unless a loss of power
+  permits it, which takes back the past, too.
+* This conviction rests on the cases in `anomalies/`, with their times, and never exceeds the books. Great Expectations
+  evaluates the books with the arm's tolerance, which is any number, and beside them the unexplained cases, of which
+  none is tolerated (`LOST unexplained`). Cases beyond those that were written down are a doubt.
+* Each permitted case names the disturbance that excuses it: of those that can, the nearest in time to its
+  acknowledgement. `verdict.json` counts cases by disturbance, and terminal and report show these counts.
 * Where the plan altered the topic during the run, the weakest of its settings counts.
 """
 
@@ -51,11 +62,14 @@ LIMITS = """\
   verifier's own cluster nobody else does these; on a host that loses its power there is no verdict either.
 * `isr_power_loss` goes by the ISR that the observer saw: it asks each broker ten times a second. A broker that lost its
   power counts as empty until it was seen to join an ISR again, or until the injection has recovered.
-* A permission holds for the whole run and, but for partitions that nothing touched, the whole topic: a loss ten
-  minutes after the leader change that permits it is permitted, too. Cycles with little time between them leave little
-  room for that.
-* What all replicas of a partition of `__transaction_state` lose with their power has no rule: topics with
-  `flush.messages=1` keep their records then, and a transaction may be torn all the same, which convicts.
+* A deposed leader that stays in the ISR, as in an election that harms no broker, is never seen to have learned of its
+  successor: the permission of that partition lasts until the end of the run. An epoch that was skipped had a leader
+  that nobody saw: then this holds for every replica.
+* The rules of `coordinator_power_loss` take `transaction.state.log.min.isr` for 2, its default. They suppose that
+  brokers leave the flushing of `__transaction_state` to the operating system, as they do unless
+  `log.flush.interval.messages` says otherwise.
+* An apparent unclean election in `__transaction_state` is never planned, so what it would permit is a doubt: Kafka
+  switches them off there, and the observer may have seen a clean one late.
 * A loss of power is that of whole brokers. Broken disks, wiped disks and bit rot have no rules.
 """
 

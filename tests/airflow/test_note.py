@@ -23,6 +23,7 @@ def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, st
         "green": False,
         "sentence": "VIOLATED: 3 records lost.",
     }
+    (tmp_path / "scenario.json").write_text('{"run_id": "r"}')
     with RunDirectory(tmp_path).writing("conclude") as output:
         (output.staging / "verdict.json").write_text(json.dumps({**verdict, "limits": [], "arms": []}))
     monkeypatch.setenv("KDV_HOME", str(tmp_path))

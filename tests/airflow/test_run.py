@@ -41,6 +41,7 @@ class FakeClient(Client):
 
 def _verdict(run: Path, green: bool) -> Path:
     verdict = {"run_id": "r", "scenario": "s", "verdict": "HELD" if green else "VIOLATED", "green": green}
+    (run / "scenario.json").write_text('{"run_id": "r"}')
     with RunDirectory(run).writing("conclude") as output:
         output.write_json("verdict.json", {**verdict, "sentence": "", "limits": [], "arms": []})
     return run

@@ -26,11 +26,13 @@ from delivery_verifier.load import handle
 from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.load.live_ledger import Gate, State, Word
 from delivery_verifier.load.pool import ProducerDied, ProducerPool
-from delivery_verifier.load.publish_ledger import publish_ledger
+from delivery_verifier.load.publish_ledger import counted_outcomes, publish_ledger
 from delivery_verifier.model import record
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep
 from delivery_verifier.model.history import Injection
+from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Load, Scenario
+from delivery_verifier.store.ledger import MISCOUNTED
 
 BLOCK, PARTITIONS = 20, 2
 SENT = BLOCK * PARTITIONS
@@ -177,6 +179,8 @@ def test_a_killed_producer_starts_again_and_sends_again_what_it_was_not_answered
     }
     (producer,) = stage.pool.producers
     assert stage.announced == len(rows) == producer.control[Word.ATTEMPTED] and producer.spec.life == 1
+    counts = counted_outcomes(producer.control, "all")
+    assert counts == dict.fromkeys((*Outcome, MISCOUNTED), 0) | {Outcome.ACKED: 4 * SENT}
     killed = stage.injections[1]
     assert killed.bit and killed.action == "kill_producer" and killed.brokers == []
     assert killed.proof["process_before_heal"] == {"producer patient/0": "exit code -9 (killed by SIGKILL)"}
@@ -207,6 +211,8 @@ def test_what_timed_out_is_sent_again_by_the_living_producer(cluster: Cluster, w
         "records in the log": 5 * SENT,
     }
     assert {row["error"] for row in rows if row["outcome"] == "INDETERMINATE"} == {"_MSG_TIMED_OUT"}
+    counts = counted_outcomes(stage.pool.producers[0].control, "all")
+    assert counts == dict.fromkeys((*Outcome, MISCOUNTED), 0) | {Outcome.ACKED: 4 * SENT, Outcome.INDETERMINATE: SENT}
     resent = stage.injections[1]
     assert resent.bit and resent.proof["process"] == {"resent by hasty": SENT, "resent by patient": 0}
 

@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from support.log_reader import TOKEN, read_log
+from support.new_topics import create_topics
 
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.cluster import topics
@@ -46,9 +47,7 @@ def plan(cluster: Cluster, tmp_path: Path) -> Plan:
     ) -> ProducerSpec:
         name = f"load-{uuid.uuid4().hex[:8]}"
         wanted = NewTopic(name, PARTITIONS, 3, config={"retention.ms": "-1", **(topic or {})})
-        admin = topics.admin(cluster.connection)
-        for done in admin.create_topics([wanted]).values():
-            done.result(30)
+        create_topics(cluster.connection.client_properties(), wanted)
         wait_until(lambda: cluster.isr_full([name]), "the topic to be led", 30)
         plain: dict[str, Any] = {
             "folder": str(tmp_path / "live"),
@@ -141,7 +140,8 @@ def test_an_ack_that_the_callback_saw_survives_the_killing_of_its_producer(plan:
     rows = sealed(spec, tmp_path)
     assert len(rows) == control[Word.ANNOUNCED] and control[Word.ATTEMPTED] == -1
     acked = [row for row in rows if row["outcome"] == "ACKED"]
-    assert len(acked) >= control[Word.REPORTED] > 5000
+    assert 0 <= len(acked) - control[Word.REPORTED] <= 1, "the kill may have kept one report from being counted"
+    assert control[Word.REPORTED] > 5000
     log = read_log(spec)
     for row in acked:
         there = log[row["partition"], row["offset"]]

@@ -125,5 +125,15 @@ def test_a_thousand_mixed_histories_contain_every_kind_often(cases: dict[str, Co
     assert min(kinds[kind.value] for kind in Anomaly) > 50, kinds
 
 
+def test_strangers_are_counted_where_no_record_was_acknowledged(histories: list[History], run: RunDirectory) -> None:
+    counts = run.manifest("reconcile").counts
+    for history in histories:
+        acked = {(row["partition"], row["offset"]) for row in history.attempts if row["outcome"] == "ACKED"}
+        strange = [row for row in history.lines if row["foreign"] and not row["parsed"]]
+        count = sum((row["partition"], row["offset"]) not in acked for row in strange)
+        assert counts[f"strangers/{history.arm}"] == count, history.arm
+    assert sum(count for name, count in counts.items() if name.startswith("strangers/")) > 50
+
+
 def test_the_laws_hold_for_every_history(run: RunDirectory) -> None:
     assert [row for row in table(run, "books/laws.parquet") if row["left"] != row["right"]] == []

@@ -13,9 +13,11 @@ from support.run_directories import ILLEGIBLE, START_US, Row, attempt, line, sce
 from delivery_verifier.judgement import canary
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.record import parse
+from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.store.books import COUNTS, TABLES, Books
 from delivery_verifier.store.run_directory import RunDirectory
-from spark_jobs import laws
+from delivery_verifier.store.tables import FORMAT_VERSION
+from spark_jobs import law, laws
 from spark_jobs.reconcile import reconcile, write_books
 from spark_jobs.schemas import LATENCY
 from spark_jobs.timeline import gaps, windows
@@ -201,9 +203,9 @@ def test_cases_beyond_the_bound_are_cut_lowest_first_and_the_cut_is_recorded(cut
 def test_a_case_that_was_not_written_unbalances_its_law(cut: RunDirectory) -> None:
     books = pq.read_table(cut.path / "books/producers.parquet")
     for written, bound in ((1, 2), (4, 10), (6, 10)):
-        evidence = laws.LawInputs(
+        evidence = law.LawInputs(
             scenario=cut.read_scenario(),
-            offsets=laws.Offsets(bootstrap_servers="", taken_at_us=0, partitions=[]),
+            offsets=Offsets(bootstrap_servers="", taken_at_us=0, partitions=[]),
             producers=books,
             ledger_census=books.slice(0, 0),
             log_census=books.slice(0, 0),
@@ -211,6 +213,7 @@ def test_a_case_that_was_not_written_unbalances_its_law(cut: RunDirectory) -> No
             read={},
             written={("one", "LOST"): written},
             bound=bound,
+            format_version=FORMAT_VERSION,
         )
         rows = [row for row in laws.laws(evidence).to_pylist() if row["law"] == "anomaly_rows"]
         assert [row["left_name"] for row in rows if row["left"] != row["right"]] == ["rows of LOST"]
@@ -242,9 +245,9 @@ def test_the_canary_comes_out_as_it_was_planned(
     visible = lines[: len(lines) - hidden] if transactional else []
     run = write(tmp_path, made, rows, [*lines, *({**row, "view": "committed"} for row in visible)])
     reconcile(run.path, True, spark)
-    assert Books.read(run.path).totals("canary") == canary.expected_counts(made)
+    assert Books.read(run.path).totals("canary") == dict.fromkeys(COUNTS, 0) | plan.counts
     details = [
         row["detail"] for row in table(run, "anomalies") if {row["kind"], *row["also"]} & {"TORN", "ABORTED_VISIBLE"}
     ]
-    assert len(details) == sum(canary.expected_counts(made)[name] for name in AS_SEEN)
+    assert len(details) == sum(plan.counts[name] for name in AS_SEEN)
     assert all("in the committed view" in detail for detail in details)

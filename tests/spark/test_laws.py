@@ -3,6 +3,7 @@ of one Spark job."""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,13 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 from support.run_directories import Row, attempt, line, scenario, table, write
+from support.sealed_runs import relink
 
-from delivery_verifier.model.history import PartitionSnapshot
+from delivery_verifier.model.outcomes import Outcome
+from delivery_verifier.model.snapshot import PartitionSnapshot
+from delivery_verifier.model.steps import REQUIRES
+from delivery_verifier.store.ledger import MISCOUNTED, OUTCOMES_SINCE, outcomes_key
+from delivery_verifier.store.manifests import LINKED_SINCE
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from spark_jobs.books import planned_keys
 from spark_jobs.reconcile import reconcile
@@ -20,8 +26,8 @@ from spark_jobs.reconcile import reconcile
 RECORDS = 6
 BROKEN: dict[str, set[str]] = {
     "healthy": set(),
-    "ledger-row-dropped": {"ledger_complete"},
-    "ledger-row-twice": {"ledger_complete", "outcomes_sum", "reported_sum"},
+    "ledger-row-dropped": {"ledger_complete", "outcomes_agree"},
+    "ledger-row-twice": {"ledger_complete", "outcomes_sum", "reported_sum", "outcomes_agree"},
     "log-row-dropped": {"offsets_accounted", "view_rows"},
     "log-row-invented": {"offsets_accounted", "view_rows"},
     "partition-cut": {"partitions_complete"},
@@ -29,10 +35,19 @@ BROKEN: dict[str, set[str]] = {
     "announced-more": {"ledger_complete"},
     "counted-less-at-exit": {"ledger_complete"},
     "killed": set(),
+    "acked-sealed-as-indeterminate": {"outcomes_agree"},
+    "acked-sealed-as-never-reported": {"outcomes_agree"},
+    "acked-sealed-as-sent": {"outcomes_agree"},
+    "lost-sealed-as-failed": {"outcomes_agree"},
+    "open-sealed-as-acked": {"outcomes_agree"},
+    "open-at-the-end": set(),
+    "outcomes-uncounted": {"outcomes_agree"},
+    "killed-and-miscounted": {"outcomes_agree"},
+    "recount-unknown": {"outcomes_agree"},
     "started-late": {"start_zero", "offsets_accounted"},
     "log-moved": {"log_moved"},
     "read-less": {"view_rows"},
-    "unplanned-producer": {"partitions_complete", "ledger_complete"},
+    "unplanned-producer": {"partitions_complete", "ledger_complete", "outcomes_agree"},
     "marker-inside": set(),
     "transactions": set(),
     "transactions-and-a-control-record": set(),
@@ -53,6 +68,17 @@ NEVER_BY_DATA = {"anomaly_rows"}
 laws."""
 
 
+NONE_COUNTED = (Outcome.SENT, Outcome.FAILED, Outcome.INDETERMINATE, MISCOUNTED)
+OPEN = {"outcome": "INDETERMINATE", "offset": None, "settled_at": None, "made_by": "recovery"}
+SEALED_AS: dict[str, Row] = {
+    "acked-sealed-as-indeterminate": {"outcome": "INDETERMINATE", "offset": None, "error": "_MSG_TIMED_OUT"},
+    "acked-sealed-as-never-reported": OPEN,
+    "acked-sealed-as-sent": {"outcome": "SENT", "offset": None},
+    "lost-sealed-as-failed": {"outcome": "FAILED", "offset": None},
+    "open-at-the-end": OPEN,
+}
+"""What the ledger says of the last record of an arm. Its producer counted one ACKED report more or, if it was open at
+the end, none."""
 TRANSACTIONAL = {arm for arm in BROKEN if arm.startswith("transactions")}
 
 
@@ -76,6 +102,10 @@ def _break(arm: str, ordinal: int, claims: list[Row], lines: list[Row]) -> None:
         lines.pop()
     elif arm == "log-row-invented":
         lines.append(lines[-1])
+    elif arm in SEALED_AS:
+        claims[-1] = claims[-1] | SEALED_AS[arm]
+        if arm == "lost-sealed-as-failed":
+            lines.pop()
     elif arm == "unplanned-producer":
         claims.append(attempt(arm, 0, producer=5, offset=RECORDS))
         lines.append(line(arm, ordinal, RECORDS, 0, producer=5))
@@ -122,7 +152,14 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
         claims += its_claims
         lines += its_lines
     whole = {f"{what}/{arm}/0/0": RECORDS for arm in BROKEN for what in ("announced", "attempted")}
+    whole |= {outcomes_key(Outcome.ACKED, f"{arm}/0/0"): RECORDS for arm in BROKEN}
+    whole |= {outcomes_key(outcome, f"{arm}/0/0"): 0 for arm in BROKEN for outcome in NONE_COUNTED}
     broken = {
+        outcomes_key(Outcome.ACKED, "open-at-the-end/0/0"): RECORDS - 1,
+        outcomes_key(Outcome.ACKED, "open-sealed-as-acked/0/0"): RECORDS - 1,
+        outcomes_key(Outcome.ACKED, "outcomes-uncounted/0/0"): -1,
+        outcomes_key(MISCOUNTED, "killed-and-miscounted/0/0"): 2,
+        outcomes_key(MISCOUNTED, "recount-unknown/0/0"): -1,
         "announced/announced-more/0/0": RECORDS + 1,
         "attempted/counted-less-at-exit/0/0": RECORDS - 1,
         "attempted/killed/0/0": -1,
@@ -169,6 +206,31 @@ def test_every_planned_row_is_in_the_books_even_of_an_idle_arm(directory: RunDir
     assert set(planned_keys(directory.read_scenario())) <= set(found)
     assert all(value is not None for row in found.values() for value in row.values())
     assert {row["attempted"] for place, row in found.items() if place[0] == "canary"} == {0}
+
+
+@pytest.mark.parametrize("version", [OUTCOMES_SINCE, OUTCOMES_SINCE - 1])
+def test_only_a_run_of_an_older_format_may_lack_what_its_producers_counted(
+    tmp_path: Path, spark: SparkSession, version: int
+) -> None:
+    run = write(tmp_path, scenario(["one"]), [attempt("one", 0, offset=0)], [line("one", 1, 0, 0)])
+    for step in ("produce", "settle"):
+        file = tmp_path / f"{step}.json"
+        manifest = json.loads(file.read_bytes()) | {"format_version": version}
+        manifest["counts"] = {name: n for name, n in manifest["counts"].items() if not name.startswith("outcomes_")}
+        file.write_text(json.dumps(manifest))
+    if version < LINKED_SINCE:
+        for file in (tmp_path / f"{step}.json" for step in REQUIRES if (tmp_path / f"{step}.json").is_file()):
+            manifest = json.loads(file.read_bytes()) | {"format_version": version}
+            plain = {name: value for name, value in manifest.items() if name not in ("run_id", "required", "seal")}
+            file.write_text(json.dumps(plain))
+    relink(run, raised=False)
+    reconcile(run.path, True, spark)
+    rows = [row for row in table(run, "books/laws.parquet") if row["law"] == "outcomes_agree"]
+    if version < OUTCOMES_SINCE:
+        assert rows == []
+    else:
+        assert {(row["arm"], row["right"]) for row in rows if row["right"]} == {("one", -1), ("canary", -1)}
+        assert all(row["left"] != row["right"] for row in rows)
 
 
 def test_a_marker_among_the_data_is_no_phantom(directory: RunDirectory, laws: list[Row]) -> None:

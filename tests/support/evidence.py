@@ -21,6 +21,7 @@ from delivery_verifier.judgement.evaluation import (
     CANARY,
     LAWS,
     LAWS_OF_PARTITIONS,
+    LAWS_SINCE,
     Evaluated,
     ExpectedEvaluation,
     Validation,
@@ -28,13 +29,15 @@ from delivery_verifier.judgement.evaluation import (
 )
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.judge import judge
-from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.model.history import Injection, Observation, Offsets, PartitionSnapshot
+from delivery_verifier.model.anomalies import Anomaly, searched_for
+from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.scenario import Load, Scenario
+from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.store.books import COUNTS, TABLES, Books
 from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.table import arrow_schema
+from delivery_verifier.store.tables import FORMAT_VERSION
 
 SECOND = 1_000_000
 BITE, HEALED, RECOVERED, LAST = 100 * SECOND, 105 * SECOND, 108 * SECOND, 112 * SECOND
@@ -48,15 +51,18 @@ def a_scenario(profile: str = "idempotent", fault: str = "kill_leader", **more: 
     return scenario("run-1", profile=PROFILES[profile], fault=FAULTS[fault], load=Load(), records=RECORDS, **more)
 
 
-def the_rows(of: Scenario) -> Rows:
-    """Returns the tables of a run in which nothing is wrong: lists of rows, by the path of the table."""
+def the_rows(of: Scenario, version: int = FORMAT_VERSION) -> Rows:
+    """Returns the tables of a run in which nothing is wrong: lists of rows, by the path of the table.
+
+    `version` is the version of the run's format.
+    """
     rows: Rows = {name: [] for name in TABLES}
     for arm in of.arms:
         for producer in (-1, *range(arm.producers)):
             rows["books/producers.parquet"] += [
                 {"arm": arm.name, "producer": producer, "session": min(producer, 0), "partition": at}
                 | (
-                    _canary_counts(of, producer, at)
+                    _canary_counts(of, producer, at, version)
                     if arm.role == "canary"
                     else _load_counts(arm.profile.name, producer)
                 )
@@ -86,7 +92,7 @@ def the_rows(of: Scenario) -> Rows:
                 "right": 7,
             }
             for law in LAWS
-            if law != CANARY
+            if law != CANARY and LAWS_SINCE.get(law, 1) <= version
             for at in (range(3) if law in LAWS_OF_PARTITIONS else (-1,))
         ]
         rows["books/cases.parquet"] += [
@@ -120,8 +126,9 @@ def _load_counts(profile: str, producer: int) -> dict[str, int]:
     return counts
 
 
-def _canary_counts(of: Scenario, producer: int, partition: int) -> dict[str, int]:
-    return {name: expected_counts(of).get(name, 0) if (producer, partition) == (0, 0) else 0 for name in COUNTS}
+def _canary_counts(of: Scenario, producer: int, partition: int, version: int) -> dict[str, int]:
+    planted = expected_counts(of, version)
+    return {name: planted.get(name, 0) if (producer, partition) == (0, 0) else 0 for name in COUNTS}
 
 
 def the_injections(of: Scenario) -> list[Injection]:
@@ -177,14 +184,28 @@ def beats(first_us: int = 1, last_us: int = LAST, without: tuple[int, int] = (0,
     return [beat(at, pause if pause > SECOND else 100_000) for at, pause in zip(looks, pauses, strict=True)]
 
 
+def watched(of: Scenario, observations: Sequence[Observation]) -> list[Observation]:
+    """Returns the observations with a heartbeat per second and, if `of` is transactional, the coordinators' topic."""
+    coordinator = Observation(at_us=1, kind="partition", topic="__transaction_state", partition=0, leader=1, isr=[1])
+    seen = [*observations, *beats(), *([coordinator] if of.transactional else [])]
+    return sorted(seen, key=lambda item: item.at_us)
+
+
 def evidence_of(of: Scenario, change: Change = lambda rows: None, **more: Any) -> Evidence:
-    """Returns the evidence of the hand-made run after `change` has altered its rows. `more` overrides fields."""
-    rows = the_rows(of)
+    """Returns the evidence of the hand-made run after `change` has altered its rows. `more` overrides fields.
+
+    The run is of the current format. So it also gets what the observer of this format writes, unless `more` says of
+    which format the run is: then the observations remain as they are.
+    """
+    version = more.get("format_version", FORMAT_VERSION)
+    rows = the_rows(of, version)
     change(rows)
     tables = {name: pa.Table.from_pylist(found) for name, found in rows.items() if found}
     if not rows.get("books/exposure.parquet", True):
         tables["books/exposure.parquet"] = pa.table({name: [] for name in TABLES["books/exposure.parquet"]})
-    observations = more.get("observations") or the_observations(of)
+    observations = more.pop("observations", None) or the_observations(of)
+    if "format_version" not in more:
+        observations = watched(of, observations)
     last = {(seen.topic, seen.partition): seen for seen in observations if seen.kind == "partition"}
     snapshot = [
         PartitionSnapshot(
@@ -204,11 +225,14 @@ def evidence_of(of: Scenario, change: Change = lambda rows: None, **more: Any) -
     plain = Evidence(
         scenario=of,
         injections=the_injections(of),
-        observations=the_observations(of),
+        observations=observations,
         offsets=Offsets(bootstrap_servers="", taken_at_us=LAST, partitions=snapshot),
         books=Books.from_tables(tables),
-        canary_expected=expected_counts(of),
+        canary_expected=expected_counts(of, version),
         replicas=replicas(snapshot),
+        format_version=version,
+        searched=searched_for(version),
+        strangers={},
     )
     return replace(plain, **more)
 
@@ -296,10 +320,10 @@ def setting(table: str, column: str, value: Any, **where: Any) -> Change:
 
 
 def case(
-    sent_us: int | None, settled_us: int | None, kind: str = "LOST", *also: str, arm: str = WEAK
+    sent_us: int | None, settled_us: int | None, kind: str = "LOST", *also: str, arm: str = WEAK, at: int = 0
 ) -> dict[str, object]:
-    """Returns a row of anomalies/: a case whose record was under way from `sent_us` to `settled_us`."""
-    return dict(zip(COLUMNS, (arm, kind, list(also), _moment(sent_us), _moment(settled_us)), strict=True))
+    """Returns a row of anomalies/: a case in partition `at`, under way from `sent_us` to `settled_us`."""
+    return dict(zip(COLUMNS, (arm, kind, list(also), 0, at, _moment(sent_us), _moment(settled_us)), strict=True))
 
 
 def _moment(us: int | None) -> datetime | None:
@@ -309,7 +333,7 @@ def _moment(us: int | None) -> datetime | None:
 def cases(*rows: dict[str, object]) -> pa.Table:
     """Returns rows of anomalies/ as a table."""
     time = pa.timestamp("us", tz="UTC")
-    types = (pa.string(), pa.string(), pa.list_(pa.string()), time, time)
+    types = (pa.string(), pa.string(), pa.list_(pa.string()), pa.int32(), pa.int32(), time, time)
     return pa.Table.from_pylist(list(rows), schema=pa.schema(list(zip(COLUMNS, types, strict=True))))
 
 

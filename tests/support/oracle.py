@@ -76,6 +76,8 @@ def judge(ledger: list[Row], log: list[Row], seen: list[Row]) -> tuple[Counter[s
                 owner = key_of(max(owners, key=lambda claim: (claim["settled_at"], key_of(claim))))
                 copies[owner].append(where)
                 damaged.add(owner)
+            elif row["foreign"] and not row["parsed"]:
+                books["unattributed"] += 1  # a stranger's: in the log, and no case
             else:
                 line_case("CORRUPTED", (None,) * 4, where)
         elif row["foreign"]:

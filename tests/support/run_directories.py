@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delivery_verifier.catalogue import FAULTS, PROFILES
-from delivery_verifier.model.history import Injection, Offsets, PartitionSnapshot
+from delivery_verifier.model.history import Injection
+from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Arm, Load, Scenario
+from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.store import ledger
 from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs.schemas import LOG, arrow
@@ -104,6 +106,9 @@ ILLEGIBLE: Row = dict.fromkeys(
 ) | {"parsed": False, "crc_ok": False}
 """The columns of a log row whose bytes are no record, as far as they differ from the row of a sound record."""
 
+OF_STRANGER: Row = ILLEGIBLE | {"foreign": True}
+"""The columns in which the log row of a stranger's bytes differs from other rows."""
+
 
 def write(
     path: Path,
@@ -149,9 +154,23 @@ def _parquet(file: Path, rows: Sequence[Row], schema: pa.Schema) -> None:
 
 def _announced(made: Scenario, attempts: Sequence[Row]) -> dict[str, int]:
     rows = Counter((row["arm"], row["producer"]) for row in attempts)
-    return _transactions(made, attempts) | {
-        f"{what}/{arm.name}/{producer}/0": rows[arm.name, producer]
-        for what in ("announced", "attempted")
+    return (
+        _transactions(made, attempts)
+        | _outcomes(made, attempts)
+        | {
+            f"{what}/{arm.name}/{producer}/0": rows[arm.name, producer]
+            for what in ("announced", "attempted")
+            for arm in made.arms
+            for producer in range(arm.producers)
+        }
+    )
+
+
+def _outcomes(made: Scenario, attempts: Sequence[Row]) -> dict[str, int]:
+    reports = Counter((row["arm"], row["producer"], row["outcome"]) for row in attempts if row["made_by"] == "client")
+    return {
+        ledger.outcomes_key(outcome, f"{arm.name}/{producer}/0"): reports[arm.name, producer, outcome]
+        for outcome in (*Outcome, ledger.MISCOUNTED)
         for arm in made.arms
         for producer in range(arm.producers)
     }

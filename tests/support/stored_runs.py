@@ -19,6 +19,7 @@ from delivery_verifier.run.steps.conclude import judge_and_report
 from delivery_verifier.run.steps.reconcile import reconcile
 from delivery_verifier.run.steps.validate import validate
 from delivery_verifier.store.run_directory import RunDirectory
+from support.sealed_runs import relink
 
 
 def copy_of(run: RunDirectory, name: str) -> RunDirectory:
@@ -43,6 +44,7 @@ def reseal(run: RunDirectory, step: str, counts: Mapping[str, int] | None = None
             output.write_json(f"{name}.json", value)
         output.counts |= before.counts | (counts or {})
         output.notes |= before.notes
+    relink(run)
 
 
 def with_scenario(run: RunDirectory, change: Callable[[Scenario], Scenario]) -> None:

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from delivery_verifier.catalogue.profiles import PROFILES
-from delivery_verifier.catalogue.single import arm_of, token
+from delivery_verifier.catalogue.single import CANARY_PRODUCERS, arm_of, token
 from delivery_verifier.model.data import Name
 from delivery_verifier.model.fault_plan import FaultPlan, equipment_of
 from delivery_verifier.model.scenario import Claim, ClusterSpec, Expectation, Load, Profile, Scenario
@@ -83,7 +83,7 @@ def build(entry: Entry, run_id: str, kafka_version: str = ClusterSpec().kafka_ve
         )
         for number, plan in enumerate(entry.arms, 1)
     ]
-    arms.append(arm_of(run_id, 0, "canary", PROFILES["safe"]))
+    arms.append(arm_of(run_id, 0, "canary", PROFILES["safe"], producers=CANARY_PRODUCERS))
     cluster = ClusterSpec(
         backend=entry.backend,
         kafka_version=kafka_version,

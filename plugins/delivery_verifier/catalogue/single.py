@@ -9,12 +9,21 @@ import hashlib
 
 from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.model.fault_plan import FaultPlan, equipment_of
-from delivery_verifier.model.scenario import Arm, Claim, ClusterSpec, Expectation, Load, Profile, Role, Scenario
+from delivery_verifier.model.scenario import (
+    FEWEST_RECORDS,
+    Arm,
+    Claim,
+    ClusterSpec,
+    Expectation,
+    Load,
+    Profile,
+    Role,
+    Scenario,
+)
 
 CANARY = "canary"
-FEWEST_RECORDS = 1000
-"""The least number of records of an arm of the ad hoc scenario. With fewer, hardly a record is under way when the fault
-takes effect, so that a comparison of the subject with its controls shows nothing."""
+CANARY_PRODUCERS = 2
+"""The producers of the canary. Number 0 claims what the step settle plants. Number 1 is a real producer process."""
 CONTROL_SHARE = 0.1
 """The number of records of a control arm, as a share of the subject's number of records. If the result is less than
 FEWEST_RECORDS, the control arm sends FEWEST_RECORDS. If the fault plan decides when records are sent, the number is 0
@@ -56,7 +65,7 @@ def scenario(
         arms.append(arm_of(run_id, 2, "control", PROFILES["acks_0"], records=control_records, expectation=any_verdict))
     if profile.producer["acks"] not in ("all", "-1", -1):
         arms.append(arm_of(run_id, 3, "control", PROFILES["safe"], records=control_records))
-    arms.append(arm_of(run_id, 0, "canary", PROFILES["safe"]))
+    arms.append(arm_of(run_id, 0, "canary", PROFILES["safe"], producers=CANARY_PRODUCERS))
     return Scenario(
         run_id=run_id,
         run_token=token(run_id),

@@ -17,7 +17,6 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.inputs import bad_input, nearest
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.planning.own_settings import profiles
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
@@ -56,7 +55,8 @@ def report(arguments: argparse.Namespace) -> int:
 def reconcile(arguments: argparse.Namespace) -> int:
     """Carries out `kdv reconcile`: judges a stored run again from the log and the ledger in its run directory.
 
-    Needs no running Kafka. Returns the exit code of the new verdict.
+    Needs no running Kafka. Prints by which version of the rules it judged. A note of the verdict says so if another
+    version made the run. Returns the exit code of the new verdict.
     """
     from delivery_verifier.run.local_spark import own_session
     from delivery_verifier.run.steps.conclude import judge_and_report
@@ -73,11 +73,15 @@ def reconcile(arguments: argparse.Namespace) -> int:
         verdict = judge_and_report(run_dir)
         record(run_dir, verdict)
     show(verdict, run_dir, None, as_json=arguments.json)
+    if not arguments.json:
+        print(f"judged by  {RunDirectory(run_dir).manifest('conclude').notes['judged_by']}")
     return verdict.exit_code
 
 
 def list_(arguments: argparse.Namespace) -> int:
     """Carries out `kdv list`: prints the profiles, faults, scenarios and stored runs, or one of these. Returns 0."""
+    from delivery_verifier.planning.own_settings import profiles
+
     if arguments.what in ("all", "profiles"):
         print("profiles")
         for profile in profiles.known().values():

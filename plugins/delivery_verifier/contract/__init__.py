@@ -5,6 +5,7 @@ The contract is computed from data alone: it needs no files, no Kafka and no Spa
 Owns: the rules with their sources, the rulings (whether an anomaly is forbidden or permitted, and by which rule), the
     disturbances, the order of settings by strength, and the forecast of the disturbances that a fault plan causes.
 May use: model.
-Weak spot: a ruling that permits an anomaly permits it for the whole run and topic. If a record shows the anomaly on a
-    partition or at a time that the disturbance did not reach, this raises a doubt, but is no violation.
+Weak spot: a permission ends when the deposed leader is seen to have learned of its successor, or to have exited. If it
+    stays in the ISR all the time, as in an election that harms no broker, this is never seen: the permission of its
+    partition then lasts until the end of the run.
 """

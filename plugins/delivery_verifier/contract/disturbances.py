@@ -19,8 +19,17 @@ from delivery_verifier.contract.observer import SIGTERM_EXITS, in_window
 from delivery_verifier.contract.partitions import partition_disturbances
 from delivery_verifier.contract.power import isr_power_losses
 from delivery_verifier.model.act import Act
+from delivery_verifier.model.coordinators import OF_COORDINATORS, partition_of
 from delivery_verifier.model.fault_actions import ACTS
-from delivery_verifier.model.history import INJECTED, ON_TOPICS, Disturbance, DisturbanceKind, Injection, Observation
+from delivery_verifier.model.history import (
+    INJECTED,
+    ON_TOPICS,
+    TRANSACTION_STATE,
+    Disturbance,
+    DisturbanceKind,
+    Injection,
+    Observation,
+)
 from delivery_verifier.model.scenario import Arm
 
 
@@ -56,16 +65,26 @@ def disturbances_of_topic(topic: str, disturbances: Iterable[Disturbance]) -> li
     return [disturbance for disturbance in disturbances if disturbance.topic in ("", topic)]
 
 
-def disturbances_of_arm(arm: Arm, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
+def disturbances_of_arm(arm: Arm, disturbances: Iterable[Disturbance], coordinators: int) -> list[Disturbance]:
     """Returns the disturbances that may excuse an anomaly of `arm`: those of its topic (see `disturbances_of_topic`).
 
-    Disturbances of transaction coordinators are left out if the arm writes no transactions.
+    A disturbance of a transaction coordinator is left out unless it disturbed the partition of `__transaction_state`
+    that keeps a transactional.id of the arm. `coordinators` is the number of partitions of `__transaction_state`; 0 if
+    unknown. Then every transactional.id may be kept in every partition.
     """
+    own = {partition_of(name, coordinators) for name in arm.transactional_ids} if coordinators else set()
     return [
         disturbance
         for disturbance in disturbances_of_topic(arm.topic_name, disturbances)
-        if arm.transactional_id or disturbance.kind != "unclean_coordinator_election"
+        if disturbance.kind not in OF_COORDINATORS
+        or (arm.transactional_ids and (not own or own & set(disturbance.partitions)))
     ]
+
+
+def coordinator_partitions(observations: Iterable[Observation]) -> int:
+    """Returns the number of partitions of `__transaction_state`; 0 if the observer did not see all of them."""
+    numbers = {observation.partition for observation in observations if observation.topic == TRANSACTION_STATE}
+    return len(numbers) if numbers == set(range(len(numbers))) else 0
 
 
 def observed_during(injection: Injection, disturbances: Iterable[Disturbance]) -> list[Disturbance]:

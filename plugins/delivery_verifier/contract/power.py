@@ -14,11 +14,16 @@ from typing import NamedTuple
 
 from delivery_verifier.contract.observer import OBSERVER_LAG_US, SIGTERM_EXITS
 from delivery_verifier.model.fault_actions import ACTS
-from delivery_verifier.model.history import Disturbance, Injection, Observation
+from delivery_verifier.model.history import TRANSACTION_STATE, Disturbance, Injection, Observation
+
+_Partition = tuple[str, int]
+"""The topic and the number of a partition."""
 
 
 def isr_power_losses(observations: Sequence[Observation], injections: Iterable[Injection]) -> Iterator[Disturbance]:
     """Yields at most one disturbance `isr_power_loss` for each partition.
+
+    For a partition of `__transaction_state`, its kind is `coordinator_power_loss`, and it has no topic.
 
     A partition has this disturbance if, at some moment, every broker in its ISR had lost unflushed data in a loss of
     power, and had not copied the data again since. If there are several such moments, the function reports the worst
@@ -33,19 +38,15 @@ def isr_power_losses(observations: Sequence[Observation], injections: Iterable[I
     member that ended in an orderly way still has the records, and Kafka can elect it. Kafka does not elect a broker
     that crashed.
     """
-    cuts = [injection for injection in injections if _cuts_power(injection)]
-    if not cuts:
-        return
-    crashes, isrs_of = _events(observations)
-    for (topic, partition), isrs in isrs_of.items():
-        states = list(_states([*isrs, *crashes], cuts))
+    for (topic, partition), states in _states_by_partition(observations, injections):
         losses = [state for state in states if state.lost and not _contradicted_soon(state, states)]
         if losses:
             worst = max(losses, key=lambda state: (state.planned, state.replicas))
+            of_coordinator = topic == TRANSACTION_STATE
             yield Disturbance(
-                kind="isr_power_loss",
+                kind="coordinator_power_loss" if of_coordinator else "isr_power_loss",
                 at_us=worst.at_us,
-                topic=topic,
+                topic="" if of_coordinator else topic,
                 partitions=[partition],
                 planned=worst.planned,
                 brokers=sorted(worst.isrs[-1]),
@@ -54,8 +55,32 @@ def isr_power_losses(observations: Sequence[Observation], injections: Iterable[I
             )
 
 
+def power_back(observations: Sequence[Observation], injections: Iterable[Injection]) -> dict[_Partition, int | None]:
+    """Maps each partition whose ISR lost its power to the time (µs since the epoch) when the power was back.
+
+    If the ISR lost its power several times, the last time counts. The time is None if the power never came back.
+    """
+    back: dict[_Partition, int | None] = {}
+    for partition, states in _states_by_partition(observations, injections):
+        ends = [cut.healed_at_us for state in states if state.lost for cut in state.cuts]
+        if ends:
+            known = [end for end in ends if end is not None]
+            back[partition] = max(known) if len(known) == len(ends) else None
+    return back
+
+
+def _states_by_partition(
+    observations: Sequence[Observation], injections: Iterable[Injection]
+) -> Iterator[tuple[_Partition, list[_State]]]:
+    """Yields the states of each partition (see `_states`), unless no injection cut the power of a broker."""
+    cuts = [injection for injection in injections if _cuts_power(injection)]
+    if cuts:
+        crashes, isrs_of = _events(observations)
+        for partition, isrs in isrs_of.items():
+            yield partition, list(_states([*isrs, *crashes], cuts))
+
+
 def _cuts_power(injection: Injection) -> bool:
-    """Whether the action of `injection` cuts the power of brokers."""
     act = ACTS.get(injection.action)
     return act is not None and "power_loss" in act.counts_as
 

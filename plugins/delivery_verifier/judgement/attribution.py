@@ -16,14 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import comb
+from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from delivery_verifier.model.history import LEAD_US, Injection
 from delivery_verifier.store.times import as_us
 
-COLUMNS = ("arm", "kind", "also", "sent_at", "settled_at")
+COLUMNS = ("arm", "kind", "also", "producer", "partition", "sent_at", "settled_at")
 """The columns that this module reads from the files in anomalies/."""
 LAG_US = 1_000_000
 """How long after its recovery (µs) an injection may still hurt a record."""
@@ -36,14 +39,17 @@ CasesByInjection = dict[str, list[int]]
 any case of the anomaly belongs to no injection."""
 
 
-class _Case(NamedTuple):
-    """A case: its arm, its anomalies, and the times (µs since the epoch) when its record was sent and settled.
+class Case(NamedTuple):
+    """A case: its arm, its anomalies, its producer, its partition, and the times (µs since the epoch) when its record
+    was sent and settled.
 
-    A time that is unknown is None.
+    The first of `kinds` hides the others. What is unknown is None.
     """
 
     arm: str
     kinds: tuple[str, ...]
+    producer: int | None
+    partition: int | None
     sent_us: int | None
     settled_us: int | None
 
@@ -67,7 +73,7 @@ def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[st
     """
     windows = _windows(injections)
     owners: dict[str, dict[str, set[int]]] = {}
-    for case in _cases(cases):
+    for case in read_cases(cases):
         owner = _owner(case, windows)
         for kind in case.kinds:
             owners.setdefault(case.arm, {}).setdefault(kind, set()).add(owner)
@@ -85,7 +91,7 @@ def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> d
         return {}
     over_us = max((end_us for end_us in ends_us if end_us is not None), default=0)
     kinds: dict[str, set[str]] = {}
-    for case in _cases(cases):
+    for case in read_cases(cases):
         if case.sent_us is not None and case.sent_us > over_us:
             kinds.setdefault(case.arm, set()).update(case.kinds)
     return kinds
@@ -125,11 +131,14 @@ def _smallest_share(reached: Callable[[float], bool]) -> float:
     return high
 
 
-def _cases(cases: pa.Table) -> Iterator[_Case]:
+def read_cases(cases: pa.Table, of_arm: str = "") -> Iterator[Case]:
+    """Yields the rows of `cases`, which has at least the columns COLUMNS; those of one arm, if `of_arm` names one."""
+    if of_arm:
+        cases = cases.filter(pc.equal(cases["arm"], of_arm))
     sent, settled = (as_us(cases[name]).to_pylist() for name in ("sent_at", "settled_at"))
-    names = (cases[name].to_pylist() for name in ("arm", "kind", "also"))
-    for arm, kind, also, sent_us, settled_us in zip(*names, sent, settled, strict=True):
-        yield _Case(arm, (kind, *(also or ())), sent_us, settled_us)
+    names = (cases[name].to_pylist() for name in ("arm", "kind", "also", "producer", "partition"))
+    for arm, kind, also, *rest in zip(*names, sent, settled, strict=True):
+        yield Case(arm, (kind, *(also or ())), *rest)
 
 
 def _windows(injections: Sequence[Injection]) -> list[_Window]:
@@ -142,7 +151,7 @@ def _windows(injections: Sequence[Injection]) -> list[_Window]:
     return windows
 
 
-def _owner(case: _Case, windows: Sequence[_Window]) -> int:
+def _owner(case: Case, windows: Sequence[_Window]) -> int:
     """Returns the id of the injection to which the case belongs, or OUTSIDE."""
     if case.sent_us is None:
         return OUTSIDE
@@ -155,3 +164,9 @@ def _owner(case: _Case, windows: Sequence[_Window]) -> int:
     if not met:
         return OUTSIDE
     return met[0] if case.settled_us is None else met[-1]
+
+
+def read_case_files(folder: Path) -> pa.Table | None:
+    """Returns the rows of anomalies/, with COLUMNS alone; None if the folder has no file."""
+    files = sorted(folder.glob("*.parquet"))
+    return pa.concat_tables([pq.read_table(file, columns=list(COLUMNS)) for file in files]) if files else None

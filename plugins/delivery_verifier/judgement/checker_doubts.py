@@ -12,13 +12,13 @@ from itertools import product
 
 from delivery_verifier.judgement.evaluation import (
     CANARY,
-    LAWS,
     LAWS_OF_PARTITIONS,
     Evaluated,
     ExpectedEvaluation,
     Validation,
     canary_pairs,
     expected_evaluations,
+    laws_of,
 )
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.observer_doubts import ALL, observer_doubts
@@ -124,20 +124,21 @@ def _laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _coverage_of_laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields a doubt for each arm and law if books/laws lacks rows that `_missing_law` requires.
+    """Yields a doubt for each arm and law of the run if books/laws lacks rows that `_missing_law` requires.
 
-    Also yields a doubt for each law in books/laws that is missing in LAWS, because no expectation judges such a law.
+    Also yields a doubt for each law in books/laws that the run's format does not have, because no expectation judges
+    such a law.
     """
     rows = evidence.books.rows("laws")
     if not {"law", "arm", "partition"} <= set(rows.column_names):
         return
     present = set(zip(*(rows[name].to_pylist() for name in ("law", "arm", "partition")), strict=True))
-    for law in LAWS:
+    for law in laws_of(evidence):
         if law == CANARY:
             continue  # the books have no rows of this law: `_canary` compares the counts
         for arm in evidence.scenario.arm_names:
             yield from _missing_law(present, law, arm, evidence.scenario.load.partitions)
-    for law in sorted({law for law, _, _ in present} - set(LAWS)):
+    for law in sorted({law for law, _, _ in present} - set(laws_of(evidence))):
         yield _doubt(ALL, "expectation_not_evaluated", f"no expectation judges the law {law}")
 
 

@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from delivery_verifier.judgement.attribution import OUTSIDE
+from delivery_verifier.judgement.damage import damage_doubts
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
+from delivery_verifier.judgement.excuses import excuse_doubts
 from delivery_verifier.judgement.replicas import replica_doubts
 from delivery_verifier.judgement.stakes import stakes
 from delivery_verifier.model.history import Injection
@@ -23,9 +25,9 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
     """Returns every reason why the arm must not be called HELD.
 
     The canary has no load that a fault could put to the test. So the only doubts that it can have here are doubts about
-    the replicas of its topic.
+    the replicas of its topic, and about offsets that cannot be read.
     """
-    doubts = list(replica_doubts(arm))
+    doubts = [*damage_doubts(arm), *replica_doubts(arm)]
     if not arm.is_canary:
         doubts = [
             *_faults(arm.run),
@@ -33,9 +35,11 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
             *_transactions(arm),
             *_exposed(arm),
             *stakes(arm),
+            *_strangers(arm),
             *_unplanned(arm),
             *_elsewhere(arm),
             *_at_another_time(arm),
+            *excuse_doubts(arm),
             *doubts,
         ]
     return [Doubt(kind="coverage", name=name, detail=detail) for name, detail in doubts]
@@ -141,6 +145,16 @@ def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
                 "outstanding when it bit)"
             )
             yield "too_little_exposed", detail
+
+
+def _strangers(arm: ArmEvidence) -> Iterator[NamedDetail]:
+    """Yields a doubt if the arm's topic holds records of another client, or records of which nothing is left."""
+    if count := arm.run.strangers.get(arm.name, 0):
+        yield (
+            "stranger_in_topic",
+            f"{arm.name}: {count} records in its topic have no trace of a record of this run, and stand at no "
+            "acknowledged offset (in log/: `foreign`, and not `parsed`)",
+        )
 
 
 def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:

@@ -13,10 +13,12 @@ import pyarrow as pa
 from msgspec import Struct
 
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
+from delivery_verifier.judgement.unexplained import UNEXPLAINED, unexplained_counts
+from delivery_verifier.store.ledger import OUTCOMES_SINCE
 
 Suite = Literal["guarantee", "evidence"]
-"""A suite of expectations. Each expectation of `guarantee` judges one anomaly in one arm. Each expectation of
-`evidence` judges one law (see LAWS)."""
+"""A suite of expectations. Each expectation of `guarantee` judges one anomaly in one arm, or its unexplained
+cases. Each expectation of `evidence` judges one law (see LAWS)."""
 Pair = tuple[str, int | None, int | None]
 """The name of a law or of a column of the books, and two counts that must be equal. A count that is missing is None."""
 
@@ -30,6 +32,7 @@ LAWS: dict[str, str] = {
     "reported_sum": "Reported records are found or lost.",
     "log_sum": "Log records are first copies, extra copies, phantoms or unattributed.",
     "ledger_complete": "The ledger has as many attempts as were announced, and as the producer counted at its exit.",
+    "outcomes_agree": "The ledger has as many attempts of each outcome as the producer counted when the reports came.",
     "partitions_complete": "The books have every planned partition.",
     "anomaly_rows": "As many cases were written down as were counted, or the stated bound where they were cut.",
     "log_moved": "Nothing but markers stands behind the end of the snapshot.",
@@ -41,6 +44,9 @@ LAWS: dict[str, str] = {
 """Maps the name of a law of the books to the law in words. A law says that two counts must be equal in every arm or
 partition. If they are not, the books cannot be trusted. One expectation of the evidence suite judges each law."""
 
+LAWS_SINCE: dict[str, int] = {"outcomes_agree": OUTCOMES_SINCE}
+"""The format version from which on runs have a law. Runs of every version have the laws that are not named here."""
+
 LAWS_OF_PARTITIONS = frozenset(
     {"offsets_accounted", "outcomes_sum", "reported_sum", "log_sum", "log_moved", "start_zero"}
 )
@@ -49,7 +55,8 @@ books/laws must have a row for every arm, with -1 as the partition."""
 
 
 class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
-    """One expectation that must be evaluated. `about` is the anomaly or the law (a key of LAWS) that it judges.
+    """One expectation that must be evaluated. `about` is the anomaly or the law (a key of LAWS) that it judges, or
+    a value of UNEXPLAINED.
 
     `arm` is empty in the suite `evidence`. `rows` is the number of rows that the expectation must see. `count` is taken
     from the books without Great Expectations: how many records show the anomaly, or how many pairs of counts break the
@@ -113,6 +120,11 @@ def read_validation(text: bytes) -> Validation:
     return msgspec.json.decode(text, type=Validation)
 
 
+def laws_of(evidence: Evidence) -> tuple[str, ...]:
+    """Returns those of LAWS that the run must have, by the version of its format."""
+    return tuple(law for law in LAWS if LAWS_SINCE.get(law, 1) <= evidence.format_version)
+
+
 def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:
     """Returns every expectation of the run: one per anomaly in each subject and control, and one per law."""
     return [*expected_guarantees(evidence), *expected_evidence(evidence)]
@@ -121,9 +133,22 @@ def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:
 def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
     """Returns one expectation for each subject or control and each anomaly for which the run was searched.
 
-    The tolerance follows from the contract and the claim.
+    The tolerance follows from the contract and the claim. Further expectations tolerate no unexplained case. Runs of
+    older formats have none of these.
     """
-    return [
+    unexplained = [
+        ExpectedEvaluation(
+            suite="guarantee",
+            arm=arm.name,
+            about=UNEXPLAINED[anomaly],
+            tolerance=0,
+            rows=producer_rows(arm),
+            count=count,
+        )
+        for arm in evidence.loaded
+        for anomaly, count in unexplained_counts(arm).items()
+    ]
+    return unexplained + [
         ExpectedEvaluation(
             suite="guarantee",
             arm=arm.name,
@@ -138,12 +163,12 @@ def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def expected_evidence(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns one expectation per law: the two sides of the law are equal wherever the law applies.
+    """Returns one expectation per law of the run: the two sides of the law are equal wherever the law applies.
 
     Each side is a count. The counts of the law CANARY come from `canary_pairs`. All other counts come from the books.
     """
     expected = []
-    for law in LAWS:
+    for law in laws_of(evidence):
         pairs = canary_pairs(evidence) if law == CANARY else _pairs(evidence, law)
         unequal = sum(first != second for _, first, second in pairs)
         expected.append(

@@ -12,15 +12,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from delivery_verifier.contract.rules import LATE as LATE_PROMISE
+from delivery_verifier.contract.rules import unexplained
 from delivery_verifier.contract.rulings import Ruling
 from delivery_verifier.judgement.checker_doubts import ALL, checker_doubts
 from delivery_verifier.judgement.coverage_doubts import coverage_doubts
 from delivery_verifier.judgement.evaluation import Validation, read_validation
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
+from delivery_verifier.judgement.excuses import Excuses, excuses_of
 from delivery_verifier.judgement.limits import limits
-from delivery_verifier.judgement.older_runs import unproven_counts
+from delivery_verifier.judgement.notes import notes
+from delivery_verifier.judgement.older_runs import unproven_counts, unruled_settings
 from delivery_verifier.judgement.sentences import arm_sentence, run_sentence
 from delivery_verifier.model.anomalies import TRANSACTIONAL, Anomaly
 from delivery_verifier.model.scenario import Bound, VerdictName, expected_text
@@ -57,7 +61,7 @@ def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
     `validation` is what Great Expectations said. Raises ValueError if the scenario expects a bound of an arm, and
     the bound names neither an anomaly nor a column of the books.
     """
-    doubts = [*checker_doubts(evidence, validation), *unproven_counts(evidence)]
+    doubts = [*checker_doubts(evidence, validation), *unproven_counts(evidence), *unruled_settings(evidence)]
     arms = [_judge_arm(arm, [doubt for owner, doubt in doubts if owner in (ALL, arm.name)]) for arm in evidence.arms]
     subjects = [arm for arm in arms if arm.role == "subject"]
     controls = [arm for arm in arms if arm.role == "control" and arm.books.get("lost") is not None]
@@ -70,15 +74,15 @@ def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
         sentence=run_sentence(evidence, subjects, controls),
         limits=limits(evidence),
         arms=arms,
-        notes=_notes(evidence),
+        notes=notes(evidence),
     )
 
 
-def _judge_arm(arm: ArmEvidence, checker: list[Doubt]) -> ArmVerdict:
-    """Returns the verdict of one arm. `checker` are the checker doubts that belong to the arm."""
+def _judge_arm(arm: ArmEvidence, known: list[Doubt]) -> ArmVerdict:
+    """Returns the verdict of one arm. `known` are the arm's doubts about the checker, and those of its age."""
     spec = arm.spec
     findings = _canary_findings(arm) if arm.is_canary else _findings(arm)
-    doubts = [*checker, *coverage_doubts(arm)]
+    doubts = [*known, *coverage_doubts(arm)]
     verdict = verdict_of(doubts, findings)
     expectation = spec.expectation
     as_expected = verdict in expectation.verdicts and all(_meets(arm.totals, bound) for bound in expectation.bounds)
@@ -115,16 +119,39 @@ def verdict_of(doubts: Sequence[Doubt], findings: Sequence[Finding]) -> VerdictN
 
 
 def _findings(arm: ArmEvidence) -> list[Finding]:
-    """Returns one finding per anomaly for which the run was searched.
+    """Returns one finding per anomaly for which the run was searched, and one more for its unexplained cases, if any.
 
     If the arm writes no transactions, anomalies of transactions are left out, unless cases of them were found.
     """
-    findings = [_finding(arm, ruling) for ruling in arm.rulings.values()]
+    excuses = excuses_of(arm)
+    findings = [part for ruling in arm.rulings.values() for part in _split(_finding(arm, ruling), excuses)]
     return [
         finding
         for finding in findings
         if arm.spec.transactional_id or finding.count + finding.also or finding.anomaly not in TRANSACTIONAL
     ]
+
+
+def _split(finding: Finding, excuses: Excuses) -> list[Finding]:
+    """Returns the finding with its excuses. If no disturbance can excuse some of its cases, a second finding forbids
+    these.
+
+    The conviction rests on the cases. Great Expectations counts them, too (see `judgement.unexplained`).
+    """
+    anomaly = Anomaly(finding.anomaly)
+    count, also = min(excuses.cases[anomaly], finding.count), min(excuses.hidden[anomaly], finding.also)
+    permitted = replace(
+        finding,
+        count=finding.count - count,
+        also=finding.also - also,
+        excuses=excuses.excused.get(anomaly, []),
+        doubtful=excuses.doubtful[anomaly],
+    )
+    if not count + also:
+        return [permitted]
+    promise = unexplained(anomaly)
+    ruled = {"ruling": "FORBIDDEN", "rule": promise.id, "sentence": promise.sentence, "source": promise.source}
+    return [permitted, replace(finding, **ruled, tolerance=0, count=count, also=also)]
 
 
 def _finding(arm: ArmEvidence, ruling: Ruling) -> Finding:
@@ -142,7 +169,7 @@ def _finding(arm: ArmEvidence, ruling: Ruling) -> Finding:
     )
     if ruling.anomaly is Anomaly.REORDERED and LATE in arm.totals:
         late = LATE_PROMISE
-        return msgspec.structs.replace(finding, rule=late.id, sentence=late.sentence, source=late.source)
+        return replace(finding, rule=late.id, sentence=late.sentence, source=late.source)
     return finding
 
 
@@ -190,16 +217,3 @@ def _longest_gap_s(arm: ArmEvidence) -> float | None:
     """Returns the longest time (s) between consecutive reports for one partition of the arm; None if unknown."""
     gaps_s = arm.run.books.values("gaps", "longest_gap_s", arm=arm.name)
     return max((float(gap_s) for gap_s in gaps_s), default=None)
-
-
-def _notes(evidence: Evidence) -> list[str]:
-    """Returns a note for each anomaly of an arm if only some cases of the anomaly were written to anomalies/."""
-    rows = evidence.books.rows("cases")
-    if not {"arm", "kind", "cases", "written", "cut"} <= set(rows.column_names):
-        return []
-    return [
-        f"{row['arm']}: {row['written']:,} of {row['cases']:,} cases of {row['kind']} were written down with their "
-        "evidence; all were counted"
-        for row in rows.to_pylist()
-        if row["cut"]
-    ]

@@ -10,9 +10,10 @@ import shlex
 from collections.abc import Iterator
 
 from delivery_verifier.judgement.attribution import OUTSIDE, CasesByInjection, confidence_interval
+from delivery_verifier.judgement.evaluation import LAWS, laws_of
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.older_runs import limits_of_age
-from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.scenario import FEWEST_RECORDS, Scenario
 from delivery_verifier.model.verdict import COUNTED, exposed
 from delivery_verifier.store.counts import LATE
 
@@ -28,7 +29,7 @@ def limits(evidence: Evidence) -> list[str]:
     them, which arms they hurt, and in which share of injections an anomaly that was not seen may occur all the same.
     """
     biting = evidence.biting
-    sentences = [*limits_of_age(evidence), _tried(evidence)]
+    sentences = [*limits_of_age(evidence), *_unchecked_laws(evidence), _tried(evidence)]
     if biting:
         # Injections of one cycle overlap and belong together. Only cycles are independent of each other.
         rounds = len({injection.cycle for injection in biting})
@@ -45,6 +46,13 @@ def limits(evidence: Evidence) -> list[str]:
         "network partitions that were not injected may give another result."
     )
     return sentences
+
+
+def _unchecked_laws(evidence: Evidence) -> Iterator[str]:
+    """Yields a sentence for every law that runs of the run's format do not have."""
+    for law, sentence in LAWS.items():
+        if law not in laws_of(evidence):
+            yield f"This run is older than the law {law}, which was therefore not checked: {sentence}"
 
 
 def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
@@ -92,7 +100,8 @@ def _advised(scenario: Scenario, rounds: int) -> str:
         return f"{text}."
     if "--scenario" in words:
         return f"{text}: this takes {math.ceil(needed / rounds)} runs of `{scenario.command}`."
-    least = scenario.min_exposed * needed  # with fewer records, the planner refuses so many cycles
+    # With fewer records, the planner refuses so many cycles. A run of an older version may have had fewer.
+    least = max(scenario.min_exposed * needed, FEWEST_RECORDS)
     if max(arm.records for arm in scenario.subjects) < least:
         words = _with_option(words, "--records", least)
     return f"{text}: `{shlex.join(_with_option(words, '--cycles', needed))}`."

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from delivery_verifier.judgement.damage import unreadable_clause
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.transaction_counts import TransactionCounts
 from delivery_verifier.model.anomalies import KINDS, Anomaly
@@ -98,7 +99,7 @@ def _held(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
 
 
 def _with_cases(findings: Sequence[Finding]) -> list[Finding]:
-    return [finding for finding in findings if finding.count + finding.also]
+    return [finding for finding in findings if finding.cases]
 
 
 def _views(counts: TransactionCounts | None) -> str:
@@ -127,13 +128,30 @@ def _violated(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
     ruler = "the claim" if all(finding.ruled_by == "claim" for finding in broken) else "the contract"
     late = arm.totals.get(LATE, 0)
     landed = f" ({late:,} of them INDETERMINATE, and yet in the log behind a later record)" if late else ""
-    return f"of {_reported(arm)}, {_listed(broken)}{landed}, which {ruler} forbids"
+    unreadable = unreadable_clause(arm)
+    return (
+        f"of {_reported(arm)}, {_listed(broken)}{landed}{unreadable}, which {ruler} forbids{_beside(findings, broken)}"
+    )
+
+
+def _beside(findings: Sequence[Finding], broken: Sequence[Finding]) -> str:
+    """Returns a clause on the permitted cases of those anomalies of which other cases are forbidden; empty if there are
+    none."""
+    forbidden = {finding.anomaly for finding in broken}
+    text = ""
+    for finding in _with_cases(findings):
+        if finding.anomaly in forbidden and finding.tolerance is None:
+            excused = "" if finding.excused == finding.cases else f" (a disturbance excuses {_count(finding.excused)})"
+            text += f", and {_listed([finding])}, which it permits{excused}"
+    return text
 
 
 def _listed(findings: Sequence[Finding]) -> str:
-    return ", ".join(
-        f"{finding.count + finding.also:,} {KINDS[Anomaly(finding.anomaly)].participle}" for finding in findings
-    )
+    """Returns the anomalies with the number of their cases, e.g. `7 lost, 2 duplicated`."""
+    counts = Counter[str]()
+    for finding in findings:
+        counts[finding.anomaly] += finding.cases
+    return ", ".join(f"{count:,} {KINDS[Anomaly(anomaly)].participle}" for anomaly, count in counts.items())
 
 
 def _reported(arm: ArmEvidence) -> str:

@@ -6,6 +6,6 @@ Owns: producers as child processes, the live ledger, which survives the death of
     which other processes observe and steer a running load. A consumer under test does not exist yet. It will get a room
     of its own beside this room.
 May use: store, host, model.
-Weak spot: each producer counts its own attempts, and the number is compared with its ledger. The outcomes of single
-    attempts are not compared.
+Weak spot: each producer counts the reports of each outcome, and a law compares these counts with the sealed ledger. If
+    two attempts exchange their outcomes, no count shows that.
 """

@@ -50,6 +50,7 @@ class RunningLoad:
             - control[Word.REPORTED]
             - control[Word.FAILED]
             - control[Word.INDETERMINATE]
+            - control[Word.ABANDONED]
             for arm in self._scenario.subjects
             for control in self._controls(arm)
         )

@@ -60,7 +60,7 @@ class Word(IntEnum):
     FAILED = 3
     """The number of attempts that are FAILED, that is, were certainly not written."""
     INDETERMINATE = 4
-    """The number of attempts that are INDETERMINATE, that is, may or may not have been written."""
+    """The number of attempts that the client reported with an error and that may or may not have been written."""
     STATE = 5
     """How far the producer has come: a `State`."""
     GATE = 6
@@ -99,6 +99,13 @@ class Word(IntEnum):
     """How many of the kills that the fault plan asked for are carried out. Written by the supervisor."""
     STARTS_DONE = 20
     """How many of the starts that the fault plan asked for are carried out. Written by the supervisor."""
+    ABANDONED = 21
+    """The number of attempts that killed processes left without a report. They are INDETERMINATE, too."""
+    MISCOUNTED = 22
+    """By how many reports the counters of killed processes differed from the slots, beyond what a kill explains.
+
+    `recount` says what a kill explains.
+    """
 
 
 WORDS = 32

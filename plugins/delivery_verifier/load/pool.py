@@ -209,17 +209,18 @@ def _process(scenario: Scenario, arm: Arm, number: int, connection: Mapping[str,
         transaction_records=transaction_records,
     )
     control = Control(folder)
-    return ProducerProcess(arm, spec, _start(spec), control)
+    return ProducerProcess(arm, spec, start_process(spec), control)
 
 
 def _start_again(producer: ProducerProcess, life: int) -> None:
     """Gives a killed producer a new process. `life`: how often the producer was killed."""
     producer.spec = msgspec.structs.replace(producer.spec, life=life)
     producer.control[Word.STATE] = State.STARTING
-    producer.process = _start(producer.spec)
+    producer.process = start_process(producer.spec)
 
 
-def _start(spec: ProducerSpec) -> subprocess.Popen[bytes]:
+def start_process(spec: ProducerSpec) -> subprocess.Popen[bytes]:
+    """Starts a process of the producer of `spec`, which ends with this process. Its folder must exist."""
     folder = Path(spec.folder)
     (folder / "spec.json").write_bytes(dumps(spec))
     with (folder / "stderr").open("wb") as stderr:

@@ -20,10 +20,10 @@ from delivery_verifier.load.layout import LoadLayout, queue_limit
 from delivery_verifier.load.live_ledger import Control, Gate, LiveLedger, State, Word
 from delivery_verifier.load.resends import (
     attempt_folder,
-    count_outcomes,
     next_round,
     partition_shifts,
     read_rounds,
+    recount,
     unanswered,
     write_round,
 )
@@ -140,10 +140,7 @@ class SequencedProducer:
 
     def take_over(self) -> None:
         """Resumes after a kill. Counts the outcomes in the ledger, and resends records without a certain outcome."""
-        counts = count_outcomes(Path(self.spec.folder), self.sequence)
-        for word, count in counts.items():
-            self.control[word] = count
-        self.resent = counts[Word.RESENT]
+        self.resent = recount(Path(self.spec.folder), self.control, self.sequence)[Word.RESENT]
         self.send_again(include_open=True)
 
     def warm_up(self) -> None:

@@ -33,6 +33,7 @@ from delivery_verifier.load.resends import (
     read_slots,
 )
 from delivery_verifier.load.transactions import transaction_columns
+from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.store import ledger
 
 
@@ -71,6 +72,21 @@ def publish_ledger(
             if resends.ranges:
                 writer.write_table(pa.concat_tables([_resend_table(owner, resend) for resend in resends.ranges]))
     return control[Word.ANNOUNCED] + control[Word.RESENT]
+
+
+def counted_outcomes(control: Control, acks: str) -> dict[str, int]:
+    """Returns how many attempts of each outcome the producer counted, as reports came; and its MISCOUNTED reports.
+
+    The numbers come from the control block alone, and not from the slots, from which the ledger is made. `acks` is the
+    producer's setting. It says as what a producer counts its reports: as SENT with acks=0, and as ACKED otherwise.
+    """
+    return {
+        Outcome.ACKED: 0 if acks == "0" else control[Word.REPORTED],
+        Outcome.SENT: control[Word.REPORTED] if acks == "0" else 0,
+        Outcome.FAILED: control[Word.FAILED],
+        Outcome.INDETERMINATE: control[Word.INDETERMINATE],
+        ledger.MISCOUNTED: control[Word.MISCOUNTED],
+    }
 
 
 def _resend_table(owner: LedgerOwner, resend: SequenceRange) -> pa.Table:

@@ -20,9 +20,20 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from delivery_verifier.load.layout import LoadLayout
-from delivery_verifier.load.live_ledger import FAILED_UP_TO, NEVER_KNOWN, SHIFT, SLOTS, Word, read_segment
+from delivery_verifier.load.live_ledger import (
+    FAILED_UP_TO,
+    NEVER_KNOWN,
+    SHIFT,
+    SLOTS,
+    Control,
+    Word,
+    read_segment,
+)
 
 Numbers = npt.NDArray[np.int64]
+
+COUNTERS = (Word.REPORTED, Word.FAILED, Word.INDETERMINATE)
+"""The words in which a producer counts the reports about its attempts, each when the report comes."""
 
 
 class SequenceRange(Struct, frozen=True):
@@ -126,21 +137,38 @@ def partition_shifts(rounds: Iterable[Round], layout: LoadLayout) -> Counter[int
 def count_outcomes(folder: Path, frontier: int) -> dict[Word, int]:
     """Counts the attempts in the live ledger of a producer whose process is gone.
 
-    The keys are the words REPORTED, FAILED, INDETERMINATE and RESENT (see `Word`). `folder` is the producer's folder.
-    An attempt without a report counts as INDETERMINATE, because no report about it can come any more. A resend counts
-    as RESENT, and also by its outcome. `frontier` is the first sequence that was never sent.
+    The keys are the words in COUNTERS, ABANDONED and RESENT (see `Word`). `folder` is the producer's folder. An attempt
+    without a report counts as ABANDONED, because no report about it can come any more. A resend counts as RESENT, and
+    also by its outcome. `frontier` is the first sequence that was never sent.
     """
     rounds = read_rounds(folder)
     first_attempts = [SequenceRange(0, first, min(SLOTS, frontier - first), 0) for first in range(0, frontier, SLOTS)]
-    counts = Counter({Word.REPORTED: 0, Word.FAILED: 0, Word.INDETERMINATE: 0})
+    counts = Counter(dict.fromkeys((*COUNTERS, Word.ABANDONED), 0))
     for attempts in (*first_attempts, *_ranges(rounds)):
         results = read_slots(attempt_folder(folder, attempts.attempt), attempts.first, attempts.count)[0]
         failed = int(np.count_nonzero((results > NEVER_KNOWN) & (results <= FAILED_UP_TO)))
-        indeterminate = int(np.count_nonzero((results <= NEVER_KNOWN) | (results == 0)))
+        indeterminate, still_open = int(np.count_nonzero(results <= NEVER_KNOWN)), int(np.count_nonzero(results == 0))
         counts[Word.FAILED] += failed
         counts[Word.INDETERMINATE] += indeterminate
-        counts[Word.REPORTED] += attempts.count - failed - indeterminate
+        counts[Word.ABANDONED] += still_open
+        counts[Word.REPORTED] += attempts.count - failed - indeterminate - still_open
     return {**counts, Word.RESENT: sum(resends.attempts for resends in rounds)}
+
+
+def recount(folder: Path, control: Control, frontier: int) -> dict[Word, int]:
+    """Sets the counters of a killed producer to what its slots hold, and returns them. See `count_outcomes`.
+
+    A kill explains that one counter is behind by 1. A report is written into its slot first, and counted then, by the
+    only thread that does either. So the kill can have come between the two, for one report. Any other difference means
+    that slots or counters are wrong. It is added to Word.MISCOUNTED, and breaks a law of the books (`outcomes_agree`).
+    """
+    counts = count_outcomes(folder, frontier)
+    behind = [counts[word] - control[word] for word in COUNTERS]
+    if sorted(behind) not in ([0, 0, 0], [0, 0, 1]):
+        control[Word.MISCOUNTED] += sum(map(abs, behind))
+    for word, count in counts.items():
+        control[word] = count
+    return counts
 
 
 def read_slots(folder: Path, first: int, count: int) -> Numbers:

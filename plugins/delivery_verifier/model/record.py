@@ -60,6 +60,9 @@ HEADER_PATTERN = r"KDV1 [!-~]{8} [0-9]{4} [0-9]{4} [0-9]{4} [0-9]{12} [0-9]{4} [
 """The header as a regular expression that means the same in Python and Java. Numbers are digits only, without signs or
 blanks."""
 
+NUMBERS_PATTERN = r"[0-9]{4} [0-9]{4} [0-9]{12} [0-9]{4} [0-9]{12} "
+"""The numbers of a header, from the producer on, as a regular expression that means the same in Python and Java."""
+
 _HEADER = re.compile(HEADER_PATTERN.encode())
 _PADDING = b"the-padding-is-deterministic-so-that-a-flipped-bit-is-seen-"
 
@@ -121,6 +124,22 @@ def parse(value: bytes) -> Header | None:
     }
     crc_ok = int(value[-CRC_WIDTH:]) == zlib.crc32(value[:-CRC_WIDTH])
     return Header(run=value[5:13].decode("ascii"), crc_ok=crc_ok, **numbers)
+
+
+def traces(run: str) -> str:
+    """Returns a regular expression that finds what a damaged record of the run still has, in Python and in Java.
+
+    It finds the magic, the token `run`, the numbers of a header, or the beginning of the padding, at any place.
+    """
+    return "|".join((MAGIC.decode(), re.escape(run), NUMBERS_PATTERN, _PADDING[:12].decode()))
+
+
+def is_of_stranger(value: bytes | None, run: str) -> bool:
+    """Returns whether `value` has no trace of a record of the run: another client wrote it, or nothing is left of it.
+
+    None stands for a Kafka record without a value. The load never sends such a record.
+    """
+    return value is None or not re.search(traces(run).encode(), value)
 
 
 class BlockEncoder:

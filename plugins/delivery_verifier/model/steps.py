@@ -62,6 +62,9 @@ class Step(Struct, frozen=True, kw_only=True):
     """The steps whose output is no longer valid when this step publishes its output again. The manifests of these steps
     are removed in this order. conclude comes first, because the verdict rests on the output of the other steps, and
     must not outlive that output."""
+    rests_on: tuple[str, ...] = ()
+    """The steps on whose sealed output the output of this step rests, directly or through other steps. The manifest of
+    this step names the digests of their manifests."""
     writes: tuple[Output, ...] = ()
     """The files and folders that the step adds to the run directory. The step's manifest is among them only if the
     report is to list the manifest."""
@@ -73,6 +76,8 @@ _LONGEST_LOAD = timedelta(days=1, minutes=10)
 """The execution timeout of produce and inject_fault. The deadline from the scenario (Load.deadline_s, at most a day)
 normally ends these steps earlier."""
 _LEDGER = Output("ledger", "every attempt and what the client was told about it")
+_LOAD = ("plan", "produce", "inject_fault")
+"""The steps that are over when the load is over."""
 
 DECLARED: tuple[Step, ...] = (
     Step(
@@ -80,24 +85,29 @@ DECLARED: tuple[Step, ...] = (
         timeout=timedelta(minutes=5),
         writes=(Output("scenario.json", "all that is needed to repeat the run"),),
     ),
-    Step(name="start_cluster", timeout=timedelta(minutes=20)),  # the first run on a host downloads the Kafka jars
-    Step(name="create_topics", timeout=timedelta(minutes=5), needs_cluster=True),
+    Step(
+        name="start_cluster", timeout=timedelta(minutes=20), rests_on=("plan",)
+    ),  # the first run on a host downloads the Kafka jars
+    Step(name="create_topics", timeout=timedelta(minutes=5), needs_cluster=True, rests_on=("plan",)),
     Step(
         name="produce",
         timeout=_LONGEST_LOAD,
         needs_cluster=True,
+        rests_on=("plan",),
         writes=(_LEDGER, Output("produce.json", "how many attempts each producer announced and counted")),
     ),
     Step(
         name="inject_fault",
         timeout=_LONGEST_LOAD,
         needs_cluster=True,
+        rests_on=("plan",),
         writes=(Output("injections.json", "what was done to the cluster, with proof"),),
     ),
     Step(
         name="settle",
         timeout=timedelta(minutes=30),
         needs_cluster=True,
+        rests_on=_LOAD,
         writes=(
             _LEDGER,  # the ledger of the canary
             Output("observations.json", "leaders, in-sync replicas and broker processes over time"),
@@ -112,6 +122,7 @@ DECLARED: tuple[Step, ...] = (
         needs_cluster=True,
         repeatable=True,
         voids=("conclude", "validate", "reconcile"),
+        rests_on=(*_LOAD, "settle"),
         writes=(Output("log", "every record found in the topics"),),
     ),
     Step(
@@ -119,6 +130,7 @@ DECLARED: tuple[Step, ...] = (
         timeout=timedelta(hours=12),
         repeatable=True,
         voids=("conclude", "validate"),
+        rests_on=(*_LOAD, "settle", "read_topic"),
         writes=(
             Output("anomalies", "one row per case, with its evidence"),
             Output("books", "the counts, and the laws that bind them"),
@@ -130,6 +142,7 @@ DECLARED: tuple[Step, ...] = (
         timeout=timedelta(minutes=30),
         repeatable=True,
         voids=("conclude",),
+        rests_on=(*_LOAD, "settle", "read_topic", "reconcile"),
         writes=(Output("validation.json", "the expectations and how they were evaluated"),),
     ),
     Step(
@@ -137,6 +150,7 @@ DECLARED: tuple[Step, ...] = (
         timeout=timedelta(minutes=15),
         repeatable=True,
         before_gate=False,
+        rests_on=(*_LOAD, "settle", "read_topic", "reconcile", "validate"),
         writes=(Output("verdict.json", "the verdict, for machines"), Output("report.html", "this page")),
     ),
     Step(name="stop_cluster", timeout=timedelta(minutes=5), before_gate=False),
@@ -157,6 +171,9 @@ MANIFESTS: frozenset[str] = frozenset(step.name for step in DECLARED)
 
 REPEATABLE: frozenset[str] = frozenset(step.name for step in DECLARED if step.repeatable)
 """The steps that may be repeated in a stored run."""
+
+REQUIRES: dict[str, tuple[str, ...]] = {step.name: step.rests_on for step in DECLARED}
+"""By step: the steps on whose output it rests (`Step.rests_on`)."""
 
 VOIDS: dict[str, tuple[str, ...]] = {step.name: step.voids for step in DECLARED}
 """Maps a step to the steps whose manifests are removed when it publishes its output again (`Step.voids`)."""

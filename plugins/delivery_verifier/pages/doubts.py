@@ -17,6 +17,7 @@ ADVICE = {
     "canary_wrong": f"Use no figure of this run: the check missed, or invented, a planted error. {_JUDGE_AGAIN}",
     "anomaly_unproven": "The run is older than the search for this anomaly. What a newer version counts in it is a "
     "hint, and no proof: run again, with this version.",
+    "setting_without_rule": "The run is older than the refusal of this setting. Leave the setting out, and run again.",
     "read_incomplete": "The topics were not read completely. While the brokers are still there, repeat the "
     "reconciliation; else run again.",
     "log_moved": "Something wrote to the topics after the snapshot. Find that writer (a producer left alive, "
@@ -49,6 +50,8 @@ ADVICE = {
     "the settings can be met, then run again.",
     "unexplained": "Something is wrong on a partition where, or at a time when, nothing happened that would excuse it: "
     "treat it as a finding. Look at its cases and at the brokers' logs, and run again.",
+    "log_unreadable": "Bytes of the leader's log have changed on its disk: treat it as a finding. Keep the broker's "
+    "data, look at its disk and its log around these offsets, and read the records from a follower.",
     "replicas_differ": "A follower holds other records than its leader: treat it as a finding. Keep the brokers' data, "
     "look at their logs around these offsets (an unclean restart, a damaged disk, a bug of Kafka), and run again.",
     "replica_not_read": "What this replica holds is unknown. Find out why its broker did not answer or lagged behind "
@@ -64,6 +67,8 @@ ADVICE = {
     "cycles, or add a weak control, and run again.",
     "too_few_answered": "The client got no answer where nothing disturbed the cluster. Look at the errors in the "
     "ledger, check that the settings can be met (timeouts, in-sync replicas), then run again.",
+    "stranger_in_topic": "Another client wrote to the topic, or nothing readable is left of a record that was never "
+    "acknowledged. Find that client, stop it and run again; if there is none, treat the records as damaged.",
     "unplanned_disturbance": "Something else than the plan disturbed the cluster. Find its cause (a busy host, a "
     "neighbour's restart), and run again on a quiet host.",
 }

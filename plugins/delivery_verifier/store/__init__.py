@@ -3,6 +3,6 @@
 Owns: every file below `runs/`. A finished step seals its files: it lists their checksums in a file called manifest. A
     verdict is never based on files with other checksums.
 May use: host, model.
-Weak spot: a manifest names neither its run nor the manifests that its step required. So files of another run with the
-    same arms would pass as files of this run.
+Weak spot: manifests hold checksums, not signatures. A person who computes all of them anew, or makes all of them look
+    like version 1 of the format, which names neither run nor other manifests, can pass off altered files.
 """

@@ -8,7 +8,7 @@ also in books/laws.parquet, in the rows whose column `law` is `anomaly_rows`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
@@ -20,10 +20,21 @@ import pyarrow.parquet as pq
 
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column, searched_for
 from delivery_verifier.store import tables as declared
+from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.table import Table
 
 COUNTS = tuple(count.name for count in declared.COUNTS)
 """The names of the columns of books/producers.parquet that count attempts, records or cases."""
+
+STRANGERS = "strangers/"
+"""The prefix of counts of reconcile.json: `strangers/<arm>` is the number of records in the arm's topic that another
+client wrote."""
+MISSING = "missing/"
+"""The prefix of counts of reconcile.json: `missing/<arm>/<partition>` is the number of reported attempts of which no
+record was found, but which are not proven LOST, because the partition has unreadable offsets. Only counts above 0 are
+there."""
+STRANGERS_SINCE = 2
+"""The first version of the format with counts of STRANGERS. Before, such a record counted as a corrupted record."""
 
 BOOKS = (
     declared.PRODUCERS,
@@ -114,6 +125,26 @@ def counts_of(version: int) -> tuple[str, ...]:
     searched = searched_for(version)
     later = {name for anomaly in Anomaly if anomaly not in searched for name in _columns(anomaly)}
     return tuple(name for name in COUNTS if name not in later)
+
+
+def count_strangers(run: RunDirectory, arms: Collection[str]) -> dict[str, int]:
+    """Returns by arm how many records in its topic another client wrote. Empty if the books are of format version 1.
+
+    Raises IncompleteRun if reconcile.json of a later version lacks the count of an arm.
+    """
+    manifest = run.manifest("reconcile")
+    if manifest.format_version < STRANGERS_SINCE:
+        return {}
+    if missing := [arm for arm in arms if STRANGERS + arm not in manifest.counts]:
+        raise IncompleteRun(f"reconcile.json does not say how many strangers wrote to the topic of {missing[0]}")
+    return {arm: manifest.counts[STRANGERS + arm] for arm in arms}
+
+
+def count_missing(run: RunDirectory) -> dict[tuple[str, int], int]:
+    """Returns the counts MISSING of reconcile.json by (arm, partition)."""
+    counts = run.manifest("reconcile").counts
+    keys = {name: name.removeprefix(MISSING).rsplit("/", 1) for name in counts if name.startswith(MISSING)}
+    return {(arm, int(partition)): counts[name] for name, (arm, partition) in keys.items()}
 
 
 def total_column(anomaly: Anomaly) -> str:

@@ -32,7 +32,7 @@ _COUNTS_OF_RECORDS = {
     "first_copies": "first copies of attempts",
     "extra_copies": "copies of attempts beyond the first",
     "phantoms": "records that no attempt accounts for",
-    "unattributed": "corrupted records that belong to no attempt",
+    "unattributed": "corrupted records, and records of strangers, that belong to no attempt",
 }
 _COUNTS_OF_ANOMALIES = {
     **{column(kind): f"cases of {kind}" for kind in Anomaly if kind is not Anomaly.LOST},

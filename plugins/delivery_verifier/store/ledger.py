@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +16,13 @@ from delivery_verifier.store.tables import LEDGER
 LOAD_BEGAN = "load_began_at_us"
 """A key of the counts in produce.json. Its value is the time when the load began, in µs since the epoch. Before this
 time, each producer sends a few records to warm up."""
+
+OUTCOMES_SINCE = 2
+"""The format version from which on produce.json and settle.json hold the producers' own counts of outcomes."""
+MISCOUNTED = "miscounted"
+"""The word in `outcomes_key` for reports that a killed process of a producer counted otherwise than its ledger has it.
+
+Not counted is the difference that a kill explains (see `load.resends.recount`)."""
 
 SCHEMA = arrow_schema(LEDGER)
 """The Arrow schema of the ledger, which has one row per attempt. `tables.LEDGER` gives the meaning of each column."""
@@ -39,6 +48,28 @@ WRITE_OPTIONS: dict[str, object] = {
 }
 """Options of the Parquet writer. Measurements found these options fastest, with the smallest files: delta encoding for
 dense numbers, and dictionaries only for values that repeat."""
+
+
+def outcomes_key(outcome: str, producer: str) -> str:
+    """Returns the key, among the counts in produce.json and settle.json, of a count that the producer made itself.
+
+    The count is the number of attempts that the client reported to the producer with `outcome`. `outcome` may also be
+    MISCOUNTED. `producer` is `<arm>/<producer>/<session>`.
+    """
+    return f"outcomes_{outcome.lower()}/{producer}"
+
+
+def reported_counts(counts: Mapping[str, int], outcome: str) -> dict[str, int]:
+    """Maps each arm to the number of its attempts that the client reported with `outcome`.
+
+    `counts` are the counts of produce.json. An arm is left out if its producers did not count that themselves, because
+    the run is of a format before OUTCOMES_SINCE.
+    """
+    reported, prefix = Counter[str](), outcomes_key(outcome, "")
+    for name, count in counts.items():
+        if name.startswith(prefix):
+            reported[name.removeprefix(prefix).split("/")[0]] += count
+    return dict(reported)
 
 
 def writer(file: Path) -> pq.ParquetWriter:

@@ -16,45 +16,26 @@ import msgspec
 from msgspec import Struct
 
 from delivery_verifier.model.data import dumps
-from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.scenario_checks import loads
-from delivery_verifier.model.steps import MANIFESTS, REPEATABLE, VOIDS
+from delivery_verifier.model.steps import MANIFESTS, REPEATABLE, REQUIRES, VOIDS
 from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.store import manifests
 from delivery_verifier.store.digests import sha256
+from delivery_verifier.store.manifests import IncompleteRun, Manifest
 from delivery_verifier.store.tables import FORMAT_VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
-class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The manifest of a finished step, `<step>.json`. The step writes the manifest last.
-
-    So a step without a manifest is unfinished. `files` maps the path of each file that the step wrote, relative to the
-    run directory, to the file's SHA-256. `counts` and `notes` are the step's own figures and texts. `started_at_us` and
-    `finished_at_us` are in µs since the epoch. `format_version` is the version of the run directory's format
-    (docs/run-directory.md). A manifest without this field is of version 1.
-    """
-
-    step: str
-    started_at_us: int
-    finished_at_us: int
-    files: dict[str, str]
-    counts: dict[str, int]
-    notes: dict[str, str] = {}
-    format_version: int = 1
+__all__ = ["IncompleteRun", "Manifest", "RunDirectory", "StepOutput"]
 
 
-class _Version(Struct, frozen=True):
-    """The part of a manifest that gives the version of its format. A manifest without this field is of version 1."""
+class _Run(Struct, frozen=True):
+    """The part of scenario.json that names the run."""
 
-    format_version: int = 1
-
-
-class IncompleteRun(VerifierError, RuntimeError):
-    """The output of a step is missing, unfinished, altered, or in an unknown format. Such output allows no verdict."""
+    run_id: str
 
 
 class RunDirectory:
@@ -72,7 +53,7 @@ class RunDirectory:
         if not file.is_file():
             raise IncompleteRun(f"{self.path} is no run directory: scenario.json is missing")
         if (plan := self.path / "plan.json").is_file():
-            _require_known_version(plan, plan.read_bytes())
+            manifests.require_known_version(plan, plan.read_bytes())
         return loads(file.read_bytes())
 
     def verdict(self) -> RunVerdict:
@@ -86,20 +67,23 @@ class RunDirectory:
             file = self.path / "verdict.json"
             raise IncompleteRun(f"{file} is damaged: {error}; `kdv reconcile` judges the run anew") from None
 
+    def run_id(self, folder: Path | None = None) -> str | None:
+        """The run's id in scenario.json of `folder`, by default the run directory. None if it cannot be read."""
+        try:
+            return msgspec.json.decode(((folder or self.path) / "scenario.json").read_bytes(), type=_Run).run_id
+        except (OSError, msgspec.MsgspecError):
+            return None
+
     def manifest(self, step: str) -> Manifest:
-        """Reads the manifest of `step`. Raises IncompleteRun if it is missing or damaged, or has an unknown version."""
+        """Reads the manifest of `step`, and checks it by itself. `require` also checks the files and other manifests.
+
+        Raises IncompleteRun if the manifest is missing, damaged or altered, is of another run, or has an unknown
+        version.
+        """
         file = self.path / f"{step}.json"
         if not file.is_file():
             raise IncompleteRun(f"step {step} did not finish: {file} is missing")
-        try:
-            content = file.read_bytes()
-            _require_known_version(file, content)
-            manifest = msgspec.json.decode(content, type=Manifest)
-        except (OSError, msgspec.MsgspecError) as error:
-            raise IncompleteRun(f"{file} is damaged: {error}") from None
-        if strangers := [name for name in manifest.files if Path(name).is_absolute() or ".." in Path(name).parts]:
-            raise IncompleteRun(f"{file} is damaged: {strangers[0]!r} is outside the run directory")
-        return manifest
+        return manifests.read(file, self.run_id())
 
     def sealed(self, step: str, name: str) -> bytes:
         """Returns the bytes of the file `name`, which `step` wrote. First checks all files of the step with `require`.
@@ -125,7 +109,8 @@ class RunDirectory:
     def require(self, *steps: str) -> None:
         """Raises IncompleteRun unless every step has finished, and each file is still as its step wrote it.
 
-        Also raises IncompleteRun if a folder of one of the steps holds a file that no step wrote.
+        Also raises IncompleteRun if a folder of one of the steps holds a file that no step wrote, or if a manifest on
+        which a step rests is no longer the one that the step read.
         """
         for step in steps:
             for name, digest in self.manifest(step).files.items():
@@ -134,7 +119,32 @@ class RunDirectory:
                     raise IncompleteRun(f"{name}, written by step {step}, is missing")
                 if sha256(file) != digest:
                     raise IncompleteRun(f"{name} is not as step {step} wrote it: its SHA-256 differs")
+        self._require_links(*steps)
         self._require_no_stranger(*steps)
+
+    def _require_links(self, *steps: str) -> None:
+        """Raises IncompleteRun if one of `steps`, or a step on which it rests, rested on other manifests than today's.
+
+        A manifest of version 1 does not name the manifests on which it rests. Of such a manifest, this checks only that
+        none of them has a higher version: an older program refuses the output of a newer program.
+        """
+        rested = {name for step in steps for name in (*REQUIRES.get(step, ()), step)}
+        for step in sorted(name for name in rested if (self.path / f"{name}.json").is_file()):
+            manifest, present = self.manifest(step), self.rested_on(step)
+            if manifest.format_version < manifests.LINKED_SINCE:
+                newer = [name for name in present if self.manifest(name).format_version > manifest.format_version]
+                if newer:
+                    raise IncompleteRun(
+                        f"{step}.json has format version {manifest.format_version}, and rests on {newer[0]}.json, "
+                        "which has a higher format version: one of both was altered"
+                    )
+            elif differing := {name for name, _ in manifest.required.items() ^ present.items()}:
+                raise IncompleteRun(f"step {step} rests on another {min(differing)}.json than the one that is there")
+
+    def rested_on(self, step: str) -> dict[str, str]:
+        """The SHA-256 of each manifest that is there and on which `step` rests, by step."""
+        files = {name: self.path / f"{name}.json" for name in REQUIRES.get(step, ())}
+        return {name: sha256(file) for name, file in files.items() if file.is_file()}
 
     def _require_no_stranger(self, *steps: str) -> None:
         """Raises IncompleteRun if a folder into which one of `steps` wrote holds a file that no step wrote."""
@@ -173,6 +183,7 @@ class StepOutput:
         shutil.rmtree(self.staging, ignore_errors=True)
         self.staging.mkdir(parents=True)
         self.started_at_us = now_us()
+        self.required = run.rested_on(step)
         self.counts: dict[str, int] = {}
         self.notes: dict[str, str] = {}
 
@@ -203,9 +214,13 @@ class StepOutput:
         """Moves all files below `staging` into the run directory. Writes the manifest last.
 
         First removes this step's old manifest, and the manifests of the steps whose output becomes invalid (VOIDS). If
-        the step may be repeated, also removes the folders that it wrote last time and now writes again.
+        the step may be repeated, also removes the folders that it wrote last time and now writes again. Raises
+        IncompleteRun if no scenario.json names the run.
         """
         files = {str(file.relative_to(self.staging)): sha256(file) for file in _data_files(self.staging)}
+        run_id = self.run.run_id(self.staging) or self.run.run_id()
+        if run_id is None:
+            raise IncompleteRun(f"{self.run.path} is no run directory: it has no scenario.json that names the run")
         manifest = Manifest(
             step=self.step,
             started_at_us=self.started_at_us,
@@ -214,6 +229,8 @@ class StepOutput:
             counts=self.counts,
             notes=self.notes,
             format_version=FORMAT_VERSION,
+            run_id=run_id,
+            required=self.required,
         )
         for step in (*VOIDS.get(self.step, ()), self.step):  # the verdict is removed first: it rests on all other steps
             (self.run.path / f"{step}.json").unlink(missing_ok=True)
@@ -224,26 +241,10 @@ class StepOutput:
             (self.run.path / name).parent.mkdir(parents=True, exist_ok=True)
             os.replace(self.staging / name, self.run.path / name)
         partial = self.run.path / f".{self.step}.json.partial"
-        partial.write_bytes(dumps(manifest))
+        partial.write_bytes(dumps(manifests.sealed(manifest)))
         os.replace(partial, self.run.path / f"{self.step}.json")
 
 
 def _data_files(folder: Path) -> list[Path]:
     """The data files below `folder`. Hidden files and Spark's `_SUCCESS` markers are not data."""
     return sorted(file for file in folder.rglob("*") if file.is_file() and not file.name.startswith((".", "_")))
-
-
-def _require_known_version(file: Path, content: bytes) -> None:
-    """Raises IncompleteRun if the manifest `file` has a format version that this program does not know.
-
-    `content` is the bytes of the manifest. Bytes that cannot be decoded raise no error here.
-    """
-    try:
-        version = msgspec.json.decode(content, type=_Version).format_version
-    except msgspec.MsgspecError:
-        return
-    if not 1 <= version <= FORMAT_VERSION:
-        raise IncompleteRun(
-            f"{file} has format version {version}; this kafka-delivery-verifier reads versions up to {FORMAT_VERSION}. "
-            f"Use one that reads format version {version}: the one that wrote the run, or a later one"
-        )

@@ -19,6 +19,7 @@ from delivery_verifier.command_line import main as cli
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.store import ledger
+from delivery_verifier.store.manifests import sealed
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from spark_jobs.schemas import LOG, arrow, check_log
 
@@ -49,12 +50,12 @@ def _reseal_verdict(run: RunDirectory, change: Callable[[dict[str, Any]], object
 
 def _unsealed(run: RunDirectory) -> None:
     manifest = msgspec.structs.replace(run.manifest("conclude"), files={})
-    (run.path / "conclude.json").write_bytes(dumps(manifest))
+    (run.path / "conclude.json").write_bytes(dumps(sealed(manifest)))
 
 
 def _outside(run: RunDirectory) -> None:
     manifest = msgspec.structs.replace(run.manifest("conclude"), files={"../../secret": "0"})
-    (run.path / "conclude.json").write_bytes(dumps(manifest))
+    (run.path / "conclude.json").write_bytes(dumps(sealed(manifest)))
 
 
 def _edit(run: RunDirectory, name: str, old: str, new: str) -> None:

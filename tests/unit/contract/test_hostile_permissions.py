@@ -4,6 +4,7 @@ another topic, that has no proof, or that did not reach enough replicas."""
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -20,6 +21,7 @@ from support.evidence import (
     Rows,
     a_scenario,
     arm,
+    beats,
     both,
     case,
     cases,
@@ -31,6 +33,7 @@ from support.evidence import (
     setting,
     the_injections,
     the_observations,
+    with_arm,
 )
 
 from delivery_verifier.catalogue import PROFILES
@@ -38,10 +41,23 @@ from delivery_verifier.contract.disturbances import disturbances_of_topic
 from delivery_verifier.contract.rules import RULES, ContractRule
 from delivery_verifier.contract.rulings import contract
 from delivery_verifier.contract.settings import Settings
+from delivery_verifier.judgement.transaction_counts import TransactionCounts
 from delivery_verifier.model import fault_actions
 from delivery_verifier.model.act import Act
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.model.history import INJECTED, ON_TOPICS, Disturbance, DisturbanceKind, Injection
+from delivery_verifier.model.coordinators import OF_COORDINATORS, partition_of
+from delivery_verifier.model.history import (
+    INJECTED,
+    ON_TOPICS,
+    TRANSACTION_STATE,
+    Disturbance,
+    DisturbanceKind,
+    Injection,
+    Observation,
+)
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.verdict import ArmVerdict
+from delivery_verifier.store.tables import FORMAT_VERSION
 
 CHANGES: list[dict[str, Any]] = [
     {},
@@ -99,7 +115,7 @@ def test_what_was_not_planned_or_has_no_proof_is_only_ever_a_doubt(rule: Contrac
 
 def test_no_rule_lives_on_a_disturbance_that_may_have_touched_any_topic() -> None:
     of_brokers: set[DisturbanceKind] = {"broker_crash", "broker_stop", "broker_freeze"}
-    everywhere = of_brokers | (set(INJECTED) - set(ON_TOPICS))
+    everywhere = of_brokers | (set(INJECTED) - set(ON_TOPICS) - OF_COORDINATORS)  # these touch arms by their ids
     assert everywhere >= {"power_loss", "isolation", "connection_loss"}
     assert everywhere <= set(get_args(DisturbanceKind))
     assert not any(set(rule.kinds) & everywhere for rule in RULES), "the run would excuse arms that were not hurt"
@@ -162,8 +178,7 @@ def test_a_loss_of_power_takes_back_the_past_and_excuses_nothing_that_was_sent_a
     past, since = ((at, at + SECOND) for at in (BITE - 60 * SECOND, RECOVERED + 2 * SECOND))
     assert verdict(lost(7), cut(1, 2, 3), cases=cases(case(*past, arm=SUBJECT))) == "HELD"
     assert (
-        verdict(lost(7), cut(1, 2, 3), cases=cases(case(*past, arm=SUBJECT), case(*since, arm=SUBJECT)))
-        == "INCONCLUSIVE"
+        verdict(lost(7), cut(1, 2, 3), cases=cases(case(*past, arm=SUBJECT), case(*since, arm=SUBJECT))) == "VIOLATED"
     )
 
 
@@ -173,9 +188,7 @@ def test_a_loss_between_a_loss_of_power_and_another_injection_is_excused_by_neit
     )
     before, between = ((at, at + SECOND) for at in (BITE - 80 * SECOND, BITE - 40 * SECOND))
     assert verdict(lost(7), early, cases=cases(case(*before, arm=SUBJECT))) == "HELD"
-    assert (
-        verdict(lost(7), early, cases=cases(case(*before, arm=SUBJECT), case(*between, arm=SUBJECT))) == "INCONCLUSIVE"
-    )
+    assert verdict(lost(7), early, cases=cases(case(*before, arm=SUBJECT), case(*between, arm=SUBJECT))) == "VIOLATED"
 
 
 def test_two_reasons_for_one_permission_are_both_told() -> None:
@@ -217,3 +230,75 @@ def test_an_unclean_election_that_nobody_asked_for_convicts_where_the_topic_forb
     subject = next(arm for arm in evidence.arms if arm.name == SUBJECT)
     assert "unclean_election" in {disturbance.kind for disturbance in subject.disturbances}
     assert arm(judged(evidence)).verdict == "VIOLATED"
+
+
+WRITER = a_scenario("transactional")
+OWN = partition_of(WRITER.arm("transactional").transactional_ids[0], 3)
+"""The partition of `__transaction_state`, of three, that keeps the transactional.id of the arm."""
+
+
+def coordinators(*isrs: tuple[int, int, int, list[int]]) -> list[Observation]:
+    """Returns observations of three partitions of `__transaction_state`. `isrs`: (partition, at_us, leader, ISR). The
+    epoch is the leader's number less one."""
+    first = [(at, 1, 1, [1, 2, 3]) for at in range(3)]
+    return [
+        Observation(at_us=us, kind="partition", topic=TRANSACTION_STATE, partition=at, leader=by, isr=isr)
+        if by == 1
+        else Observation(
+            at_us=us, kind="partition", topic=TRANSACTION_STATE, partition=at, leader=by, leader_epoch=by - 1, isr=isr
+        )
+        for at, us, by, isr in (*first, *isrs)
+    ]
+
+
+def torn(*cuts: Injection, seen: list[Observation]) -> ArmVerdict:
+    """Returns the verdict on a torn transaction, whose topic flushes every record, after `cuts`."""
+    flushed = msgspec.structs.replace(
+        WRITER.arm("transactional").profile,
+        topic=WRITER.arm("transactional").profile.topic | {"flush.messages": 1},
+    )
+    run = with_arm(WRITER, "transactional", profile=flushed)
+    count = setting("books/producers.parquet", "torn", 1, arm="transactional", producer=0, partition=0)
+    add = both(count, lambda rows: _expose(rows, run, cuts))
+    more: dict[str, Any] = {
+        "observations": sorted([*the_observations(run), *seen, *beats()], key=lambda it: it.at_us),
+        "injections": [*the_injections(run), *cuts],
+        "cases": cases(case(BITE, BITE + SECOND, "TORN", arm="transactional")),
+        "transactions": {"transactional": TransactionCounts(58, 52, 5)},
+        "format_version": FORMAT_VERSION,
+    }
+    return arm(judged(evidence_of(run, add, **more)), "transactional")
+
+
+def _expose(rows: Rows, run: Scenario, cuts: Sequence[Injection]) -> None:
+    rows["books/exposure.parquet"] += [
+        {"arm": one.name, "injection": cut.id, "reported": 150, "outstanding": 20} for one in run.loaded for cut in cuts
+    ]
+
+
+def test_a_transaction_log_that_lost_its_power_excuses_what_is_torn_and_one_that_kept_it_does_not() -> None:
+    assert torn(cut(1, 2, 3), seen=coordinators()).verdict == "HELD"
+    assert torn(cut(1, 2), seen=coordinators()).verdict == "VIOLATED"
+    assert torn(seen=coordinators()).verdict == "VIOLATED"
+
+
+def test_a_transaction_log_excuses_only_the_transactions_that_it_keeps() -> None:
+    others = [at for at in range(3) if at != OWN]
+    gone = [(at, BITE + SECOND // 2, 2, [2, 3]) for at in others]
+    assert torn(cut(2, 3), seen=coordinators(*gone)).verdict == "VIOLATED"
+    own = (OWN, BITE + SECOND // 2, 2, [2, 3])
+    assert torn(cut(2, 3), seen=coordinators(own)).verdict == "HELD"
+
+
+def test_an_unclean_election_of_another_coordinator_excuses_nothing() -> None:
+    def unclean(at: int) -> list[Observation]:
+        return coordinators((at, BITE + SECOND, 2, [2]), (at, BITE + 2 * SECOND, 3, [3]))
+
+    own, other = torn(seen=unclean(OWN)), torn(seen=unclean((OWN + 1) % 3))
+    assert (own.verdict, "torn.coordinator" in {it.rule for it in own.findings}) == ("INCONCLUSIVE", True)
+    assert other.verdict == "VIOLATED"
+
+
+def test_a_clean_election_of_a_coordinator_that_was_seen_one_look_late_excuses_nothing() -> None:
+    joined_and_elected = [(OWN, BITE + SECOND, 2, [2]), (OWN, BITE + 2 * SECOND, 3, [2, 3])]
+    assert torn(seen=coordinators(*joined_and_elected)).verdict == "VIOLATED"

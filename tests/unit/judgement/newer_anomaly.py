@@ -14,7 +14,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.evidence import CANARY_ARM, RUN, SUBJECT, beats, doubts, evidence_of, says, the_observations
+from support.evidence import CANARY_ARM, RUN, SUBJECT, doubts, evidence_of, says
+from support.sealed_runs import relink
 from support.trial_anomaly import PLANTED, TRIAL
 
 from delivery_verifier.judgement.canary import expected_counts
@@ -23,13 +24,14 @@ from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.judge import load_and_judge
 from delivery_verifier.model.anomalies import Anomaly, searched_for
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.store.books import Books, counts_of
+from delivery_verifier.store.books import STRANGERS, Books, counts_of
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.tables import FORMAT_VERSION
 
 NEW, OLD = FORMAT_VERSION, FORMAT_VERSION - 1
 PRODUCERS = "books/producers.parquet"
 COLUMNS = ("trial", "also_trial")
+BEFORE_SETTLE = ("plan", "produce", "inject_fault")
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,14 @@ class Stored:
     run: RunDirectory
 
     def claim_versions(self, **versions: int) -> None:
-        """Writes other versions into manifests, as a liar would: nothing seals a manifest."""
+        """Writes other versions into manifests, as a liar would who computes all seals anew.
+
+        The steps before settle get the version of settle.
+        """
+        if "settle" in versions:
+            versions = dict.fromkeys(BEFORE_SETTLE, versions["settle"]) | versions
         for step, version in versions.items():
-            self._alter(step, {"format_version": version})
+            self.alter(step, {"format_version": version})
 
     def rewrite(self, table: pa.Table) -> None:
         """Replaces books/producers, and seals it."""
@@ -67,17 +74,18 @@ class Stored:
         pq.write_table(table, self.run.path / name)
         from delivery_verifier.store.digests import sha256
 
-        self._alter(step, {"files": self.run.manifest(step).files | {name: sha256(self.run.path / name)}})
+        self.alter(step, {"files": self.run.manifest(step).files | {name: sha256(self.run.path / name)}})
 
-    def _alter(self, step: str, fields: Mapping[str, object]) -> None:
+    def alter(self, step: str, fields: Mapping[str, object]) -> None:
+        """Replaces fields of the manifest of `step`, and computes all seals anew."""
         file = self.run.path / f"{step}.json"
         file.write_text(json.dumps(json.loads(file.read_bytes()) | dict(fields)))
+        relink(self.run, raised=False)
 
 
 def evidence(settled: int, reconciled: int) -> Evidence:
     """Returns the evidence of a run whose canary and whose books are of these versions. Nothing is wrong in it."""
-    seen = sorted([*the_observations(RUN), *beats()], key=lambda observation: observation.at_us)
-    plain = evidence_of(RUN, observations=seen)
+    plain = evidence_of(RUN)
     planted = expected_counts(RUN, settled, reconciled)
     rows = plain.books.tables[PRODUCERS].to_pylist()
     names = set(counts_of(reconciled)) | {"arm", "producer", "session", "partition"}
@@ -86,7 +94,7 @@ def evidence(settled: int, reconciled: int) -> Evidence:
             row |= planted
     table = pa.Table.from_pylist([{name: row[name] for name in row if name in names} for row in rows])
     books = Books.from_tables(dict(plain.books.tables) | {PRODUCERS: table}, reconciled)
-    return replace(plain, books=books, canary_expected=planted, searched=searched_for(settled))
+    return replace(plain, books=books, canary_expected=planted, searched=searched_for(settled), format_version=settled)
 
 
 def stored(folder: Path, settled: int = NEW, reconciled: int = NEW, validated: int = NEW) -> Stored:
@@ -110,6 +118,8 @@ def stored(folder: Path, settled: int = NEW, reconciled: int = NEW, validated: i
                 output.write_json(f"{name}.json", msgspec.to_builtins(value))
             if step == "settle" and held.replicas is not None:
                 output.write_table("replicas", held.replicas)
+            if step == "reconcile":
+                output.counts |= {STRANGERS + name: 0 for name in RUN.arm_names}
             for name, table in held.books.tables.items() if step == "reconcile" else ():
                 output.write_table(name.removesuffix(".parquet"), table)
     made = Stored(run)
@@ -234,10 +244,10 @@ def test_versions_that_were_lowered_and_columns_that_were_taken_out_do_not_pass_
     assert ("checker", "canary_wrong") in doubts(verdict), "the canary still has the records of the cases"
 
 
-@pytest.mark.parametrize("step", ["reconcile", "validate"])
+@pytest.mark.parametrize("step", ["settle", "reconcile", "validate"])
 def test_a_step_that_claims_to_be_older_than_what_it_rests_on_is_refused(tmp_path: Path, step: str) -> None:
     run = stored(tmp_path)
-    run.claim_versions(**{step: OLD})
+    run.alter(step, {"format_version": OLD})
     with pytest.raises(IncompleteRun, match=rf"{step}\.json has format version {OLD}, though it rests on"):
         run.judged()
 

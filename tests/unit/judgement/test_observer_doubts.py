@@ -18,17 +18,25 @@ from support.evidence import (
     arm,
     beat,
     beats,
+    case,
+    cases,
     doubts,
     evidence_of,
     judged,
     lost,
+    setting,
     the_observations,
+    with_arm,
 )
 from support.older_runs import NAMES, older_run
+from support.sealed_runs import relink
 
+from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.judge import load_and_judge
 from delivery_verifier.model.history import Observation, read_observations
+from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.store.books import STRANGERS
 from delivery_verifier.store.tables import FORMAT_VERSION, HEARTBEATS_SINCE
 
 BLIND, STEPPED = {("checker", "observer_blind")}, {("checker", "clock_stepped_back")}
@@ -46,9 +54,11 @@ def test_a_run_whose_observer_looked_all_the_time_is_beyond_these_doubts() -> No
 
 @pytest.mark.parametrize("violated", [False, True], ids=["clean", "with_a_loss"])
 def test_a_current_run_without_any_heartbeat_is_a_doubt(violated: bool) -> None:
-    plain = evidence_of(RUN, lost(3)) if violated else evidence_of(RUN)
-    assert judged(plain).verdict == ("VIOLATED" if violated else "HELD"), "of a version that wrote no heartbeats"
-    verdict = judged(replace(plain, format_version=HEARTBEATS_SINCE))
+    older, current = (
+        evidence_of(RUN, *([lost(3)] if violated else []), format_version=version) for version in (1, HEARTBEATS_SINCE)
+    )
+    assert judged(older).verdict == ("VIOLATED" if violated else "HELD"), "of a version that wrote no heartbeats"
+    verdict = judged(current)
     assert (verdict.verdict, doubts(verdict)) == ("INCONCLUSIVE", BLIND)
 
 
@@ -66,6 +76,46 @@ def test_a_gap_is_a_doubt_if_it_is_in_the_time_of_an_injection(without: tuple[in
     verdict = judged(run_with(beats(without=without)))
     assert doubts(verdict) == (BLIND if doubted else set())
     assert verdict.verdict == ("INCONCLUSIVE" if doubted else "HELD")
+
+
+QUIET = (RECOVERED + 2 * SECOND, LAST)
+"""A time after every injection, in which load still flows."""
+BEFORE = (BITE - 20 * SECOND, BITE - 10 * SECOND)
+"""A time before the load begins."""
+
+
+def late_loss(profile: str, without: tuple[int, int], **more: Any) -> RunVerdict:
+    """Returns the verdict on records that were lost although they were sent when the kill of partition 0 was over, if
+    the observer did not see the cluster in the time `without`."""
+    run = a_scenario(profile, **more)
+    seen = sorted([*the_observations(run), *beats(without=without)], key=lambda it: it.at_us)
+    table = cases(case(BITE + 4_500_000, BITE + 4_600_000, arm=profile))
+    return judged(evidence_of(run, lost(1, profile), observations=seen, cases=table, format_version=HEARTBEATS_SINCE))
+
+
+def test_a_conviction_that_a_missed_disturbance_could_undo_is_in_doubt_after_a_gap_outside_of_injections() -> None:
+    assert late_loss("acks_1", BEFORE).verdict == "VIOLATED", "what happens before the load hurts no record"
+    verdict = late_loss("acks_1", QUIET)
+    assert (verdict.verdict, doubts(verdict, "acks_1") & BLIND) == ("INCONCLUSIVE", BLIND)
+    assert any("did not see the cluster for 2.0 s" in doubt.detail for doubt in arm(verdict, "acks_1").doubts)
+    assert not doubts(verdict, "control-acks_0") & BLIND, "that arm is not convicted"
+
+
+def test_a_conviction_that_nothing_could_excuse_stands_after_a_gap_outside_of_injections() -> None:
+    assert late_loss("idempotent", QUIET).verdict == "VIOLATED", "no disturbance permits it"
+    assert late_loss("acks_1", QUIET, claim="at_least_once").verdict == "VIOLATED", "the claim forbids it"
+
+
+def test_a_reordering_that_a_missed_shrink_could_excuse_is_in_doubt_after_a_gap() -> None:
+    profile = PROFILES["acks_all"]
+    one = msgspec.structs.replace(profile, producer=profile.producer | {"max.in.flight.requests.per.connection": 1})
+    run = with_arm(a_scenario("acks_all", "none"), "acks_all", profile=one)
+    swapped = setting("books/producers.parquet", "reordered", 1, arm="acks_all", producer=0, partition=0)
+    verdicts = []
+    for without in (BEFORE, QUIET):
+        seen = sorted([*the_observations(run), *beats(without=without)], key=lambda it: it.at_us)
+        verdicts.append(judged(evidence_of(run, swapped, observations=seen, format_version=HEARTBEATS_SINCE)).verdict)
+    assert verdicts == ["VIOLATED", "INCONCLUSIVE"]
 
 
 @pytest.mark.parametrize("pause_us", [999_999, 1_000_000, 1_000_001])
@@ -101,13 +151,15 @@ def test_a_clock_that_was_set_back_forbids_held_and_violated_alike(violated: boo
         more: dict[str, Any] = {"observations": observations, "format_version": HEARTBEATS_SINCE}
         verdict = judged(evidence_of(RUN, lost(3), **more) if violated else evidence_of(RUN, **more))
         assert (verdict.verdict, doubts(verdict)) == ("INCONCLUSIVE", STEPPED)
-    assert "by 1.000000 s" in next(it.detail for it in arm(judged(evidence_of(RUN, observations=back))).doubts)
+    assert "by 1.000000 s" in next(
+        it.detail for it in arm(judged(evidence_of(RUN, observations=back, format_version=HEARTBEATS_SINCE))).doubts
+    )
 
 
 def test_versions_without_heartbeats_took_times_in_no_strict_order_and_are_judged_as_they_were() -> None:
     first, second, *rest = the_observations(RUN)
     swapped = [msgspec.structs.replace(second, at_us=2), first, *rest]
-    assert judged(evidence_of(RUN, observations=swapped)).verdict == "HELD"
+    assert judged(evidence_of(RUN, observations=swapped, format_version=1)).verdict == "HELD"
 
 
 def test_a_transactional_run_whose_coordinators_were_never_observed_is_a_doubt() -> None:
@@ -131,7 +183,10 @@ def test_a_stored_run_that_claims_the_current_format_is_doubted_for_its_missing_
     for step in ("settle", "reconcile", "validate"):
         manifest = run.path / f"{step}.json"
         text = msgspec.json.decode(manifest.read_bytes()) | {"format_version": FORMAT_VERSION}
+        if step == "reconcile":
+            text["counts"] |= {STRANGERS + arm: 0 for arm in run.read_scenario().arm_names}
         manifest.write_bytes(msgspec.json.encode(text))
+    relink(run)
     verdict = load_and_judge(run.path)
     assert verdict.verdict == "INCONCLUSIVE"
     assert {doubt.name for item in verdict.arms for doubt in item.doubts} >= {"observer_blind"}

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
-from support.evidence import CANARY_ARM, RUN, SUBJECT, arm, beat, beats, doubts, evidence_of, judged, lost, replicas
-from support.older_runs import NAMES, older_run, stored_judgement
+from support.evidence import CANARY_ARM, RUN, SUBJECT, arm, doubts, evidence_of, judged, lost, replicas
 
-from delivery_verifier.judgement.judge import load_and_judge
-from delivery_verifier.model.history import TRANSACTION_STATE, Observation, read_observations, read_offsets
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages.doubts import ADVICE
-from delivery_verifier.store.replicas import REPLICAS
-from delivery_verifier.store.run_directory import RunDirectory
-from delivery_verifier.store.table import arrow_schema
-from delivery_verifier.store.tables import FORMAT_VERSION
 
 SNAPSHOT = evidence_of(RUN).offsets.partitions
 LEADERS = {(part.arm, part.partition): part.leader for part in SNAPSHOT}
@@ -102,61 +90,3 @@ def test_a_difference_in_the_canarys_topic_is_a_doubt_of_the_canary_alone() -> N
 
 def test_there_is_advice_for_both_doubts() -> None:
     assert {"replicas_differ", "replica_not_read"} <= set(ADVICE)
-
-
-def settled_anew(tmp_path: Path, table: pa.Table | None) -> RunDirectory:
-    """Returns a stored run, HELD, whose step settle was sealed by this version, with `table` as its replicas."""
-    run = older_run(NAMES[0], tmp_path)
-    with run.writing("settle") as output:
-        for name in run.manifest("settle").files:
-            (output.staging / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(run.path / name, output.staging / name)
-        output.counts |= run.manifest("settle").counts
-        output.write_json("observations.json", msgspec.to_builtins(with_heartbeats(run)))
-        if table is not None:
-            output.write_table("replicas", table)
-    for step in ("reconcile", "validate"):  # they may not be older than what they rest on
-        manifest = json.loads((run.path / f"{step}.json").read_bytes()) | {"format_version": FORMAT_VERSION}
-        (run.path / f"{step}.json").write_text(json.dumps(manifest))
-    return run
-
-
-def with_heartbeats(run: RunDirectory) -> list[Observation]:
-    """Returns the observations of the run, and those that a run of this version has besides.
-
-    These are the heartbeats, one per second, and a state of the coordinators' topic.
-    """
-    seen = read_observations((run.path / "observations.json").read_bytes())
-    end_us = read_offsets((run.path / "offsets.json").read_bytes()).taken_at_us
-    begin_us = min(observation.at_us for observation in seen)
-    known = [*seen, *beats(begin_us, end_us), beat(end_us)]
-    coordinators = next(observation for observation in seen if observation.kind == "partition")
-    coordinators = msgspec.structs.replace(coordinators, topic=TRANSACTION_STATE)
-    return sorted([coordinators, *known], key=lambda observation: observation.at_us)
-
-
-def test_an_older_run_is_judged_as_before_and_a_run_of_this_format_without_the_table_is_not_held(
-    tmp_path: Path,
-) -> None:
-    run = older_run(NAMES[0], tmp_path / "older")
-    assert json.loads((run.path / "settle.json").read_bytes()).get("format_version", 1) < REPLICAS.since
-    assert load_and_judge(run.path).verdict == stored_judgement(NAMES[0])["verdict"] == "HELD"
-    bare = load_and_judge(settled_anew(tmp_path / "bare", None).path)
-    assert bare.verdict == "INCONCLUSIVE"
-    of_subjects = [item for item in bare.arms if item.role == "subject"]
-    assert {doubt.name for item in of_subjects for doubt in item.doubts} == {"replica_not_read"}, of_subjects
-
-
-def test_a_run_of_this_format_is_held_with_its_table_and_not_with_one_that_differs(tmp_path: Path) -> None:
-    run = older_run(NAMES[0], tmp_path / "older")
-    parts = json.loads((run.path / "offsets.json").read_bytes())["partitions"]
-    rows = [
-        {"arm": part["arm"], "partition": part["partition"], "broker": broker, "digest": "d", "read_until": part["end"]}
-        for part in parts
-        for broker in (1, 2, 3)
-    ]
-    whole = pa.Table.from_pylist(rows, schema=arrow_schema(REPLICAS))
-    assert load_and_judge(settled_anew(tmp_path / "whole", whole).path).verdict == "HELD"
-    digests = pc.if_else(pc.equal(whole["broker"], 3), "other", whole["digest"])
-    differing = whole.set_column(whole.column_names.index("digest"), "digest", digests)
-    assert load_and_judge(settled_anew(tmp_path / "differing", differing).path).verdict == "INCONCLUSIVE"

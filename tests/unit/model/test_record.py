@@ -78,3 +78,25 @@ def test_no_bytes_make_the_parser_raise(value: bytes) -> None:
 def test_what_does_not_fit_the_header_is_refused(run: str, arm: int, sequence: int, size: int) -> None:
     with pytest.raises(ValueError):
         record.encode(run, arm, 0, 0, sequence, 0, 0, size)
+
+
+def _blank(value: bytes, *kept: slice) -> bytes:
+    """The bytes with all but some slices overwritten."""
+    blank = bytearray(b"\xff" * len(value))
+    for part in kept:
+        blank[part] = value[part]
+    return bytes(blank)
+
+
+@pytest.mark.parametrize("kept", [slice(0, 4), slice(5, 13), slice(19, 60), slice(60, 90)])
+def test_a_damaged_record_is_no_strangers_as_long_as_one_trace_of_it_is_left(kept: slice) -> None:
+    value = record.encode("abcdefgh", 1, 0, 0, 7, 0, 7, 100)
+    assert not record.is_of_stranger(value, "abcdefgh")
+    assert record.parse(_blank(value, kept)) is None
+    assert not record.is_of_stranger(_blank(value, kept), "abcdefgh")
+    assert record.is_of_stranger(_blank(value), "abcdefgh")
+
+
+@pytest.mark.parametrize("value", [None, b"", b"hello", b'{"order": 7}', b"\x00" * 100])
+def test_bytes_without_any_trace_of_the_run_are_a_strangers(value: bytes | None) -> None:
+    assert record.is_of_stranger(value, "abcdefgh")

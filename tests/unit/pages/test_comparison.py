@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 from support import report_material
+from support.sealed_runs import relink
 
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.model.scenario import Scenario
@@ -34,6 +35,7 @@ def stored(runs: Path, make: Make, run_id: str, change: Callable[[Scenario], Sce
     with run.writing("produce") as output:
         output.counts[LOAD_BEGAN] = LOAD_BEGAN_US
         output.write_table("ledger/one", ledger("safe"))
+    relink(run)
     with run.writing("conclude") as output:
         output.write_json("verdict.json", verdict)
     return path

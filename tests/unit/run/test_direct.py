@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.model.steps import DECLARED
-from delivery_verifier.run import direct
+from delivery_verifier.run import direct, local_spark
 from delivery_verifier.run.local_spark import OwnSession
 
 FUNCTIONS = {"plan": "plan_from_params", "conclude": "judge_and_report"}
@@ -37,6 +37,7 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         replace(declared.name)
     monkeypatch.setattr(direct.Cluster, "of_run", lambda run: SimpleNamespace(socket=tmp_path))
     monkeypatch.setattr(direct.lease, "renewed", lambda socket: nullcontext())
+    monkeypatch.setattr(direct, "import_ahead", lambda: None)
     monkeypatch.setattr(direct, "_removing_unjudged_workspace", lambda run_dir: nullcontext())
     return noted
 
@@ -57,6 +58,34 @@ def test_a_session_of_the_runs_own_ends_once_spark_is_needed_no_more(
     monkeypatch.setattr(OwnSession, "end", lambda self: calls.append("end"))
     direct.run({}, "r", lambda progress: None)
     assert calls[calls.index("reconcile") + 1] == "end" and calls[calls.index("end") + 1] == "validate"
+
+
+def test_a_session_of_the_runs_own_starts_beside_the_cluster(calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OwnSession, "start", lambda self: calls.append("start Spark"))
+    direct.run({}, "r", lambda progress: None)
+    assert calls[:3] == ["plan", "start Spark", "start_cluster"]
+
+
+def test_a_start_of_spark_that_fails_is_an_error_where_spark_is_needed_and_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(local_spark, "prepare_spark", fail)
+    with local_spark.own_session(tmp_path) as unused:
+        unused.start()
+    with pytest.raises(ZeroDivisionError), local_spark.own_session(tmp_path) as own:
+        own.start()
+        own()
+
+
+def test_great_expectations_is_imported_beside_the_reconciliation(
+    calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(direct, "import_ahead", lambda: calls.append("import"))
+    direct.run({}, "r", lambda progress: None, SPARK)
+    assert calls[calls.index("import") + 1] == "reconcile"
 
 
 def test_steps_that_need_the_cluster_are_worked_while_it_is_up_and_no_other_step_is(calls: list[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,19 +15,24 @@ from delivery_verifier.store import digests
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.tables import FORMAT_VERSION
 
+LOAD = ("produce", "inject_fault", "settle")
 JUDGING = ("read_topic", "reconcile", "validate", "conclude")
 
 
 def finished(folder: Path) -> RunDirectory:
     run = RunDirectory(folder)
-    for step in ("settle", *JUDGING):
+    for step in ("plan", *LOAD, *JUDGING):
         publish(run, step)
     return run
 
 
 def publish(run: RunDirectory, step: str) -> None:
     with run.writing(step) as output:
-        output.write_json(f"of_{step}.json", {})
+        output.write_json(
+            *(("scenario.json", {"run_id": run.path.name}) if step == "plan" else (f"of_{step}.json", {}))
+        )
+        output.counts["records"] = 7
+        output.notes["error"] = "none"
 
 
 @pytest.mark.parametrize("step", JUDGING)
@@ -53,21 +59,102 @@ def test_a_load_is_not_sent_a_second_time_under_the_same_numbers(tmp_path: Path)
         ProducerPool(RUN, {"bootstrap.servers": "127.0.0.1:1"}, tmp_path)
 
 
-def of_version(run: RunDirectory, step: str, version: object) -> None:
-    """Writes the format version `version` into a manifest. With None, removes the version, as in manifests of the first
-    format."""
+def altered(run: RunDirectory, step: str, **changes: object) -> None:
+    """Writes other fields into a manifest by hand; None: the manifest lacks the field."""
     file = run.path / f"{step}.json"
-    manifest = json.loads(file.read_bytes())
-    del manifest["format_version"]
-    file.write_text(json.dumps(manifest if version is None else manifest | {"format_version": version}))
+    fields = json.loads(file.read_bytes()) | changes
+    file.write_text(json.dumps({name: value for name, value in fields.items() if value is not None}))
 
 
-def test_a_manifest_names_the_version_of_the_format_and_one_without_is_of_version_1(tmp_path: Path) -> None:
+def as_in_version_1(run: RunDirectory, *steps: str) -> None:
+    """Makes manifests what they were before they named versions, runs and other manifests."""
+    for step in steps:
+        altered(run, step, format_version=None, run_id=None, required=None, seal=None)
+
+
+def test_a_manifest_names_its_run_the_version_of_the_format_and_the_manifests_it_rests_on(tmp_path: Path) -> None:
+    run = finished(tmp_path / "mine")
+    manifest = run.manifest("settle")
+    assert (manifest.run_id, manifest.format_version) == ("mine", FORMAT_VERSION)
+    assert manifest.required == {name: digests.sha256(run.path / f"{name}.json") for name in ("plan", *LOAD[:2])}
+    assert list(run.manifest("plan").required) == []
+    assert set(run.manifest("conclude").required) == {"plan", *LOAD, *JUDGING[:-1]}
+
+
+@pytest.mark.parametrize("change", [{"counts": {"records": 8}}, {"notes": {}}, {"started_at_us": 1}, {"required": {}}])
+def test_a_manifest_that_was_altered_by_hand_is_refused_by_name(tmp_path: Path, change: dict[str, object]) -> None:
     run = finished(tmp_path)
-    assert json.loads((tmp_path / "settle.json").read_bytes())["format_version"] == FORMAT_VERSION
-    of_version(run, "settle", None)
-    run.require("settle")
+    altered(run, "produce", **change)
+    with pytest.raises(IncompleteRun, match=r"produce\.json was altered: its seal"):
+        run.require("produce")
+
+
+@pytest.mark.parametrize("field", ["run_id", "seal"])
+def test_a_manifest_of_the_current_format_without_its_fields_is_refused(tmp_path: Path, field: str) -> None:
+    run = finished(tmp_path)
+    altered(run, "produce", **{field: None})
+    with pytest.raises(IncompleteRun, match=rf"produce\.json names no {field}"):
+        run.require("produce")
+
+
+@pytest.mark.parametrize("step", LOAD)
+def test_output_of_another_run_is_refused_by_the_name_of_that_run(tmp_path: Path, step: str) -> None:
+    mine, other = finished(tmp_path / "mine"), finished(tmp_path / "other")
+    for name in (f"{step}.json", f"of_{step}.json"):
+        shutil.copyfile(other.path / name, mine.path / name)
+    with pytest.raises(IncompleteRun, match=rf"{step}\.json is of the run 'other'; .* of the run 'mine'"):
+        mine.require(step)
+
+
+@pytest.mark.parametrize("step", ("plan", *LOAD))
+def test_output_of_another_run_of_the_same_name_is_refused_by_what_rested_on_the_former(
+    tmp_path: Path, step: str
+) -> None:
+    mine, other = finished(tmp_path / "mine"), finished(tmp_path / "elsewhere" / "mine")
+    shutil.copyfile(other.path / f"{step}.json", mine.path / f"{step}.json")
+    mine.manifest(step)
+    with pytest.raises(IncompleteRun, match=rf"rests on another (plan|{step})\.json than the one that is there"):
+        mine.require("reconcile")
+
+
+def test_a_manifest_that_is_gone_although_another_rests_on_it_is_missed(tmp_path: Path) -> None:
+    run = finished(tmp_path)
+    (tmp_path / "inject_fault.json").unlink()
+    with pytest.raises(IncompleteRun, match=r"rests on another inject_fault\.json"):
+        run.require("settle")
+
+
+def test_a_manifest_is_not_that_of_another_step(tmp_path: Path) -> None:
+    run = finished(tmp_path)
+    shutil.copyfile(tmp_path / "inject_fault.json", tmp_path / "produce.json")
+    with pytest.raises(IncompleteRun, match=r"produce\.json is the manifest of the step 'inject_fault'"):
+        run.manifest("produce")
+
+
+def test_a_run_of_version_1_is_read_and_may_be_judged_again_by_this_version(tmp_path: Path) -> None:
+    run = finished(tmp_path)
+    as_in_version_1(run, "plan", *LOAD, *JUDGING)
+    run.require("plan", *LOAD, *JUDGING)
     assert run.manifest("settle").format_version == 1
+    for step in JUDGING[1:]:
+        publish(run, step)
+    run.require("plan", *LOAD, *JUDGING)
+    altered(run, "produce", counts={"records": 8})
+    with pytest.raises(IncompleteRun, match=r"rests on another produce\.json"):
+        run.require("reconcile")
+
+
+def test_a_lower_version_is_no_way_round_the_checks(tmp_path: Path) -> None:
+    run = finished(tmp_path)
+    altered(run, "settle", format_version=1)
+    with pytest.raises(IncompleteRun, match=r"settle\.json was altered: it has fields of format version 2"):
+        run.require("settle")
+    as_in_version_1(run, "settle")
+    with pytest.raises(IncompleteRun, match=r"settle\.json has format version 1, and rests on plan\.json"):
+        run.require("settle")
+    as_in_version_1(run, "plan", "produce", "inject_fault")
+    with pytest.raises(IncompleteRun, match=r"read_topic rests on another"):
+        run.require("read_topic")
 
 
 @pytest.mark.parametrize("version", [FORMAT_VERSION + 1, 0])
@@ -75,7 +162,7 @@ def test_a_manifest_of_an_unknown_version_is_refused_by_name_and_says_what_reads
     tmp_path: Path, version: int
 ) -> None:
     run = finished(tmp_path)
-    of_version(run, "settle", version)
+    altered(run, "settle", format_version=version)
     message = rf"settle\.json has format version {version}; .* reads versions up to {FORMAT_VERSION}\. Use one "
     with pytest.raises(IncompleteRun, match=message):
         run.require("settle")
@@ -90,24 +177,23 @@ def test_a_newer_manifest_is_refused_for_its_version_also_where_it_cannot_be_dec
             read()
 
 
-@pytest.mark.parametrize("version", ["1", None, 1.5, []])
+@pytest.mark.parametrize("version", ["1", 1.5, []])
 def test_a_version_that_is_no_number_is_damage(tmp_path: Path, version: object) -> None:
     run = finished(tmp_path)
-    of_version(run, "settle", 1)
-    file = tmp_path / "settle.json"
-    file.write_text(json.dumps(json.loads(file.read_bytes()) | {"format_version": version}))
+    altered(run, "settle", format_version=version)
     with pytest.raises(IncompleteRun, match=r"settle\.json is damaged"):
         run.manifest("settle")
 
 
 @pytest.fixture
 def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The list of the files' names that are hashed from now on, in this order."""
+    """The list of the files' names that are hashed from now on, in this order, without manifests."""
     names: list[str] = []
     plain = digests._read
 
     def read(file: Path) -> str:
-        names.append(file.name)
+        if file.name.startswith("of_"):
+            names.append(file.name)
         return plain(file)
 
     monkeypatch.setattr(digests, "_read", read)
@@ -125,6 +211,7 @@ def test_a_process_hashes_a_file_once_and_again_as_soon_as_anything_about_it_cha
     tmp_path: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = RunDirectory(tmp_path)
+    publish(run, "plan")
     publish(run, "settle")
     file = tmp_path / "of_settle.json"
     old(file, monkeypatch)
@@ -143,6 +230,7 @@ def test_a_process_hashes_a_file_once_and_again_as_soon_as_anything_about_it_cha
 
 def test_a_file_that_was_only_just_written_is_hashed_every_time(tmp_path: Path, hashed: list[str]) -> None:
     run = RunDirectory(tmp_path)
+    publish(run, "plan")
     publish(run, "settle")
     hashed.clear()
     run.require("settle")
@@ -164,3 +252,13 @@ def test_a_verdict_that_conclude_did_not_seal_is_none(tmp_path: Path) -> None:
         run.verdict()
     with pytest.raises(IncompleteRun, match=r"verdict\.json is not as step conclude wrote it"):
         run.sealed_alone("conclude", "verdict.json")
+
+
+def test_a_run_whose_scenario_is_damaged_still_says_what_its_steps_wrote_but_does_not_pass(tmp_path: Path) -> None:
+    run = finished(tmp_path)
+    (tmp_path / "scenario.json").write_text("{")
+    assert "scenario.json" in run.manifest("plan").files
+    with pytest.raises(IncompleteRun, match=r"scenario\.json is not as step plan wrote it"):
+        run.require("plan")
+    with pytest.raises(IncompleteRun, match=r"no scenario\.json that names the run"):
+        publish(run, "validate")

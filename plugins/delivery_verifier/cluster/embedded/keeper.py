@@ -66,7 +66,7 @@ class Keeper(NodeProcesses):
         self.lease_ends_at_s = time.monotonic() + self.lease_s
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer also poll the partitions of `topics`."""
+        """Makes the observer poll the partitions of `topics`, and of no other topic."""
         self.observer.watch(topics)
 
     def adopt(self, pid: int) -> None:

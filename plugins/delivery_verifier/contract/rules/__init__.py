@@ -8,12 +8,12 @@ behaviour of Kafka differs from Kafka's documentation, then the rule follows the
 from __future__ import annotations
 
 from delivery_verifier.contract.rules.losses import LOST, MISPLACED
-from delivery_verifier.contract.rules.promises import LATE, PROMISES, Promise
+from delivery_verifier.contract.rules.promises import LATE, PROMISES, Promise, unexplained
 from delivery_verifier.contract.rules.retries import ACKS_0, REQUEUES, RESENDS, RETRIES, SPLITS
 from delivery_verifier.contract.rules.rule import ContractRule
 from delivery_verifier.contract.rules.transactions import TRANSACTIONS
 
-__all__ = ["LATE", "PROMISES", "RULES", "ContractRule", "Promise"]
+__all__ = ["LATE", "PROMISES", "RULES", "ContractRule", "Promise", "unexplained"]
 
 RULES: tuple[ContractRule, ...] = (*LOST, *MISPLACED, *RETRIES, ACKS_0, *REQUEUES, SPLITS, RESENDS, *TRANSACTIONS)
 """Every rule, in the order in which docs/contract.md lists the rules. If several rules permit an anomaly, the ruling

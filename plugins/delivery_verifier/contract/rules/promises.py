@@ -25,6 +25,17 @@ PROMISES: dict[Anomaly, Promise] = {
 }
 """Maps each anomaly to the promise that forbids it if no rule permits it."""
 
+
+def unexplained(anomaly: Anomaly) -> Promise:
+    """Returns the reason why a case of `anomaly` is forbidden although the contract permits the anomaly elsewhere."""
+    return Promise(
+        f"{column(anomaly)}.unexplained",
+        f"No disturbance that was seen on its partition when it was acknowledged, or later, can excuse it. "
+        f"{PROMISES[anomaly].sentence}",
+        PROMISES[anomaly].source,
+    )
+
+
 LATE = Promise(
     "reordered.late",
     "An idempotent producer that lives on cannot get a record appended behind a later record of its own, not even one "

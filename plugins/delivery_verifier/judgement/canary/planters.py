@@ -6,6 +6,7 @@ the books, which are the tables of counts that the reconciliation writes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from delivery_verifier.judgement.canary.layout import NOWHERE, CanaryLayout, Planter
@@ -19,8 +20,18 @@ PER_KIND = 3
 """How many times `lay_out` calls each planter in PLANTERS, and the planter `_absent`."""
 HEALTHY = 20
 """How many healthy records, i.e. records without any anomaly, `lay_out` adds first."""
+HEADER_TRACE = 13
+"""The number of first bytes that stay of an illegible record: the magic and the token of the run. Without them, the
+record would be that of a stranger."""
 COMBINED = 9
 """How many sequence numbers `_combined` uses, for records with two anomalies and for cases that are easily missed."""
+
+FORGOTTEN = 10
+"""The number of records that the canary's real producer process sends to a broker that acknowledges and forgets them
+(see `load.forgetful`). The lowest offsets of the canary's topic hold healthy records, so the offsets that this broker
+acknowledges are those of other records."""
+FORGOTTEN_SINCE = 2
+"""The format version from which on the canary has FORGOTTEN records."""
 
 Plant = Callable[[Planter, int], None]
 """A planter. Its second argument is the sequence number of the case's record."""
@@ -55,7 +66,10 @@ def expected_counts(scenario: Scenario, planted: int = FORMAT_VERSION, counted: 
     The step that wrote the canary used version `planted` of the run directory's format. The step that wrote the books
     used version `counted`. The books may count an anomaly that an older canary does not have. Its total must be 0.
     """
-    return dict.fromkeys(counts_of(counted), 0) | lay_out(scenario, planted).counts
+    counts = Counter(lay_out(scenario, planted).counts)
+    if planted >= FORGOTTEN_SINCE:
+        counts.update(dict.fromkeys(("attempted", "acked", "reported", "lost"), FORGOTTEN))
+    return dict.fromkeys(counts_of(counted), 0) | counts
 
 
 def _lost(planter: Planter, sequence: int) -> None:
@@ -82,7 +96,8 @@ def _phantom(planter: Planter, sequence: int) -> None:
 def _corrupted(planter: Planter, sequence: int) -> None:
     """Plants two cases: a damaged record at an acknowledged offset, and a damaged record that belongs to no attempt."""
     _damaged(planter, sequence)
-    planter.write_bytes(b"?" * len(planter.value(sequence)))
+    value = planter.value(sequence)
+    planter.write_bytes(value[:HEADER_TRACE] + b"?" * (len(value) - HEADER_TRACE))
     planter.expect(unattributed=1, corrupted=1)
 
 

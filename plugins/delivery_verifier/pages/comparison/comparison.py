@@ -48,7 +48,8 @@ class Pair:
 
     Subjects match by their order. Other arms match by role and name. `name`: the names of both arms, or one name if
     they are equal. `verdicts`: the verdict of the left arm and of the right arm, None for a missing arm. `anomalies`: a
-    row for each kind of anomaly. Each of its two values is a number of cases and a ruling, e.g. `3 (forbidden)`.
+    row for each kind of anomaly. Each of its two values is a number of cases and a ruling, e.g. `3 (forbidden)`. If the
+    arm has two findings of the kind, the value has both, e.g. `6 (permitted), 1 (forbidden)`.
     """
 
     name: str
@@ -177,7 +178,13 @@ def _pair(role: str, arms: tuple[Arm | None, Arm | None], sides: tuple[Side, Sid
     verdicts = tuple(_verdict(side, arm) for side, arm in zip(sides, arms, strict=True))
     figures = [_figures(side, verdict) for side, verdict in zip(sides, verdicts, strict=True)]
     anomalies = [
-        {finding.anomaly: _case(finding) for finding in verdict.findings} if verdict else {} for verdict in verdicts
+        {
+            anomaly: ", ".join(_case(finding) for finding in verdict.findings if finding.anomaly == anomaly)
+            for anomaly in dict.fromkeys(finding.anomaly for finding in verdict.findings)
+        }
+        if verdict
+        else {}
+        for verdict in verdicts
     ]
     name = " / ".join(dict.fromkeys(arm.name for arm in arms if arm is not None))
     return Pair(name, role, verdicts, _rows(*figures), _rows(*anomalies))  # type: ignore[arg-type]

@@ -88,12 +88,17 @@ def _record_name(row: dict[str, Any]) -> str:
 
 
 def _is_permitted(material: Material, group: CaseGroup) -> bool:
-    """Whether, by the verdict, the arm `group.arm` may have any number of cases of the anomaly `group.kind`."""
-    return any(
-        arm.arm == group.arm and finding.anomaly == group.kind and finding.tolerance is None
+    """Whether, by the verdict, the arm `group.arm` may have any number of cases of the anomaly `group.kind`.
+
+    An anomaly can have two findings. The anomaly is permitted only if none of them sets a limit.
+    """
+    tolerances = [
+        finding.tolerance
         for arm in (material.verdict.arms if material.verdict else [])
         for finding in arm.findings
-    )
+        if arm.arm == group.arm and finding.anomaly == group.kind
+    ]
+    return bool(tolerances) and all(tolerance is None for tolerance in tolerances)
 
 
 def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import variables
 from delivery_verifier.judgement.judge import load_and_judge
@@ -15,6 +17,7 @@ from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.steps import EVIDENCE
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages.report import page
+from delivery_verifier.run import rules_version
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
@@ -35,16 +38,20 @@ def conclude(run_dir: Path) -> None:
 def judge_and_report(run_dir: Path) -> RunVerdict:
     """Judges the run, writes verdict.json and report.html, and returns the verdict.
 
-    Then removes the brokers' data, unless an arm under test (role `subject`) is VIOLATED or the variable KDV_KEEP is 1.
-    In the first case, the data may explain the violation. Raises IncompleteRun if the output of an earlier step is
-    missing or altered.
+    A note of the verdict says so if another version of the verifier made the run. Then removes the brokers' data,
+    unless an arm under test (role `subject`) is VIOLATED or the variable KDV_KEEP is 1. In the first case, the data may
+    explain the violation. Raises IncompleteRun if the output of an earlier step is missing or altered.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
     scenario.fail_if_asked("conclude")
     run.require(*EVIDENCE)
     verdict = load_and_judge(run_dir)
+    judge = rules_version.of_this_program()
+    notes = [*verdict.notes, *rules_version.difference(rules_version.of_run(run), judge)]
+    verdict = msgspec.structs.replace(verdict, notes=notes)
     with run.writing("conclude") as output:
+        output.notes["judged_by"] = str(judge)
         output.write_json("verdict.json", verdict)
         page.write(run_dir, verdict, output.staging / "report.html")
     violated = any(arm.verdict == "VIOLATED" for arm in verdict.arms if arm.role == "subject")

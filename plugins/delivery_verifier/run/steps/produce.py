@@ -17,12 +17,12 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.waiting import pause, wait_until
 from delivery_verifier.load.live_ledger import Gate, State, Word
 from delivery_verifier.load.pool import ProducerPool
-from delivery_verifier.load.publish_ledger import publish_ledger
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.run.sealing import seal_ledgers
 from delivery_verifier.run.signals import Signals
 from delivery_verifier.store.ledger import LOAD_BEGAN
-from delivery_verifier.store.run_directory import RunDirectory, StepOutput
+from delivery_verifier.store.run_directory import RunDirectory
 
 INJECTOR_DEADLINE_S = 90.0
 """Seconds that the step produce waits, after the warm-up, for the parallel step inject_fault to begin."""
@@ -45,7 +45,8 @@ def produce(run_dir: Path) -> None:
             for producer in pool.producers:
                 cluster.adopt(producer.process.pid)
             output.counts[LOAD_BEGAN] = _send_load(scenario, cluster, pool, signals, gone)
-            _seal_ledgers(pool, output)
+            seal_ledgers(pool.producers, output)
+            output.counts["attempted"] = sum(producer.control[Word.ATTEMPTED] for producer in pool.producers)
         finally:
             pool.kill()
 
@@ -128,30 +129,3 @@ def missing(reported: Mapping[str, int], high_watermarks: Mapping[tuple[str, int
         if absent:
             counts[topic] = absent
     return counts
-
-
-def _seal_ledgers(pool: ProducerPool, output: StepOutput) -> None:
-    """Adds each producer's ledger (all sends with their outcomes) and each producer's own counts to the output."""
-    (output.staging / "ledger").mkdir()
-    for producer in pool.producers:
-        producer.process.wait(timeout=30)
-        file = output.staging / "ledger" / f"{producer.name.replace('/', '-')}.parquet"
-        announced = publish_ledger(
-            producer.folder,
-            file,
-            producer.arm.name,
-            producer.spec.producer,
-            producer.spec.session,
-            producer.layout,
-            producer.spec.transaction_records,
-        )
-        output.counts[f"announced/{producer.name}"] = announced
-        output.counts[f"attempted/{producer.name}"] = producer.control[Word.ATTEMPTED]
-        if producer.arm.transactional_id:
-            for word in (Word.BEGUN, Word.COMMITTED, Word.ABORTED):
-                output.counts[f"transactions_{word.name.lower()}/{producer.name}"] = producer.control[word]
-        output.counts[f"restarts/{producer.name}"] = producer.spec.life
-        stderr = (producer.folder / "stderr").read_text(errors="replace").strip()
-        if producer.process.returncode == 3:
-            output.notes[f"ended_early/{producer.name}"] = stderr[-500:]
-    output.counts["attempted"] = sum(producer.control[Word.ATTEMPTED] for producer in pool.producers)

@@ -19,11 +19,16 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.actions import heal
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.judgement import canary
+from delivery_verifier.load.forgetful import send_and_forget
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import Observation
+from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.run.replicas import read_replicas
+from delivery_verifier.run.sealing import seal_ledgers
 from delivery_verifier.run.snapshot import DEADLINE_S, AckedWriter, take_snapshot
+from delivery_verifier.run.unreadable import with_unreadable
+from delivery_verifier.store import ledger
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 
 
@@ -31,13 +36,15 @@ def settle(run_dir: Path) -> None:
     """Ends all faults, waits until all replicas are in sync, writes the canary's records, takes the snapshot, and
     compares the replicas.
 
-    The canary is a topic with known anomalies, which test the verifier itself. The step writes the canary's ledger,
+    The canary is a topic with known anomalies, which test the verifier itself. The step writes the canary's ledgers,
     offsets.json (the snapshot), replicas.parquet, and observations.json. The file observations.json has all that the
     cluster's observer saw: changes of leaders, of in-sync replicas and of brokers' processes, and its own heartbeats.
-    A replica that differs from its leader, or cannot be read, is later a reason to give no verdict.
+    A replica that differs from its leader, or cannot be read, is later a reason to give no verdict. The snapshot names
+    the offsets that cannot be read from the leader, because bytes on its disk have changed.
 
     Raises TimeoutError if replicas stay out of sync or records still arrive, StepFailed if the verifier's own records
-    are not written as planned, and ValueError if a topic's settings let brokers remove records.
+    are not written as planned, ProducerDied if the canary's producer process fails, and ValueError if a topic's
+    settings let brokers remove records.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -56,11 +63,15 @@ def settle(run_dir: Path) -> None:
         topics.check_whole_log(cluster.connection, names)
         writer = AckedWriter(cluster.connection)
         _plant_canary(scenario, writer, output)
+        seal_ledgers([send_and_forget(scenario, cluster.workspace / "canary", canary.FORGOTTEN)], output)
         snapshot = take_snapshot(scenario, cluster, writer)
-        output.write_json("offsets.json", snapshot)
         with output.timed("replicas"):
-            output.write_table("replicas", read_replicas(cluster, snapshot.partitions))
+            replicas = read_replicas(cluster, snapshot.partitions)
+            partitions = with_unreadable(cluster, snapshot.partitions, replicas)
+        output.write_table("replicas", replicas)
+        output.write_json("offsets.json", msgspec.structs.replace(snapshot, partitions=partitions))
         output.write_json("observations.json", list(_observations(cluster)))
+    cluster.watch([])  # nothing reads what would be observed from now on, and the reconciliation needs the processor
 
 
 def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -> None:
@@ -83,6 +94,8 @@ def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -
     table = canary.ledger_table(scenario, plan, offsets)
     pq.write_table(table, output.staging / "ledger" / "canary.parquet")
     output.counts[f"announced/{arm.name}/0/0"] = output.counts[f"attempted/{arm.name}/0/0"] = table.num_rows
+    for outcome in Outcome:
+        output.counts[ledger.outcomes_key(outcome, f"{arm.name}/0/0")] = plan.counts[outcome.value.lower()]
 
 
 def _write_in_transactions(

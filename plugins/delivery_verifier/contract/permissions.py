@@ -1,0 +1,46 @@
+"""Permissions: the disturbances by which the contract permits an anomaly. A permission has a time and a place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from delivery_verifier.contract.rules import RULES, ContractRule
+from delivery_verifier.contract.rulings import weakened
+from delivery_verifier.contract.settings import Settings
+from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.history import Disturbance
+
+
+def permitting(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[Anomaly, list[Disturbance] | None]:
+    """Maps each anomaly that some rule permits to all disturbances by which a rule permits it, planned or not.
+
+    None means that the anomaly needs no disturbance. An anomaly that no rule permits has no entry. `disturbances` are
+    those that concern the arm's topic. If the topic was altered, the rules under its weakest settings count, too.
+    """
+    observed = list(disturbances)
+    as_planned = weakened(settings, [disturbance for disturbance in observed if disturbance.planned])
+    result: dict[Anomaly, list[Disturbance] | None] = {}
+    for known in dict.fromkeys((settings, as_planned, weakened(settings, observed))):
+        for rule in RULES:
+            excuses = _excuses(rule, known, observed)
+            if excuses is None:
+                continue
+            previous = result.get(rule.anomaly, [])
+            if previous is None or not rule.kinds:
+                result[rule.anomaly] = None
+            else:
+                result[rule.anomaly] = previous + [excuse for excuse in excuses if excuse not in previous]
+    return result
+
+
+def _excuses(rule: ContractRule, settings: Settings, observed: list[Disturbance]) -> list[Disturbance] | None:
+    """Returns the disturbances by which `rule` permits its anomaly; None if the rule does not permit it."""
+    if not rule.applies(settings):
+        return None
+    kinds = {disturbance.kind for disturbance in observed}
+    excuses = [
+        disturbance
+        for disturbance in observed
+        if disturbance.kind in rule.kinds and rule.far_enough(settings, disturbance)
+    ]
+    return excuses if kinds.issuperset(rule.also_required) and (excuses or not rule.kinds) else None

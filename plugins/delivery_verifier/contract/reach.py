@@ -1,0 +1,190 @@
+"""The reach of a disturbance: from when to when a record that the disturbance hurt can have been acknowledged.
+
+The result depends on observations and injections alone. An observation is late, never early: so the reach may end too
+late, which excuses too much, but it never ends too early. The effort grows in proportion to the number of observations.
+"""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from delivery_verifier.contract.observer import in_window
+from delivery_verifier.contract.power import power_back
+from delivery_verifier.contract.rules.rule import ELECTIONS
+from delivery_verifier.model.history import LEAD_US, TRANSACTION_STATE, Disturbance, Injection, Observation
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A disturbance and its reach: no record that was acknowledged before `since_us`, or after `until_us`, can be lost
+    by it. Both times are in µs since the epoch. None stands for no known beginning, or no known end."""
+
+    disturbance: Disturbance
+    since_us: int | None
+    until_us: int | None
+
+    def touches(self, partition: int) -> bool:
+        """Whether the disturbance may have touched `partition` of the arm's topic."""
+        disturbance = self.disturbance
+        return not disturbance.topic or not disturbance.partitions or partition in disturbance.partitions
+
+
+def reaches(
+    disturbances: Iterable[Disturbance], observations: Sequence[Observation], injections: Iterable[Injection]
+) -> list[Reach]:
+    """Returns each disturbance with its reach. `observations` stand in the order in which they were made.
+
+    The reach of another leader, or of another leader epoch, begins when the exposure window of the injection begins in
+    whose time the change was seen. If there are several such injections, the one that bit first counts. If there is
+    none, or if the disturbance is of another kind, the reach has no known beginning. The reach ends as follows:
+
+    * Another leader, or another leader epoch: when the deposed leader can acknowledge nothing any more (see `_end`).
+    * A loss of power of the whole ISR: when the power was back after the last such loss of the partition. At most one
+      such disturbance stands for all losses of a partition.
+    * Any other kind has no known end. An unclean coordinator forgets transactions that are still open; an ISR that
+      shrank, or an altered topic, lets brokers refuse requests for as long as it stays so.
+    """
+    injected = list(injections)
+    biting = [injection for injection in injected if injection.bit]
+    answers, powered = _last_answers(observations), power_back(observations, injected)
+    result = []
+    for disturbance in disturbances:
+        since_us = until_us = None
+        partition = disturbance.partitions[0] if len(disturbance.partitions) == 1 else -1
+        if disturbance.kind in ELECTIONS:
+            since_us = _since_us(disturbance, biting)
+            until_us = answers.get((disturbance.topic, partition, disturbance.at_us))
+        elif disturbance.kind in ("isr_power_loss", "coordinator_power_loss"):
+            until_us = powered.get((disturbance.topic or TRANSACTION_STATE, partition))
+            until_us = None if until_us is None else max(until_us, disturbance.at_us)
+        result.append(Reach(disturbance, since_us, until_us))
+    return result
+
+
+def _since_us(disturbance: Disturbance, biting: Iterable[Injection]) -> int | None:
+    begins = [injection.bite_at_us - LEAD_US for injection in biting if in_window(injection, disturbance.at_us)]
+    return min(begins, default=None)
+
+
+_Positions = list[int]
+"""Positions in the list of all observations, in ascending order."""
+_ByBroker = dict[int, _Positions]
+_Seen = tuple[int, Observation]
+"""An observation of a partition, with its position in the list of all observations."""
+_NEVER = sys.maxsize
+"""A position behind all observations."""
+
+
+class _Track(NamedTuple):
+    """Where, in the list of all observations, a partition was seen with one broker as its leader (`led`), as a follower
+    in its ISR (`back`), and as no member of its ISR (`out`), and where the broker's process was seen to exit or to
+    run."""
+
+    led: _Positions
+    back: _Positions
+    out: _Positions
+    exited: _Positions
+    running: _Positions
+
+
+def _last_answers(observations: Sequence[Observation]) -> dict[tuple[str, int, int], int | None]:
+    """Maps each change of a leader or leader epoch to the time from which on no deposed leader can acknowledge.
+
+    A key is (topic, partition, at_us of the change). A time of None is unknown.
+    """
+    exited, running = _processes(observations)
+    answers: dict[tuple[str, int, int], int | None] = {}
+    for (topic, partition), states in _partitions(observations).items():
+        brokers = {broker for _, now in states for broker in (now.leader, *now.isr, *now.elr) if broker >= 0}
+        tracks = {broker: _Track(*_sights(broker, states), exited[broker], running[broker]) for broker in brokers}
+        for position, now, deposed in _changes(states, brokers):
+            ends = [_end(tracks[broker], position, observations) for broker in deposed]
+            known = [end for end in ends if end is not None]
+            until_us = max([now.at_us, *known]) if len(known) == len(ends) else None
+            change = topic, partition, now.at_us
+            earlier = answers.get(change, now.at_us)
+            answers[change] = None if until_us is None or earlier is None else max(until_us, earlier)
+    return answers
+
+
+def _changes(states: list[_Seen], brokers: set[int]) -> Iterator[tuple[int, Observation, set[int]]]:
+    """Yields each change of the leader or leader epoch, as its position, its observation, and the deposed leaders.
+
+    `brokers`: every broker that may have led the partition. If an epoch was skipped, its leader was seen by nobody. It
+    may have been any of `brokers`.
+    """
+    leader, epoch = -1, -1
+    for position, now in states:
+        if leader >= 0 and (now.leader, now.leader_epoch) != (leader, epoch):
+            yield position, now, ({leader} if now.leader_epoch <= epoch + 1 else brokers) - {now.leader}
+        if now.leader >= 0 or leader >= 0:
+            leader, epoch = (now.leader if now.leader >= 0 else leader), now.leader_epoch
+
+
+def _end(track: _Track, change: int, observations: Sequence[Observation]) -> int | None:
+    """Returns from when on (µs since the epoch) a broker cannot acknowledge as the leader that was deposed.
+
+    `track` is the broker's, and `change` is the position of the change that deposed the broker. A deposed leader that
+    is frozen, cut off, or just slow goes on acknowledging until it learns of its successor. It has learned of the
+    successor when it was out of the ISR and is back again, because it then has copied from the successor, or when it
+    leads again. It must then not leave the ISR any more: a single observation of an ISR may be old. A process that has
+    exited acknowledges nothing. Returns None if none of this was seen. A deposed leader that simply stays in the ISR
+    proves nothing: the ISR may be that of the time before.
+    """
+    if _last(track.exited, change) > _last(track.running, change):
+        return observations[change].at_us
+    stop = min(_next(track.led, change), _next(track.exited, change))
+    out = _last(track.out, stop)
+    back = _next(track.back, out) if out >= change else _NEVER
+    end = min(back, stop)
+    return None if end == _NEVER else observations[end].at_us
+
+
+def _next(positions: _Positions, position: int) -> int:
+    """Returns the first of `positions` behind `position`, or _NEVER."""
+    index = bisect_right(positions, position)
+    return positions[index] if index < len(positions) else _NEVER
+
+
+def _last(positions: _Positions, position: int) -> int:
+    """Returns the last of `positions` before `position`, or -1."""
+    index = bisect_left(positions, position)
+    return positions[index - 1] if index else -1
+
+
+def _partitions(observations: Iterable[Observation]) -> dict[tuple[str, int], list[_Seen]]:
+    """Returns the observations of each partition with their positions. Those of an earlier leader epoch than the one
+    before are left out, because a broker told an old state."""
+    partitions: dict[tuple[str, int], list[_Seen]] = {}
+    for position, now in enumerate(observations):
+        if now.kind == "partition":
+            states = partitions.setdefault((now.topic, now.partition), [])
+            if not states or now.leader_epoch >= states[-1][1].leader_epoch:
+                states.append((position, now))
+    return partitions
+
+
+def _processes(observations: Iterable[Observation]) -> tuple[_ByBroker, _ByBroker]:
+    """Returns where each broker's process was seen to exit, and where it was seen not to have exited."""
+    exited: _ByBroker = defaultdict(list)
+    running: _ByBroker = defaultdict(list)
+    for position, now in enumerate(observations):
+        if now.kind == "process":
+            (exited if now.state == "exited" else running)[now.broker].append(position)
+    return exited, running
+
+
+def _sights(broker: int, states: Iterable[_Seen]) -> tuple[_Positions, _Positions, _Positions]:
+    """Returns the fields `led`, `back` and `out` of the broker's _Track."""
+    led: _Positions = []
+    back: _Positions = []
+    out: _Positions = []
+    for position, now in states:
+        if now.leader >= 0:
+            (led if now.leader == broker else back if broker in now.isr else out).append(position)
+    return led, back, out

@@ -1,0 +1,62 @@
+"""A load that no cluster keeps: its broker acknowledges every record, and is gone when the producer process ends.
+
+The broker is librdkafka's mock cluster, which runs inside the client (`test.mock.num.brokers` in librdkafka's
+CONFIGURATION.md). Everything else is as in any load: the process, its delivery reports, its live ledger and its
+counters. So each of these records is acknowledged, and LOST by construction. The canary uses such a load, because its
+other losses are only claimed: these show that a real loss gets from the client into the sealed ledger.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from delivery_verifier.host.processes import how_it_ended
+from delivery_verifier.load.live_ledger import Control, Gate, Word
+from delivery_verifier.load.pool import ProducerDied, ProducerProcess, start_process
+from delivery_verifier.load.spec import ProducerSpec
+from delivery_verifier.model.scenario import Scenario
+
+PRODUCER = 1
+"""The number of this producer in the canary arm. Number 0 stands for what the step settle claims."""
+DEADLINE_S = 60.0
+"""Seconds that the process may take. It needs about one."""
+MOCK_CLUSTER = {"test.mock.num.brokers": "1"}
+"""The client properties of the connection, in place of the addresses of brokers."""
+
+
+def send_and_forget(scenario: Scenario, folder: Path, records: int) -> ProducerProcess:
+    """Sends `records` records as producer PRODUCER of the canary, and waits until the process has ended.
+
+    `folder` will hold the live ledger. Returns the producer. Raises ProducerDied if the process fails, or does not end
+    in time.
+    """
+    arm = scenario.canary
+    spec = ProducerSpec(
+        folder=str(folder),
+        connection=MOCK_CLUSTER,
+        settings={"client.id": f"{arm.name}-{PRODUCER}", **arm.profile.producer},
+        topic=arm.topic_name,
+        run_token=scenario.run_token,
+        arm=arm.ordinal,
+        producer=PRODUCER,
+        session=0,
+        records=records,
+        rate=None,
+        block=records,
+        partitions=1,
+        payload_bytes=scenario.load.payload_bytes,
+        deadline_s=DEADLINE_S / 2,
+    )
+    control = Control(folder)
+    control[Word.GATE] = Gate.RELEASE
+    producer = ProducerProcess(arm, spec, start_process(spec), control)
+    try:
+        code = producer.process.wait(DEADLINE_S)
+    except subprocess.TimeoutExpired:
+        producer.process.kill()
+        code = producer.process.wait()
+    if code != 0:
+        error = (folder / "stderr").read_text(errors="replace").strip()[-500:]
+        raise ProducerDied(f"producer {producer.name} ended with {how_it_ended(code)}; it said last: {error}")
+    return producer

@@ -1,0 +1,52 @@
+"""Which version of the verifier, and so of its rules, made a run, and which judges it.
+
+A stored run may be judged again by a later version.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from delivery_verifier import __version__
+from delivery_verifier.planning.provenance import commit
+from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.store.tables import FORMAT_VERSION
+
+NOTE = "verifier"
+"""The note of the manifest of plan that names the version of the verifier. Runs of format version 1 lack this note."""
+
+
+class RulesVersion(NamedTuple):
+    """A version of the rules: version and commit of the verifier, and the version of the run directory's format.
+
+    `verifier` and `commit` are empty, or "unknown", if they are not known.
+    """
+
+    verifier: str
+    commit: str
+    format_version: int
+
+    def __str__(self) -> str:
+        """The version in words, e.g. `kafka-delivery-verifier 0.1.0, commit 834dd39, format version 2`."""
+        verifier, commit = self.verifier or "of an unknown version", self.commit or "unknown"
+        return f"kafka-delivery-verifier {verifier}, commit {commit}, format version {self.format_version}"
+
+
+def of_this_program() -> RulesVersion:
+    """Returns the version by which this program judges."""
+    return RulesVersion(__version__, commit(), FORMAT_VERSION)
+
+
+def of_run(run: RunDirectory) -> RulesVersion:
+    """Returns the version that made the run. Raises IncompleteRun if the step plan did not finish."""
+    plan = run.manifest("plan")
+    return RulesVersion(plan.notes.get(NOTE, ""), run.read_scenario().commit, plan.format_version)
+
+
+def difference(own: RulesVersion, judge: RulesVersion) -> list[str]:
+    """Returns one sentence if the version `judge`, which judges a run, is not `own`, which made the run; else none."""
+    if own == judge:
+        return []
+    return [
+        f"Judged by the rules of {judge}. The run was made by {own}, whose rules may differ, and so may their verdict."
+    ]

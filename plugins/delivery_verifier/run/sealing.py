@@ -1,0 +1,39 @@
+"""Sealing the ledgers: the live ledgers of producers that have ended become files of a step's output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from delivery_verifier.load.live_ledger import Word
+from delivery_verifier.load.pool import ProducerProcess
+from delivery_verifier.load.publish_ledger import counted_outcomes, publish_ledger
+from delivery_verifier.store import ledger
+from delivery_verifier.store.run_directory import StepOutput
+
+
+def seal_ledgers(producers: Iterable[ProducerProcess], output: StepOutput) -> None:
+    """Adds each producer's ledger (all sends with their outcomes) and each producer's own counts to the output."""
+    (output.staging / "ledger").mkdir(exist_ok=True)
+    for producer in producers:
+        producer.process.wait(timeout=30)
+        file = output.staging / "ledger" / f"{producer.name.replace('/', '-')}.parquet"
+        announced = publish_ledger(
+            producer.folder,
+            file,
+            producer.arm.name,
+            producer.spec.producer,
+            producer.spec.session,
+            producer.layout,
+            producer.spec.transaction_records,
+        )
+        output.counts[f"announced/{producer.name}"] = announced
+        output.counts[f"attempted/{producer.name}"] = producer.control[Word.ATTEMPTED]
+        for outcome, count in counted_outcomes(producer.control, str(producer.spec.settings["acks"])).items():
+            output.counts[ledger.outcomes_key(outcome, producer.name)] = count
+        if producer.arm.transactional_id:
+            for word in (Word.BEGUN, Word.COMMITTED, Word.ABORTED):
+                output.counts[f"transactions_{word.name.lower()}/{producer.name}"] = producer.control[word]
+        output.counts[f"restarts/{producer.name}"] = producer.spec.life
+        stderr = (producer.folder / "stderr").read_text(errors="replace").strip()
+        if producer.process.returncode == 3:
+            output.notes[f"ended_early/{producer.name}"] = stderr[-500:]

@@ -1,0 +1,126 @@
+"""Manifests. A manifest is the file `<step>.json`, with which a finished step seals what it wrote.
+
+Since version 2 of the format, a manifest also names its run and the manifests that it rests on, and has a checksum of
+its own content. So neither files of another run nor altered counts pass as output of the step. These are checksums, not
+signatures: they reveal an accident or a single altered file, but not a person who computes all of them anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from delivery_verifier.model.errors import VerifierError
+from delivery_verifier.store.tables import FORMAT_VERSION
+
+LINKED_SINCE = 2
+"""The first version of the format whose manifests have the fields `run_id`, `required` and `seal`."""
+
+
+class IncompleteRun(VerifierError, RuntimeError):
+    """The output of a step is missing, unfinished, altered, of another run, or in an unknown format.
+
+    Such output allows no verdict.
+    """
+
+
+class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The manifest of a finished step, `<step>.json`. The step writes the manifest last.
+
+    So a step without a manifest is unfinished. `files` maps the path of each file that the step wrote, relative to the
+    run directory, to the file's SHA-256. `counts` and `notes` are the step's own figures and texts. `started_at_us` and
+    `finished_at_us` are in µs since the epoch. `format_version` is the version of the run directory's format
+    (docs/run-directory.md). A manifest without this field is of version 1.
+
+    `run_id` is the run's id in scenario.json. `required` maps each finished step on whose output this step rests
+    (`steps.REQUIRES`) to the SHA-256 of its manifest. `seal` is the checksum of all other fields (see `seal_of`). A
+    manifest of version 1 has none of these three fields.
+    """
+
+    step: str
+    started_at_us: int
+    finished_at_us: int
+    files: dict[str, str]
+    counts: dict[str, int]
+    notes: dict[str, str] = {}
+    format_version: int = 1
+    run_id: str = ""
+    required: dict[str, str] = {}
+    seal: str = ""
+
+
+class _Version(Struct, frozen=True):
+    """The part of a manifest that gives the version of its format. A manifest without this field is of version 1."""
+
+    format_version: int = 1
+
+
+def seal_of(content: bytes) -> str:
+    """Returns the SHA-256 of a manifest as hexadecimal digits. `content` is the manifest as JSON, in any layout.
+
+    The digest is that of compact UTF-8 JSON with sorted keys, without the field `seal`. Raises msgspec.DecodeError if
+    `content` is not JSON, and AttributeError if it is not an object.
+    """
+    fields = msgspec.json.decode(content)
+    fields.pop("seal", None)
+    return hashlib.sha256(msgspec.json.encode(fields, order="sorted")).hexdigest()
+
+
+def sealed(manifest: Manifest) -> Manifest:
+    """Returns `manifest` with its `seal`."""
+    return msgspec.structs.replace(manifest, seal=seal_of(msgspec.json.encode(manifest)))
+
+
+def read(file: Path, run_id: str | None) -> Manifest:
+    """Reads and checks the manifest `file`. `run_id` is the run's id in scenario.json.
+
+    If scenario.json cannot be read, `run_id` is None, and the manifest may be of any run: a run with a damaged scenario
+    has no verdict, but can still be removed by its owner.
+    Raises IncompleteRun if the manifest is damaged or altered, is of another run, or has an unknown version.
+    """
+    try:
+        content = file.read_bytes()
+        require_known_version(file, content)
+        manifest = msgspec.json.decode(content, type=Manifest)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise IncompleteRun(f"{file} is damaged: {error}") from None
+    if outside := [name for name in manifest.files if Path(name).is_absolute() or ".." in Path(name).parts]:
+        raise IncompleteRun(f"{file} is damaged: {outside[0]!r} is outside the run directory")
+    if manifest.format_version < LINKED_SINCE:
+        if manifest.run_id or manifest.required or manifest.seal:
+            raise IncompleteRun(
+                f"{file} was altered: it has fields of format version {LINKED_SINCE}, and says that it is of format "
+                f"version {manifest.format_version}"
+            )
+        return manifest
+    if not manifest.run_id or not manifest.seal:
+        raise IncompleteRun(
+            f"{file} names no {'seal' if manifest.run_id else 'run_id'}, which format version "
+            f"{manifest.format_version} requires"
+        )
+    if manifest.seal != seal_of(content):
+        raise IncompleteRun(f"{file} was altered: its seal differs from the checksum of its content")
+    if run_id is not None and manifest.run_id != run_id:
+        raise IncompleteRun(f"{file} is of the run {manifest.run_id!r}; scenario.json is of the run {run_id!r}")
+    if manifest.step != file.stem:
+        raise IncompleteRun(f"{file} is the manifest of the step {manifest.step!r}")
+    return manifest
+
+
+def require_known_version(file: Path, content: bytes) -> None:
+    """Raises IncompleteRun if the manifest `file` has a format version that this program does not know.
+
+    `content` is the bytes of the manifest. Bytes that cannot be decoded raise no error here.
+    """
+    try:
+        version = msgspec.json.decode(content, type=_Version).format_version
+    except msgspec.MsgspecError:
+        return
+    if not 1 <= version <= FORMAT_VERSION:
+        raise IncompleteRun(
+            f"{file} has format version {version}; this kafka-delivery-verifier reads versions up to {FORMAT_VERSION}. "
+            f"Use one that reads format version {version}: the one that wrote the run, or a later one"
+        )

@@ -1,0 +1,56 @@
+"""A law of the books as a row of books/laws.parquet, and everything from which the laws are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.snapshot import Offsets
+from spark_jobs.committed import NONE, Views
+
+Rows = list[dict[str, Any]]
+"""The rows of a table, each as a mapping from column to value."""
+
+
+class Law(NamedTuple):
+    """One equation of a law: a row of books/laws.parquet.
+
+    `partition` is -1 if the equation is about the whole arm. `left_name` and `right_name` say what was counted. A
+    missing count is -1.
+    """
+
+    law: str
+    arm: str
+    partition: int
+    left_name: str
+    left: int
+    right_name: str
+    right: int
+
+
+class LawInputs(NamedTuple):
+    """Everything that the laws compare.
+
+    `producers`: PRODUCERS. `ledger_census` and `log_census`: the results of `count_ledger` and `count_log`.
+    `announced`: the counts of produce.json and of settle.json. `read`: the counts of read_topic.json. `written`: the
+    number of rows that anomalies/ really has per (arm, kind). `bound`: the most rows that are written per arm and kind.
+    `views`: counts of the committed view; NONE if no arm writes transactions. `format_version`: the
+    version of the format in which ledgers and `announced` were written. `missing`: the counts `missing/...` of the
+    manifest (`store.books.MISSING`).
+    """
+
+    scenario: Scenario
+    offsets: Offsets
+    producers: pa.Table
+    ledger_census: pa.Table
+    log_census: pa.Table
+    announced: Mapping[str, int]
+    read: Mapping[str, int]
+    written: Mapping[tuple[str, str], int]
+    bound: int
+    format_version: int
+    views: Views = NONE
+    missing: Mapping[str, int] = {}

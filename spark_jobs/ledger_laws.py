@@ -1,0 +1,89 @@
+"""The laws about the ledger: each compares the ledger with what the producers announced and counted themselves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from delivery_verifier.model.outcomes import Outcome
+from delivery_verifier.store.ledger import MISCOUNTED, OUTCOMES_SINCE, outcomes_key
+from spark_jobs.books import SESSIONS
+from spark_jobs.law import Law, LawInputs
+
+
+def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
+    """Yields the laws that the ledger is complete, and agrees with what its producers counted.
+
+    -1 stands for a count that produce.json and settle.json lack. No number of rows is -1, so the law is then broken.
+    """
+    rows: Counter[tuple[str, int, int]] = Counter()
+    for row in evidence.ledger_census.to_pylist():
+        rows[row["arm"], row["producer"], row["session"]] += row["attempted"]
+    planned = {
+        (arm.name, producer, session)
+        for arm in evidence.scenario.arms
+        for producer in range(arm.producers)
+        for session in range(SESSIONS)
+    }
+    for arm, producer, session in sorted(rows.keys() | planned):
+        key, owner = f"{arm}/{producer}/{session}", f"of producer {producer}, session {session}"
+        count = rows[arm, producer, session]
+        announced = evidence.announced.get(f"announced/{key}", -1)
+        yield Law("ledger_complete", arm, -1, f"ledger rows {owner}", count, "announced", announced)
+        attempted = evidence.announced.get(f"attempted/{key}")
+        if attempted is None or attempted >= 0:  # negative: the producer was killed and left no count
+            right = -1 if attempted is None else attempted
+            yield Law("ledger_complete", arm, -1, f"ledger rows {owner}", count, "counted at exit", right)
+        if evidence.format_version >= OUTCOMES_SINCE:
+            yield from _agreement_laws(evidence, (arm, producer, session))
+        if arm != evidence.scenario.canary.name:
+            yield from _transaction_laws(evidence, (arm, producer, session), count)
+
+
+def _agreement_laws(evidence: LawInputs, producer: tuple[str, int, int]) -> Iterable[Law]:
+    """Yields the law that the ledger has as many attempts of each outcome as the producer counted itself.
+
+    Attempts that were never reported are left out: the producer counts reports. So they are among no other outcome.
+    The counters of a killed process may be behind the ledger by the one report that the kill cut short. When the
+    producer starts again, it corrects that, and says how much more had to be corrected. This must be nothing.
+    """
+    arm, name, owner = producer[0], "{}/{}/{}".format(*producer), "of producer {1}, session {2}".format(*producer)
+    rows = [
+        row for row in evidence.ledger_census.to_pylist() if (row["arm"], row["producer"], row["session"]) == producer
+    ]
+    for outcome in Outcome:
+        count = sum(row[outcome.value.lower()] for row in rows)
+        counted = evidence.announced.get(outcomes_key(outcome, name), -1)
+        left = f"ledger rows {owner} that were reported as {outcome}"
+        yield Law("outcomes_agree", arm, -1, left, count, "counted by the producer", counted)
+    if arm != evidence.scenario.canary.name:
+        miscounted = evidence.announced.get(outcomes_key(MISCOUNTED, name), -1)
+        left = f"reports {owner} that a killed process counted otherwise than its ledger"
+        yield Law("outcomes_agree", arm, -1, left, miscounted, "zero", 0)
+
+
+def _transaction_laws(evidence: LawInputs, producer: tuple[str, int, int], rows: int) -> Iterable[Law]:
+    """Yields the laws about the transactions of one producer. `rows`: the number of its rows in the ledger.
+
+    All rows of a transactional producer are in a transaction. No row of any other producer is in a transaction. For
+    each outcome, the ledger has as many transactions of the producer as the producer counted.
+    """
+    arm, owner = producer[0], "of producer {1}, session {2}".format(*producer)
+    transactional = arm in evidence.scenario.transactional
+    inside = sum(
+        row["in_transactions"]
+        for row in evidence.ledger_census.to_pylist()
+        if (row["arm"], row["producer"], row["session"]) == producer
+    )
+    expected = rows if transactional else 0
+    yield Law("ledger_complete", arm, -1, f"ledger rows {owner} in a transaction", inside, "that must be", expected)
+    if transactional:
+        key = "{}/{}/{}".format(*producer)
+        begun, committed, aborted = (
+            evidence.announced.get(f"transactions_{what}/{key}", -1) for what in ("begun", "committed", "aborted")
+        )
+        counted = {"COMMITTED": committed, "ABORTED": aborted, "INDETERMINATE": begun - committed - aborted}
+        for outcome, number in counted.items():
+            ended = evidence.views.transactions[*producer, outcome]
+            left = f"transactions {outcome} in the ledger {owner}"
+            yield Law("ledger_complete", arm, -1, left, ended, "counted by the producer", number)

@@ -1,0 +1,142 @@
+"""Tests that a ledger whose outcomes were altered convicts and acquits nobody.
+
+A stored run is brought to the current format: its manifests get what its producers would have counted. Then its ledger
+is sealed as a defect would seal it, and the run is reconciled, validated and judged anew.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from support.current_runs import counted, current_run, forget_records
+from support.older_runs import NAMES, judgement, judgement_today, older_run, stored_judgement
+from support.sealed_runs import relink
+from support.stored_runs import arm, doubts, judge_again, reseal, rewrite
+
+from delivery_verifier.judgement.canary import FORGOTTEN
+from delivery_verifier.load import publish_ledger
+from delivery_verifier.model.outcomes import Outcome
+from delivery_verifier.store.books import STRANGERS
+from delivery_verifier.store.ledger import outcomes_key
+
+HELD, VIOLATED = NAMES
+DOUBT = ("checker", "books_unbalanced:outcomes_agree")
+
+
+def as_indeterminate(table: pa.Table, sequences: pa.Array | None = None) -> pa.Table:
+    """Turns ACKED attempts into INDETERMINATE attempts: those of `sequences`, or all if that is None."""
+    acked = pc.equal(table["outcome"], "ACKED")
+    if sequences is not None:
+        acked = pc.and_(acked, pc.is_in(table["sequence"], sequences))
+    outcomes = pc.if_else(acked, pa.scalar("INDETERMINATE"), table["outcome"])
+    offsets = pc.if_else(acked, pa.scalar(None, pa.int64()), table["offset"])
+    names = table.column_names
+    return table.set_column(names.index("outcome"), table.schema.field("outcome"), outcomes).set_column(
+        names.index("offset"), table.schema.field("offset"), offsets
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_of_the_current_format_is_judged_as_before(tmp_path: Path, spark: SparkSession, name: str) -> None:
+    now = judgement(judge_again(current_run(name, tmp_path), spark))
+    before = judgement_today(name, validated_anew=True)
+    canary_now, canary_before = now["arms"].pop("canary"), before["arms"].pop("canary")
+    assert now == before
+    assert canary_now["verdict"] == canary_before["verdict"] == "HELD"
+    assert canary_now["books"]["lost"] == canary_before["books"]["lost"] + FORGOTTEN
+
+
+@pytest.mark.parametrize("only_the_lost", [True, False])
+def test_losses_that_the_seal_hides_are_a_doubt(tmp_path: Path, spark: SparkSession, only_the_lost: bool) -> None:
+    run = current_run(VIOLATED, tmp_path)
+    cases = pq.read_table(run.path / "anomalies/cases.parquet")
+    lost = cases.filter(pc.and_(pc.equal(cases["arm"], "acks_1"), pc.equal(cases["kind"], "LOST")))["sequence"]
+    hidden = lost.combine_chunks() if only_the_lost else None
+    rewrite(run.path / "ledger/acks_1-0-0.parquet", lambda table: as_indeterminate(table, hidden))
+    reseal(run, "produce")
+    verdict = judge_again(run, spark)
+    assert (verdict.verdict, verdict.green, verdict.exit_code) == ("INCONCLUSIVE", False, 2)
+    hurt = arm(verdict, "acks_1")
+    assert stored_judgement(VIOLATED)["arms"]["acks_1"]["books"]["lost"] > hurt.books["lost"] == 0
+    assert hurt.books["found"] == hurt.books["reported"], "the books balance all the same"
+    assert {doubt for doubt in doubts(verdict, "acks_1") if doubt[0] == "checker"} == {DOUBT}
+    assert DOUBT not in doubts(verdict, "control-safe")
+
+
+def test_a_held_run_whose_seal_turned_acked_into_indeterminate_is_not_held(tmp_path: Path, spark: SparkSession) -> None:
+    run = current_run(HELD, tmp_path)
+    some = pa.array(range(100, 120))
+    rewrite(run.path / "ledger/transactional-0-0.parquet", lambda table: as_indeterminate(table, some))
+    reseal(run, "produce")
+    verdict = judge_again(run, spark)
+    assert verdict.verdict == "INCONCLUSIVE"
+    assert DOUBT in doubts(verdict, "transactional")
+
+
+def test_a_canary_whose_ledger_was_sealed_otherwise_is_a_doubt_about_every_arm(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    run = current_run(HELD, tmp_path)
+    key = outcomes_key(Outcome.ACKED, "canary/0/0")
+    reseal(run, "settle", {key: run.manifest("settle").counts[key] + 1})
+    verdict = judge_again(run, spark)
+    assert all(DOUBT in doubts(verdict, item.arm) for item in verdict.arms)
+
+
+def test_a_seal_that_hides_losses_hides_those_of_the_canarys_real_producer_too(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = current_run(HELD, tmp_path)
+    monkeypatch.setattr(publish_ledger, "outcome_of", lambda result: Outcome.INDETERMINATE)
+    forget_records(run)
+    verdict = judge_again(run, spark)
+    lost = [doubt.detail for doubt in arm(verdict, "transactional").doubts if doubt.name == "canary_wrong"]
+    assert any(detail.startswith("the canary's lost must be") for detail in lost)
+    assert {item.verdict for item in verdict.arms} == {"INCONCLUSIVE"}
+
+
+@pytest.mark.parametrize("missing", ["produce", "settle"])
+def test_a_run_of_the_current_format_without_its_producers_counts_is_not_held(
+    tmp_path: Path, spark: SparkSession, missing: str
+) -> None:
+    run = current_run(HELD, tmp_path)
+    file = run.path / f"{missing}.json"
+    manifest = json.loads(file.read_bytes())
+    manifest["counts"] = {name: n for name, n in manifest["counts"].items() if not name.startswith("outcomes_")}
+    file.write_text(json.dumps(manifest))
+    relink(run)
+    verdict = judge_again(run, spark)
+    assert verdict.verdict == "INCONCLUSIVE"
+    assert DOUBT in doubts(verdict, "transactional")
+
+
+def test_a_run_of_the_current_format_without_the_canarys_real_producer_is_not_held(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    run = older_run(HELD, tmp_path)
+    for step in ("produce", "settle"):
+        reseal(run, step, counted(run, step))
+    verdict = judge_again(run, spark)
+    assert verdict.verdict == "INCONCLUSIVE"
+    assert ("checker", "canary_wrong") in doubts(verdict, "transactional")
+
+
+def test_a_run_of_the_current_format_whose_books_lack_the_law_is_not_held(tmp_path: Path) -> None:
+    """Its books are those that a program of the older format wrote."""
+    run = current_run(HELD, tmp_path)
+    reseal(run, "reconcile", {STRANGERS + arm: 0 for arm in run.read_scenario().arm_names})
+    verdict = judge_again(run)
+    assert verdict.verdict == "INCONCLUSIVE"
+    assert ("checker", "law_missing") in doubts(verdict, "transactional")
+
+
+def test_a_verdict_on_an_older_run_says_that_the_law_was_not_checked(tmp_path: Path) -> None:
+    verdict = judge_again(older_run(HELD, tmp_path))
+    assert verdict.verdict == "HELD"
+    assert [limit for limit in verdict.limits if "outcomes_agree" in limit]
