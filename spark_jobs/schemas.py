@@ -167,7 +167,8 @@ BUCKETS = _internal(
         for end in ("min", "max")
     },
 )
-"""The counts of claims (rows of the ledger) and believable lines (records in the log) per stretch and partition.
+"""Counts per stretch and partition. In this table, a claim is a row of the ledger, and a line is a believable record
+in the log.
 
 `spark_jobs.screen` defines stretches and fingerprints. `copies`: the number of lines. `acked` and `sent`: the numbers
 of claims with these outcomes, outside transactions. `low`: the sum of the lower halves of the claims' fingerprints,

@@ -116,7 +116,8 @@ class Item(_Part, frozen=True):
 
     @property
     def green(self) -> bool:
-        """Whether the item ended as expected, or could not be run, as the user had announced."""
+        """Whether the item ended as expected. An item that this host could not run counts, too, if the user had said
+        with --expect-unavailable that the host cannot run it."""
         return self.state == "as expected" or (self.state == "unavailable" and self.expected_unavailable)
 
     @property

@@ -181,8 +181,8 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     the epoch. `topic` is empty if the disturbance may have touched any topic. `detail` describes the event for people.
     The kinds in `coordinators.OF_COORDINATORS` have no topic, and their `partitions` are those of
     `__transaction_state`. In the kind `topic_altered`, the topic's `setting` got the new `value`. Only the kinds
-    `isr_power_loss` and `coordinator_power_loss` have `replicas`. For a number m, take the last ISR that had at least m
-    members. `replicas` is the greatest m for which all members of this ISR lost power or crashed.
+    `isr_power_loss` and `coordinator_power_loss` have `replicas`. `isr_power_losses` says how `replicas` is computed:
+    the contract compares this number with min.insync.replicas.
     """
 
     kind: DisturbanceKind

@@ -54,8 +54,8 @@ class Finding(_Part, frozen=True):
     `tolerance` is None, any sum is permitted. In the canary, `tolerance` is the number of planted cases.
 
     If the contract permits the anomaly because of disturbances, `excuses` has one entry for each disturbance that
-    excuses cases, in order of time, and `doubtful` counts the cases of which nobody knows what excuses them. Cases that
-    were not written down one by one are in neither.
+    excuses cases, in order of time. `doubtful` counts the cases for which no disturbance is known. Cases that were not
+    written down one by one are counted neither in `excuses` nor in `doubtful`.
     """
 
     anomaly: str

@@ -51,9 +51,9 @@ dense numbers, and dictionaries only for values that repeat."""
 
 
 def outcomes_key(outcome: str, producer: str) -> str:
-    """Returns the key, among the counts in produce.json and settle.json, of a count that the producer made itself.
+    """Returns the name under which produce.json and settle.json hold one count of a producer.
 
-    The count is the number of attempts that the client reported to the producer with `outcome`. `outcome` may also be
+    The producer itself counts the attempts that its client reported with `outcome`, e.g. ACKED. `outcome` may also be
     MISCOUNTED. `producer` is `<arm>/<producer>/<session>`.
     """
     return f"outcomes_{outcome.lower()}/{producer}"

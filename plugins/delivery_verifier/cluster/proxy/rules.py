@@ -54,9 +54,10 @@ class LateEnd(Struct, kw_only=True):
     """An EndTxn request, the request that ends a transaction, that a rule holds or delays.
 
     `is_commit`: whether the request commits the transaction of `transactional_id`; otherwise it aborts it. `came_at`:
-    when the proxy got the request (seconds, monotonic). Once the broker has answered, `late_ms` is the time since
-    then, in ms, and `error_code` is Kafka's code of the answer (0: no error). Both are None before. `overtaken_by`
-    counts the requests, by API key, that the same client meanwhile sent to the same broker on other connections.
+    when the proxy got the request (seconds, monotonic). `late_ms`: the time from `came_at` to the broker's answer, in
+    ms. `error_code`: Kafka's code in this answer (0: no error). `late_ms` and `error_code` are None until the broker
+    answers. `overtaken_by`: by API key, how many requests the same client sent to the same broker on other connections
+    between `came_at` and the answer.
     """
 
     client: str
