@@ -4,6 +4,7 @@ and the conditions under which it must fail."""
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import time
 from collections import Counter
@@ -70,7 +71,7 @@ def _produce(
     servers: str, made: Scenario, sequences: range, partition: int, producer: int = 0, arm: str = "one"
 ) -> None:
     """Writes acknowledged records of an arm. The partition sequence of each record is its sequence."""
-    client = Producer({"bootstrap.servers": servers, "acks": "all", "linger.ms": 20})
+    client = Producer({"bootstrap.servers": servers, "acks": "all", "linger.ms": 20, "batch.num.messages": 500})
     for n in sequences:
         value = record.encode(TOKEN, made.arm(arm).ordinal, producer, 0, n, 0, n, 100)
         client.produce(made.arm(arm).topic_name, value, partition=partition)
@@ -262,8 +263,9 @@ def test_a_batch_that_was_damaged_on_disk_is_corrupted_and_the_rest_is_read(
     """Without the unreadable offsets in the snapshot, the read fails. With them, the records there are cases of
     CORRUPTED of the attempts that were acknowledged there, and all other records are found."""
     batch = damage_on_disk(_segment(request, run), 2000, position, value)
+    unaware = shutil.copytree(run.path, request.getfixturevalue("tmp_path_factory").mktemp("unaware") / "run")
     with pytest.raises((Py4JJavaError, PySparkException)):
-        read(run.path, kafka_spark)
+        read(unaware, kafka_spark)
     part = _name_unreadable(run, brokers)
     (damage,) = part.unreadable
     assert damage.first == batch.first and damage.end >= batch.end and re.search(evidence, damage.detail)
