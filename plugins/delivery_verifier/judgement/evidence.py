@@ -48,6 +48,7 @@ class Evidence:
     says what ledgers, the producers' counts and observations.json must have. `searched`: the anomalies for which the
     run was searched. The canary has cases of each of them (see `older_runs`). `strangers` maps each arm to the number
     of records in its topic that another client wrote; empty if the run was reconciled in a format without these counts.
+    `load_began_us`: the time before which nothing was sent (µs since the epoch).
     `ended_early` maps a producer (`<arm>/...`) to the fatal client error that ended its load. `transactions` maps each
     arm that writes transactions to the counts of its transactions. `indeterminate` maps an arm to the number of its
     attempts that the client reported as INDETERMINATE (see `reported_counts`). `cases` is the content of anomalies/,
@@ -65,6 +66,7 @@ class Evidence:
     format_version: int
     searched: tuple[Anomaly, ...]
     strangers: Mapping[str, int]
+    load_began_us: int = 0
     ended_early: Mapping[str, str] = field(default_factory=dict)
     transactions: Mapping[str, TransactionCounts] = field(default_factory=dict)
     indeterminate: Mapping[str, int] = field(default_factory=dict)
@@ -97,7 +99,8 @@ class Evidence:
         known = (scenario, injections, observations, offsets, books, planted, replicas, settled, searched_for(settled))
         strangers = count_strangers(run, scenario.arm_names)
         begun = transactions_of(scenario, load.counts)
-        return cls(*known, strangers, ended_early, begun, indeterminate, cases, count_missing(run))
+        more = (load.started_at_us, ended_early, begun, indeterminate, cases, count_missing(run))
+        return cls(*known, strangers, *more)
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:

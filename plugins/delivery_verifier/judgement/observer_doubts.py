@@ -112,7 +112,7 @@ def _blindness(evidence: Evidence, heartbeats: list[Observation]) -> Iterator[Ob
         return
     blind = list(_blind_times(heartbeats, evidence.offsets.taken_at_us))
     for injection in evidence.injections:
-        begin_us, end_us = _window(injection, evidence.offsets.taken_at_us)
+        begin_us, end_us = _window(injection, evidence)
         longest_us = max((min(to_us, end_us) - max(from_us, begin_us) for from_us, to_us in blind), default=0)
         if longest_us > 0:
             detail = (
@@ -166,15 +166,16 @@ def _convicted_unless_missed(arm: ArmEvidence) -> list[Anomaly]:
     return [anomaly for anomaly, count in counts.items() if any(count) and possible[anomaly].ruling == "PERMITTED"]
 
 
-def _window(injection: Injection, taken_at_us: int) -> tuple[int, int]:
+def _window(injection: Injection, evidence: Evidence) -> tuple[int, int]:
     """Returns the beginning and the end (µs since the epoch) of the time in which the observer must see the cluster.
 
-    During this time, a disturbance may be due to the injection (see `contract.observer.in_window`). The time ends no
-    later than the snapshot, which was taken at `taken_at_us`.
+    During this time, a disturbance may be due to the injection (see `contract.observer.in_window`). The time begins no
+    earlier than the load: what was over before the load hurts no record, and what lasted is in the first observation
+    (see `_first_observed`). The time ends no later than the snapshot.
     """
-    recovered_us = injection.recovered_at_us
+    recovered_us, taken_at_us = injection.recovered_at_us, evidence.offsets.taken_at_us
     end_us = taken_at_us if recovered_us is None else min(recovered_us + OBSERVER_LAG_US, taken_at_us)
-    return injection.bite_at_us - LEAD_US, end_us
+    return max(injection.bite_at_us - LEAD_US, evidence.load_began_us), end_us
 
 
 def _blind_times(heartbeats: list[Observation], taken_at_us: int) -> Iterator[tuple[int, int]]:

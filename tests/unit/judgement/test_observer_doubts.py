@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from support.sealed_runs import relink
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.judge import load_and_judge
+from delivery_verifier.judgement.observer_doubts import observer_doubts
 from delivery_verifier.model.history import Observation, read_observations
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store.books import STRANGERS
@@ -122,6 +124,13 @@ def test_a_reordering_that_a_missed_shrink_could_excuse_is_in_doubt_after_a_gap(
 def test_the_longest_pause_that_is_no_gap_is_the_lag_that_the_contract_allows_for(pause_us: int) -> None:
     looks = [beat(it.at_us, pause_us) if it.at_us == BITE + 1 else it for it in beats()]
     assert (doubts(judged(run_with(looks))) == BLIND) == (pause_us > SECOND)
+
+
+@pytest.mark.parametrize(("first_us", "doubted"), [(BITE - 3 * SECOND // 5, False), (BITE - 2 * SECOND // 5, True)])
+def test_what_was_not_seen_before_anything_was_sent_is_no_doubt(first_us: int, doubted: bool) -> None:
+    """A fault may bite less than a second after the load begins."""
+    evidence = dataclasses.replace(run_with(beats(first_us=first_us)), load_began_us=BITE - SECOND // 2)
+    assert ("observer_blind" in {doubt.name for doubt in observer_doubts(evidence)}) == doubted
 
 
 def test_an_observer_that_began_late_or_ended_early_is_a_doubt() -> None:

@@ -35,6 +35,10 @@ def create_topics(run_dir: Path) -> None:
             detail=lambda: cluster.out_of_sync(names),
         )
         cluster.watch(watched_topics(scenario))
+        observations = cluster.workspace / "observations.jsonl"
+        wait_until(
+            lambda: b'"heartbeat"' in observations.read_bytes(), "the observer to see the topics before the load", 60
+        )
         output.counts["topics"] = len(names)
 
 
