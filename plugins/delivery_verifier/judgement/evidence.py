@@ -28,7 +28,7 @@ from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.snapshot import Offsets, read_offsets
 from delivery_verifier.model.verdict import Exposure
 from delivery_verifier.store.books import Books, count_missing, count_strangers
-from delivery_verifier.store.counts import LATE, case_counts
+from delivery_verifier.store.counts import LATE, UNPROVEN, case_counts
 from delivery_verifier.store.ledger import reported_counts
 from delivery_verifier.store.replicas import read_replicas
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
@@ -179,10 +179,12 @@ class ArmEvidence:
     @cached_property
     def totals(self) -> dict[str, int]:
         """Maps each column of counts in books/producers to the sum over the arm's rows. If `late_convicts` is true, and
-        the sum of the column `resolved_late` is not 0, the key LATE maps to this sum, too."""
+        the sum of the column `resolved_late` is not 0, the key LATE maps to this sum, too. So does UNPROVEN to the
+        number of attempts in `missing`."""
         totals = self.run.books.totals(self.name)
         late = totals.get("resolved_late", 0) if self.late_convicts else 0
-        return totals | ({LATE: late} if late else {})
+        missing = sum(count for (arm, _), count in self.run.missing.items() if arm == self.name)
+        return totals | {key: count for key, count in ((LATE, late), (UNPROVEN, missing)) if count}
 
     @cached_property
     def late_convicts(self) -> bool:

@@ -29,7 +29,7 @@ from delivery_verifier.judgement.sentences import arm_sentence, run_sentence
 from delivery_verifier.model.anomalies import TRANSACTIONAL, Anomaly
 from delivery_verifier.model.scenario import Bound, VerdictName, expected_text
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, RunVerdict
-from delivery_verifier.store.counts import LATE, case_counts
+from delivery_verifier.store.counts import LATE, UNPROVEN, case_counts
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.versions import versions
 
@@ -201,7 +201,8 @@ def _canary_findings(arm: ArmEvidence) -> list[Finding]:
 def _meets(totals: dict[str, int], bound: Bound) -> bool:
     """Returns whether the arm's counts (`totals`) meet a bound that the scenario expects.
 
-    `bound.count` is the name of an anomaly or of a column of the books. Raises ValueError if it is neither.
+    `bound.count` is the name of an anomaly or of a column of the books. Raises ValueError if it is neither. If losses
+    are unproven, both the least and the greatest possible number of LOST must meet the bound.
     """
     name = bound.count.upper()
     if name in Anomaly.__members__:
@@ -210,7 +211,8 @@ def _meets(totals: dict[str, int], bound: Bound) -> bool:
         value = totals[bound.count.lower()]
     else:
         raise ValueError(f"expectation: {bound.count!r} is no anomaly and no column of the books: {sorted(totals)}")
-    return {"=": value == bound.value, ">=": value >= bound.value, "<=": value <= bound.value}[bound.op]
+    most = value + totals.get(UNPROVEN, 0) if name == Anomaly.LOST else value
+    return {"=": value == most == bound.value, ">=": value >= bound.value, "<=": most <= bound.value}[bound.op]
 
 
 def _longest_gap_s(arm: ArmEvidence) -> float | None:

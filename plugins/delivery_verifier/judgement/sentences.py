@@ -15,7 +15,7 @@ from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_targets import TARGETS
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, exposed
-from delivery_verifier.store.counts import LATE
+from delivery_verifier.store.counts import LATE, UNPROVEN
 
 
 def arm_sentence(arm: ArmEvidence, verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]) -> str:
@@ -59,8 +59,10 @@ def _controls(controls: Sequence[ArmVerdict], faulted: bool, without: str) -> st
     """
     hurt, unhurt = [], []
     for control in controls:
+        unproven = control.books.get(UNPROVEN, 0)
         if cases := _with_cases(control.findings):
-            hurt.append(f"{control.arm} ({_listed(cases)})")
+            more = f", and {unproven:,} not found" if unproven else ""
+            hurt.append(f"{control.arm} ({_listed(cases)}{more})")
         else:
             unhurt.append(control.arm)
     which = "the fault hurt" if faulted else f"hurt {without} were"
@@ -73,10 +75,13 @@ def _control(control: ArmVerdict, faulted: bool, without: str) -> str:
 
     `faulted`: whether a fault took effect. If not, the sentence contains the words `without`, e.g. "without a fault".
     """
-    lost, reported = _count(control.books.get("lost", 0)), control.books.get("reported", 0)
+    lost, unproven = control.books.get("lost", 0), control.books.get(UNPROVEN, 0)
+    number = f"at least {lost:,}" if unproven else _count(lost)
+    records = f"{number} of {control.books.get('reported', 0):,} records"
+    more = f", and {unproven:,} that were not found may be at unreadable offsets" if unproven else ""
     if faulted:
-        return f"The fault took {lost} of {reported:,} records from the control {control.profile}."
-    return f"Of the control {control.profile}, {lost} of {reported:,} records were lost, {without}."
+        return f"The fault took {records} from the control {control.profile}{more}."
+    return f"Of the control {control.profile}, {records} were lost, {without}{more}."
 
 
 def _canary(verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]) -> str:

@@ -5,10 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from support.evidence import CANARY_ARM, RUN, SUBJECT, Rows, arm, doubts, evidence_of, judged
+import pytest
+from support.evidence import (
+    CANARY_ARM,
+    RUN,
+    SUBJECT,
+    WEAK,
+    Rows,
+    a_scenario,
+    arm,
+    doubts,
+    evidence_of,
+    judged,
+    lost,
+    with_arm,
+)
 
 from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.judgement.sentences import run_sentence
+from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.scenario import Bound, Expectation
 from delivery_verifier.model.unreadable import Unreadable, count_unreadable
+from delivery_verifier.pages.anomaly_columns import cases
 from delivery_verifier.pages.doubts import ADVICE
 
 WHY = "t/1 was not fetched: error 2 (CORRUPT_MESSAGE)"
@@ -60,6 +78,30 @@ def test_attempts_that_may_be_there_are_named_and_not_called_lost() -> None:
         "; 1,234 of its reported records were not found, and are not called lost, because they may be at unreadable "
         "offsets"
     )
+
+
+def test_a_control_whose_losses_are_unproven_lost_at_least_those_that_are_proven() -> None:
+    missing = {(WEAK, 1): 1_000, (WEAK, 2): 7}
+    verdict = judged(damaged(lost(3, WEAK), name=WEAK, missing=missing))
+    more = "and 1,007 that were not found may be at unreadable offsets."
+    assert f"The fault took at least 3 of 1,200 records from the control acks_0, {more}" in verdict.sentence
+    control = arm(verdict, WEAK)
+    assert cases(control.books, Anomaly.LOST) is None and cases(arm(verdict).books, Anomaly.LOST) == 0
+    quiet = run_sentence(evidence_of(a_scenario(fault="none")), [arm(verdict)], [control])
+    assert quiet.endswith(f"at least 3 of 1,200 records were lost, without a fault, {more}")
+    many = run_sentence(evidence_of(RUN), [arm(verdict)], [control] * 3)
+    assert f"{WEAK} (3 lost, and 1,007 not found)" in many
+
+
+@pytest.mark.parametrize(("op", "value", "met"), [("=", 0, False), ("<=", 2, False), ("<=", 3, True), (">=", 0, True)])
+def test_a_bound_on_losses_is_met_only_if_every_possible_number_of_them_meets_it(
+    op: Any, value: int, met: bool
+) -> None:
+    bound = Bound(count="LOST", op=op, value=value)
+    scenario = with_arm(RUN, WEAK, expectation=Expectation(verdicts=("HELD", "VIOLATED"), bounds=(bound,)))
+    missing = {(WEAK, 1): 3}
+    assert arm(judged(evidence_of(scenario, missing=missing)), WEAK).as_expected is met
+    assert arm(judged(evidence_of(scenario)), WEAK).as_expected
 
 
 def test_unreadable_offsets_forbid_held_whatever_the_books_count() -> None:
