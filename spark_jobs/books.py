@@ -193,7 +193,7 @@ def _attempt_columns(row: dict[str, Any]) -> Iterator[str]:
     yield Outcome(row["outcome"]).value.lower()
     present = row["first_partition"] is not None
     if row["outcome"] in REPORTED and (present or row["kind"] == Anomaly.LOST):
-        yield "found" if present else "lost"  # else it is missing (see `unreadable.missing`)
+        yield "found" if present else "lost"  # else it must be missing (see `unreadable.missing`)
     if row["outcome"] == Outcome.INDETERMINATE and not present:
         yield "resolved_absent"
     if row["outcome"] == Outcome.INDETERMINATE and row["once"]:

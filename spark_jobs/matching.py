@@ -61,7 +61,8 @@ def match(inputs: MatchingInputs, proven: screen.Screen | None) -> tuple[pa.Tabl
         counted = books.signatures(subjects, inputs.scenario).toArrow().to_pylist()
         if proven is None or not any(row["astray"] for row in counted):
             counted += proven.signatures if proven else []
-            inputs.output.counts |= books.strangers(counted, inputs.scenario) | unreadable.missing(counted)
+            inputs.output.counts |= books.strangers(counted, inputs.scenario)
+            inputs.output.counts |= unreadable.missing(counted, inputs.offsets)
             producers = books.producers(counted, inputs.ledger_census, inputs.scenario)
             return producers, _write_anomalies(subjects, producers, inputs)
     finally:

@@ -101,13 +101,18 @@ def without_unproven_losses(subjects: DataFrame, partitions: list[ArmPartition])
     return subjects.withColumns(cleared)
 
 
-def missing(counted: Iterable[dict[str, Any]]) -> dict[str, int]:
+def missing(counted: Iterable[dict[str, Any]], offsets: Offsets) -> dict[str, int]:
     """Returns the counts `missing/<arm>/<partition>` for the manifest: the reported attempts that are neither found nor
-    LOST. `counted`: rows of SIGNATURES."""
+    LOST, in partitions with unreadable offsets. `counted`: rows of SIGNATURES.
+
+    In another partition, such an attempt is an error of the matching. It is not counted, so that the law `reported_sum`
+    does not balance.
+    """
+    partitions = {(part.arm, part.partition) for part in offsets.partitions if count(part)}
     counts: Counter[str] = Counter()
     for row in counted:
         absent = row["role"] == "attempt" and row["first_partition"] is None and row["outcome"] in REPORTED
-        if absent and row["kind"] != Anomaly.LOST:
+        if absent and row["kind"] != Anomaly.LOST and (row["arm"], row["partition"]) in partitions:
             counts[f"{MISSING}{row['arm']}/{row['partition']}"] += row["records"]
     return dict(counts)
 
