@@ -21,7 +21,7 @@ FetchAt = Callable[[int], Fetched]
 class ReplicaLog(NamedTuple):
     """What one replica holds. `digest`: the SHA-256 of the bytes of all batches. `read_until`: the first offset after
     all batches. `batches`: the number of batches. `epochs`: the first offset of every leader epoch, by epoch. `sound`:
-    whether the checksum of every batch fits the batch's bytes."""
+    whether the checksum of every batch fits the batch's bytes, and every batch begins where the one before it ended."""
 
     digest: str
     read_until: int
@@ -60,7 +60,8 @@ def read_log(batches: Iterator[RawBatch], start: int) -> ReplicaLog:
     digest, read_until, count, epochs, sound = hashlib.sha256(), start, 0, dict[int, int](), True
     for batch in batches:
         digest.update(batch.data)
-        sound = batch.sound and sound
+        follows = batch.first == read_until or (not count and 0 <= batch.first < read_until)
+        sound = batch.sound and follows and sound
         read_until, count = batch.end, count + 1
         if batch.epoch not in epochs:
             epochs[batch.epoch] = batch.first

@@ -25,7 +25,12 @@ REPLICAS = Table(
         Column("batches", "int64", "number of batches; null as above", True, "batches"),
         Column("epochs", "list<int64>", "leader epochs of the batches, in the order of the log; null as above", True),
         Column("epoch_starts", "list<int64>", "the first offset of each of these epochs; null as above", True),
-        Column("sound", "boolean", "whether the CRC-32C of every batch fits the batch's bytes; null as above", True),
+        Column(
+            "sound",
+            "boolean",
+            "whether every batch has the right CRC-32C and begins where the one before ended; null as above",
+            True,
+        ),
         Column("differs_from", "int64", "first offset at which it differs from the leader's; null if nowhere", True),
         Column("differs_until", "int64", "offset behind the last such offset; null as above", True),
         Column("detail", "string", "why it was not read, or its first difference from the leader's", True),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from support.record_batches import altered, batch, damaged
 
+from delivery_verifier.cluster import damage
 from delivery_verifier.cluster.fake import FakeCluster
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.fetch import CORRUPT_MESSAGE, Fetched, Refused
@@ -206,9 +207,16 @@ def test_offsets_that_cannot_be_read_from_the_leader_are_named_in_the_snapshot(f
     table = read_replicas(Cluster(fake), SNAPSHOT, 0.0)
     assert [row["broker"] for row in table.to_pylist() if not row["sound"]] == [2, 1]
     zero, one = with_unreadable(Cluster(fake), SNAPSHOT, table)
-    (damage,) = zero.unreadable
-    assert (damage.first, damage.end) == (5, 10) and "CORRUPT_MESSAGE" in damage.detail
+    (hurt,) = zero.unreadable
+    assert (hurt.first, hurt.end) == (5, 10) and "CORRUPT_MESSAGE" in hurt.detail
     assert one.unreadable == (), "what a follower holds is the doubt `replicas_differ`"
+
+
+def test_a_batch_in_a_wrong_place_is_named_though_its_checksum_is_right(fake: FakeCluster) -> None:
+    fake.logs[2, "t", 0][0] = batch(3, 5)
+    table = read_replicas(Cluster(fake), SNAPSHOT, 0.0)
+    zero, one = with_unreadable(Cluster(fake), SNAPSHOT, table)
+    assert [(each.first, each.end) for each in zero.unreadable] == [(0, 8)] and one.unreadable == ()
 
 
 def test_markers_behind_the_snapshot_are_looked_at_too(fake: FakeCluster) -> None:
@@ -247,6 +255,7 @@ def test_a_leader_that_sends_nothing_of_its_own_log_has_unreadable_offsets(
     fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it sent before is sound, but ends too early."""
+    monkeypatch.setattr(damage, "EMPTY_S", 0.0)
     plain = fake.fetch
 
     def fetch(broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:
@@ -259,6 +268,6 @@ def test_a_leader_that_sends_nothing_of_its_own_log_has_unreadable_offsets(
     assert all(row["sound"] for row in table.to_pylist())
     zero, one = with_unreadable(Cluster(fake), SNAPSHOT, table)
     assert [(each.first, each.end, each.detail) for each in zero.unreadable] == [
-        (5, 10, "the broker sends no whole batch")
+        (5, 10, "the broker sends no whole batch, though its log is longer, and did not for 0 s")
     ]
     assert one.unreadable == ()
