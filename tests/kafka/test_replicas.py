@@ -3,6 +3,7 @@ found."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import msgspec
@@ -148,7 +149,8 @@ def test_a_leaders_segment_that_was_damaged_on_disk_is_a_violation_with_evidence
     folder = Path(cluster.workspace) / "data" / str(part.leader) / f"{part.topic}-{partition}"
     batch = damage_on_disk(folder / f"{0:020}.log", ALTERED, position, value)
     table = read_replicas(cluster, snapshot)
-    parts = with_unreadable(cluster, snapshot, table)
+    parts, notes = with_unreadable(cluster, snapshot, table, time.monotonic() + 600)
+    assert notes == {}
     (damage,) = next(each for each in parts if (each.arm, each.partition) == (part.arm, partition)).unreadable
     assert damage.first == batch.first and batch.end <= damage.end < RECORDS
     assert damage.end == batch.end or position != -2, "what the broker cannot find by its index is unreadable, too"

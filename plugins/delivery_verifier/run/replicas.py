@@ -28,6 +28,9 @@ DEADLINE_S = 60.0
 READING_S = 600.0
 """Seconds in which all replicas must have been read, differences located, and the above waited for."""
 
+TOO_LATE = "did not end within"
+"""Words of the reason why a replica was not read, if the reading took too long."""
+
 
 class _Replica(NamedTuple):
     """One replica of a partition. `partition`: the partition in the snapshot. `broker`: id of the replica's broker."""
@@ -56,7 +59,7 @@ class _Deadlines(NamedTuple):
     @property
     def passed(self) -> str:
         """Why a replica was not read by the end, in words."""
-        return f"the reading of all replicas did not end within {self.reading_s:g} s"
+        return f"the reading of all replicas {TOO_LATE} {self.reading_s:g} s"
 
 
 def read_replicas(

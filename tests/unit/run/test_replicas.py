@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from support.record_batches import altered, batch, damaged
 
@@ -148,6 +150,10 @@ def test_partitions_that_no_broker_knows_leave_only_the_leaders_row(fake: FakeCl
     assert list(rows(fake)) == [(0, 2), (1, 2)]
 
 
+def searched(fake: FakeCluster, table: pa.Table, seconds: float = 60) -> tuple[list[PartitionSnapshot], dict[str, str]]:
+    return with_unreadable(Cluster(fake), SNAPSHOT, table, time.monotonic() + seconds)
+
+
 @pytest.fixture
 def over() -> Iterator[threading.Event]:
     over = threading.Event()
@@ -206,7 +212,7 @@ def test_offsets_that_cannot_be_read_from_the_leader_are_named_in_the_snapshot(f
     fake.logs[1, "t", 1][1] = damaged(LOG[1])
     table = read_replicas(Cluster(fake), SNAPSHOT, 0.0)
     assert [row["broker"] for row in table.to_pylist() if not row["sound"]] == [2, 1]
-    zero, one = with_unreadable(Cluster(fake), SNAPSHOT, table)
+    zero, one = searched(fake, table)[0]
     (hurt,) = zero.unreadable
     assert (hurt.first, hurt.end) == (5, 10) and "CORRUPT_MESSAGE" in hurt.detail
     assert one.unreadable == (), "what a follower holds is the doubt `replicas_differ`"
@@ -215,7 +221,7 @@ def test_offsets_that_cannot_be_read_from_the_leader_are_named_in_the_snapshot(f
 def test_a_batch_in_a_wrong_place_is_named_though_its_checksum_is_right(fake: FakeCluster) -> None:
     fake.logs[2, "t", 0][0] = batch(3, 5)
     table = read_replicas(Cluster(fake), SNAPSHOT, 0.0)
-    zero, one = with_unreadable(Cluster(fake), SNAPSHOT, table)
+    zero, one = searched(fake, table)[0]
     assert [(each.first, each.end) for each in zero.unreadable] == [(0, 8)] and one.unreadable == ()
 
 
@@ -223,7 +229,7 @@ def test_markers_behind_the_snapshot_are_looked_at_too(fake: FakeCluster) -> Non
     fake.logs[2, "t", 0][2] = damaged(LOG[2])
     table = read_replicas(Cluster(fake), SNAPSHOT, 0.0)
     assert all(row["sound"] for row in table.to_pylist())
-    zero, _ = with_unreadable(Cluster(fake), SNAPSHOT, table)
+    zero, _ = searched(fake, table)[0]
     assert [(each.first, each.end) for each in zero.unreadable] == [(10, 11)]
 
 
@@ -241,14 +247,50 @@ def test_a_leader_that_refuses_its_own_log_is_not_waited_for(
     table = read_replicas(Cluster(fake), SNAPSHOT, 30.0)
     (row,) = [row for row in table.to_pylist() if row["digest"] is None]
     assert row["detail"] == "t/0 was not fetched: error 2 (CORRUPT_MESSAGE)" and row["sound"] is None
-    zero, _ = with_unreadable(Cluster(fake), SNAPSHOT, table)
+    zero, _ = searched(fake, table)[0]
     assert [(each.first, each.end, each.detail) for each in zero.unreadable] == [(0, 5, row["detail"])]
 
 
-def test_a_leader_that_does_not_answer_has_no_unreadable_offsets(fake: FakeCluster) -> None:
+def test_a_leader_that_does_not_answer_is_asked_once_and_noted(
+    fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = read_replicas(Cluster(fake), SNAPSHOT, 0.0)
+    asked: list[int] = []
+    plain = fake.fetch
+    monkeypatch.setattr(fake, "fetch", lambda broker, *more: asked.append(broker) or plain(broker, *more))
     fake.send(2, "SIGKILL")
-    assert [part.unreadable for part in with_unreadable(Cluster(fake), SNAPSHOT, table)] == [(), ()]
+    parts, notes = searched(fake, table)
+    assert [part.unreadable for part in parts] == [(), ()] and asked == [2]
+    why = "not all of it was looked at: broker 2 does not answer"
+    assert notes == {"unreadable/safe/0": why, "unreadable/safe/1": why}
+
+
+def test_a_refusal_concerns_its_partition_alone(fake: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = read_replicas(Cluster(fake), SNAPSHOT, 0.0)
+    plain = fake.fetch
+
+    def fetch(broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:
+        if partition == 0:
+            raise Refused("t/0", 6)
+        return plain(broker, topic, partition, offset, most_bytes)
+
+    monkeypatch.setattr(fake, "fetch", fetch)
+    fake.logs[2, "t", 1][2] = damaged(LOG[2])
+    (zero, one), notes = searched(fake, table)
+    assert zero.unreadable == () and [each.first for each in one.unreadable] == [10]
+    assert notes == {"unreadable/safe/0": "not all of it was looked at: t/0 was not fetched: error 6"}
+
+
+def test_the_search_ends_with_the_reading_and_leaves_out_what_that_was_too_slow_for(
+    fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late, sound = (read_replicas(Cluster(fake), SNAPSHOT, 0.0, reading_s) for reading_s in (0.0, 60.0))
+    monkeypatch.setattr(fake, "fetch", lambda *_: {}["asked"])
+    for table, seconds in ((late, 60.0), (sound, 0.0)):
+        parts, notes = searched(fake, table, seconds)
+        assert [part.unreadable for part in parts] == [(), ()]
+        assert list(notes) == ["unreadable/safe/0", "unreadable/safe/1"]
+        assert all("did not end within" in note for note in notes.values())
 
 
 def test_a_leader_that_sends_nothing_of_its_own_log_has_unreadable_offsets(
@@ -266,7 +308,7 @@ def test_a_leader_that_sends_nothing_of_its_own_log_has_unreadable_offsets(
     monkeypatch.setattr(fake, "fetch", fetch)
     table = read_replicas(Cluster(fake), SNAPSHOT, 0.0)
     assert all(row["sound"] for row in table.to_pylist())
-    zero, one = with_unreadable(Cluster(fake), SNAPSHOT, table)
+    zero, one = searched(fake, table)[0]
     assert [(each.first, each.end, each.detail) for each in zero.unreadable] == [
         (5, 10, "the broker sends no whole batch, though its log is longer, and did not for 0 s")
     ]

@@ -7,6 +7,7 @@ verdict HELD or VIOLATED. The snapshot says where each partition ends.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.run.replicas import read_replicas
+from delivery_verifier.run.replicas import READING_S, read_replicas
 from delivery_verifier.run.sealing import seal_ledgers
 from delivery_verifier.run.snapshot import DEADLINE_S, AckedWriter, take_snapshot
 from delivery_verifier.run.unreadable import with_unreadable
@@ -40,7 +41,8 @@ def settle(run_dir: Path) -> None:
     offsets.json (the snapshot), replicas.parquet, and observations.json. The file observations.json has all that the
     cluster's observer saw: changes of leaders, of in-sync replicas and of brokers' processes, and its own heartbeats.
     A replica that differs from its leader, or cannot be read, is later a reason to give no verdict. The snapshot names
-    the offsets that cannot be read from the leader, because bytes on its disk have changed.
+    the offsets that cannot be read from the leader, because bytes on its disk have changed. The notes name the
+    partitions in which not all offsets were looked at.
 
     Raises TimeoutError if replicas stay out of sync or records still arrive, StepFailed if the verifier's own records
     are not written as planned, ProducerDied if the canary's producer process fails, and ValueError if a topic's
@@ -66,8 +68,10 @@ def settle(run_dir: Path) -> None:
         seal_ledgers([send_and_forget(scenario, cluster.workspace / "canary", canary.FORGOTTEN)], output)
         snapshot = take_snapshot(scenario, cluster, writer)
         with output.timed("replicas"):
+            end_s = time.monotonic() + READING_S
             replicas = read_replicas(cluster, snapshot.partitions)
-            partitions = with_unreadable(cluster, snapshot.partitions, replicas)
+            partitions, unseen = with_unreadable(cluster, snapshot.partitions, replicas, end_s)
+        output.notes |= unseen
         output.write_table("replicas", replicas)
         output.write_json("offsets.json", msgspec.structs.replace(snapshot, partitions=partitions))
         output.write_json("observations.json", list(_observations(cluster)))
