@@ -50,10 +50,12 @@ ADVICE = {
     "the settings can be met, then run again.",
     "unexplained": "Something is wrong on a partition where, or at a time when, nothing happened that would excuse it: "
     "treat it as a finding. Look at its cases and at the brokers' logs, and run again.",
-    "log_unreadable": "Bytes of the leader's log have changed on its disk: treat it as a finding. Keep the broker's "
-    "data, look at its disk and its log around these offsets, and read the records from a follower.",
-    "replicas_differ": "A follower holds other records than its leader: treat it as a finding. Keep the brokers' data, "
-    "look at their logs around these offsets (an unclean restart, a damaged disk, a bug of Kafka), and run again.",
+    "log_unreadable": "Bytes of the leader's log have changed on its disk: treat it as a finding. The "
+    "brokers' data and logs are kept in the run's workspace: look at the leader's disk and log around these offsets, "
+    "and for the records in the data of a follower.",
+    "replicas_differ": "A follower holds other records than its leader: treat it as a finding. The brokers' data and "
+    "logs are kept in the run's workspace: look at them around these offsets (an unclean restart, a damaged disk, a "
+    "bug of Kafka), and run again.",
     "replica_not_read": "What this replica holds is unknown. Find out why its broker did not answer or lagged behind "
     "(its log, a busy host), and run again.",
     "load_ended_early": "A fatal client error ended a producer before its time. Its message says why.",
