@@ -27,15 +27,14 @@ help: ## list what can be made
 	@touch .venv/.synced
 
 # A first, small run writes the class archives, from which every later JVM starts faster. It proves nothing.
-.venv/.archives: .venv/.synced
+.venv/.archives-$(KAFKA): .venv/.synced
 	@.venv/bin/python -m delivery_verifier.host.java.jars $(KAFKA)
 	@echo "writing the class archives of Kafka and Spark with a small run (once, about half a minute)"
-	@runs=$$(mktemp -d); KDV_RUNS=$$runs $(KDV) run --direct --profile safe --fault none --records 1000 \
+	@runs=$$(mktemp -d); trap 'rm -rf $$runs' EXIT; KDV_RUNS=$$runs $(KDV) run --direct --profile safe --fault none --records 1000 \
 	    --kafka-version $(KAFKA) >$$runs/log 2>&1; code=$$?; \
-	  case $$code in 0|2) touch $@;; *) tail -n 3 $$runs/log; echo "not written now; the next make setup tries again";; esac; \
-	  rm -rf $$runs
+	  case $$code in 0|2) touch $@;; *) tail -n 3 $$runs/log; echo "not written now; the next make setup tries again";; esac
 
-setup: .venv/.synced .venv/.archives ## the environment and the jars, fetched once
+setup: .venv/.synced .venv/.archives-$(KAFKA) ## the environment and the jars, fetched once
 	@.venv/bin/python -m delivery_verifier.host.java.jars $(KAFKA)
 
 verify: setup ## the main job: a million records, the leader killed and back
