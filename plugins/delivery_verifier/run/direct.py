@@ -53,7 +53,7 @@ def run(
         session = spark
         return judge(observe(params, name, listener, lambda: session), listener, lambda: session)
     with _raising_interruptions(), own_session(folders.runs_dir() / name) as own:
-        return judge(observe(params, name, listener, own, planned=own.start), listener, own, own.end)
+        return judge(observe(params, name, listener, own, own.check, own.start), listener, own, own.end)
 
 
 def observe(

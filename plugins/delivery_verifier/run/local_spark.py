@@ -58,6 +58,11 @@ class OwnSession:
             self._starting = pool.submit(self._session)
             pool.shutdown(wait=False)
 
+    def check(self) -> None:
+        """Raises the error of the start if it has failed already. Does not wait for a start that is under way."""
+        if self._starting is not None and self._starting.done():
+            self._starting.result()
+
     def __call__(self) -> SparkSession:
         """Returns the session, once it has started. Raises the error of the start if there was one."""
         self.start()
