@@ -29,24 +29,30 @@ def totals(results: Mapping[str, ModuleResult], explained: list[Explanation]) ->
 
 
 def report(results: Mapping[str, ModuleResult], missing: list[str], explained: list[Explanation]) -> str:
-    """Returns the page in Markdown. `missing` are the modules without a result."""
+    """Returns the page in Markdown. `missing` are the modules without a result of today."""
     reasons = _reasons(explained)
     killed, unexplained = totals(results, explained)
     mutants = sum(result.mutants for result in results.values())
     lines = [
         HEAD,
         f"**{killed:.1%}** of {mutants:,} mutants were killed; survivors without an explanation: {unexplained}.",
-        *(["", f"Not tried yet: {', '.join(map(_short, missing))}."] if missing else []),
+        *(["", f"Not tried as they are today: {', '.join(map(_short, missing))}."] if missing else []),
         "",
-        *sorted({f"{result.date}; {result.machine}; {_versions(result)}" for result in results.values()}),
+        *sorted(
+            {
+                f"{result.date}; commit {result.commit or 'unknown'}; {result.machine}; {_versions(result)}"
+                for result in results.values()
+            }
+        ),
         "",
-        "| module | mutants | killed | survived | explained | last trials took |",
-        "|---|---|---|---|---|---|",
+        "| module | mutants | killed | by time | survived | explained | last trials took |",
+        "|---|---|---|---|---|---|---|",
     ]
     for module, result in results.items():
         survivors = [(module, survivor.change) for survivor in result.survivors]
         lines.append(
-            f"| {_short(module)} | {result.mutants} | {result.mutants - len(survivors)} | {len(survivors)} | "
+            f"| {_short(module)} | {result.mutants} | {result.mutants - len(survivors)} | {result.timed_out} | "
+            f"{len(survivors)} | "
             f"{sum(survivor in reasons for survivor in survivors)} | {result.took_s:.0f} s |"
         )
     lines += ["", "## Survivors", ""]

@@ -33,7 +33,9 @@ class Explanation(Survivor, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class ModuleResult(Struct, frozen=True, kw_only=True):
-    """The result of one module. `digest` is that of its text and its tests. `took_s`: how long the trials took."""
+    """The result of one module. `digest` is that of its text and its tests. `took_s`: how long the trials took.
+    `timed_out`: how many of the killed mutants no test failed for, but made the tests take too long. `commit`: of the
+    project, empty if unknown."""
 
     digest: str = ""
     mutants: int = 0
@@ -42,9 +44,13 @@ class ModuleResult(Struct, frozen=True, kw_only=True):
     date: str = ""
     machine: str = ""
     versions: dict[str, str] = {}
+    timed_out: int = 0
+    commit: str = ""
 
     @classmethod
-    def of_today(cls, digest: str, mutants: int, survivors: list[Survivor], took_s: float) -> ModuleResult:
+    def of_today(
+        cls, digest: str, mutants: int, survivors: list[Survivor], took_s: float, timed_out: int
+    ) -> ModuleResult:
         """The result of trials on this machine, today."""
         return cls(
             digest=digest,
@@ -54,4 +60,5 @@ class ModuleResult(Struct, frozen=True, kw_only=True):
             date=str(datetime.date.today()),
             machine=f"{os.cpu_count()} CPUs, {platform.platform()}",  # `host.machine` may not be imported here
             versions={name: importlib.metadata.version(name) for name in ("cosmic-ray", "pytest", "hypothesis")},
+            timed_out=timed_out,
         )

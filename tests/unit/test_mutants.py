@@ -100,17 +100,64 @@ def test_a_result_is_bad_if_a_survivor_is_not_explained_or_too_few_were_killed(t
     survivor = Survivor("", 'LIMITS = {"low": 1}', 'LIMITS = {"low": 2}')
     (tmp_path / "module.py").write_text(CODE)
     (tmp_path / mutants.EXPLANATIONS).write_text("")
-    mutants.save(tmp_path, "module.py", ModuleResult(mutants=20, survivors=[survivor]))
-    assert mutants.conclude(tmp_path, ["module.py"]) == 1, "not explained"
+    mutants.save(tmp_path, "module.py", ModuleResult(digest="today", mutants=20, survivors=[survivor]))
+    assert mutants.conclude(tmp_path, {"module.py": "today"}) == 1, "not explained"
     text = "[[survivor]]\nmodule = 'module.py'\nscope = ''\nbefore = '%s'\nafter = '%s'\nwhy = 'a trial'\n"
     (tmp_path / mutants.EXPLANATIONS).write_text(text % (survivor.before, survivor.after))
-    assert mutants.conclude(tmp_path, ["module.py"]) == 0
-    assert mutants.conclude(tmp_path, ["module.py", "other.py"]) == 1, "one was not tried"
+    assert mutants.conclude(tmp_path, {"module.py": "today"}) == 0
+    assert mutants.conclude(tmp_path, {"module.py": "today", "other.py": ""}) == 1, "one was not tried"
     (tmp_path / mutants.EXPLANATIONS).write_text(text % (survivor.before, "LIMITS = {}"))
-    assert mutants.conclude(tmp_path, ["module.py"]) == 1, "no such mutant"
+    assert mutants.conclude(tmp_path, {"module.py": "today"}) == 1, "no such mutant"
     (tmp_path / mutants.EXPLANATIONS).write_text(text % (survivor.before, survivor.after))
-    mutants.save(tmp_path, "module.py", ModuleResult(mutants=19, survivors=[survivor]))
-    assert mutants.conclude(tmp_path, ["module.py"]) == 1, "too few killed"
+    mutants.save(tmp_path, "module.py", ModuleResult(digest="today", mutants=19, survivors=[survivor]))
+    assert mutants.conclude(tmp_path, {"module.py": "today"}) == 1, "too few killed"
+
+
+def test_a_result_of_another_day_is_no_result(tmp_path: Path) -> None:
+    import mutants
+    from mutants_results import ModuleResult
+
+    for folder in ("docs/results", "bench", mutants.OUTCOMES):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / mutants.EXPLANATIONS).write_text("")
+    mutants.save(tmp_path, "module.py", ModuleResult(digest="yesterday", mutants=20))
+    mutants.save(tmp_path, "other.py", ModuleResult(digest="today", mutants=20, timed_out=3, commit="abc1234"))
+    assert mutants.conclude(tmp_path, {"module.py": "today", "other.py": "today"}) == 1
+    (page,) = (tmp_path / "docs/results").glob("mutants-*.md")
+    text = page.read_text()
+    assert "Not tried as they are today: module.py." in text and "| module.py |" not in text
+    assert "| other.py | 20 | 20 | 3 | 0 | 0 |" in text and "; commit abc1234; " in text
+    assert mutants.conclude(tmp_path, {"other.py": "today"}) == 0
+
+
+def test_a_mutant_whose_tests_took_too_long_is_counted_apart_and_tried_again(tmp_path: Path) -> None:
+    import mutants
+    from mutants_trial import TIMED_OUT
+
+    (tmp_path / "module.py").write_text(CODE)
+    target, tried = mutants.Target(tmp_path, "module.py", ()), list[str]()
+
+    class SlowTrials:
+        def killer(self, module: str, *_: object) -> str:
+            tried.append(module)
+            return TIMED_OUT
+
+    first, again = (mutants.run(target, SlowTrials(), tmp_path) for _ in range(2))
+    assert first.timed_out == again.timed_out == first.mutants == len(tried) / 2 > 0 and first.survivors == []
+    (file,) = [*tmp_path.glob("*.jsonl")] or [tmp_path / "none"]
+    assert file.name == "none"
+
+
+@pytest.mark.parametrize("shard", ["0/4", "5/4", "1/0", "-1/4", "1", "a/b"])
+def test_a_shard_that_would_try_nothing_or_another_part_is_refused(shard: str) -> None:
+    import mutants
+
+    assert mutants.part_of("4/4") == (4, 4)
+    with pytest.raises(ValueError, match="1 <= I <= N"):
+        mutants.part_of(shard)
+    command = (sys.executable, "mutants.py", f"--shard={shard}")
+    refused = subprocess.run(command, cwd=BENCH, capture_output=True, text=True)
+    assert refused.returncode == 2 and "a shard is I/N" in refused.stderr
 
 
 @pytest.mark.slow
@@ -122,7 +169,13 @@ def test_a_weak_test_leaves_survivors_a_better_one_kills_them_and_nothing_is_tri
     (tmp_path / "bench/mutants.toml").write_text("")
     subprocess.run(("git", "init", "-q"), cwd=tmp_path, check=True)
 
+    commit = ("git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "all")
+    subprocess.run(("git", "add", "-A"), cwd=tmp_path, check=True)
+    subprocess.run(commit, cwd=tmp_path, check=True)
     weak = _work(tmp_path)
+    text = next((tmp_path / "docs/results").glob("mutants-*.md")).read_text()
+    described = subprocess.check_output(("git", "describe", "--always"), cwd=tmp_path, text=True).strip()
+    assert f"; commit {described}; " in text
     assert weak.returncode == 1 and 'value >= LIMITS["low"]' in weak.stdout and "1 of 1 modules changed" in weak.stdout
     assert (tmp_path / "code_that_decides/module.py").read_text() == CODE
     again = _work(tmp_path)
