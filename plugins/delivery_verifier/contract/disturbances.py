@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from delivery_verifier.contract.observer import SIGTERM_EXITS, in_window
 from delivery_verifier.contract.partitions import partition_disturbances
 from delivery_verifier.contract.power import isr_power_losses
@@ -68,16 +70,27 @@ def disturbances_of_topic(topic: str, disturbances: Iterable[Disturbance]) -> li
 def disturbances_of_arm(arm: Arm, disturbances: Iterable[Disturbance], coordinators: int) -> list[Disturbance]:
     """Returns the disturbances that may excuse an anomaly of `arm`: those of its topic (see `disturbances_of_topic`).
 
-    A disturbance of a transaction coordinator is left out unless it disturbed the partition of `__transaction_state`
-    that keeps a transactional.id of the arm. `coordinators` is the number of partitions of `__transaction_state`; 0 if
-    unknown. Then every transactional.id may be kept in every partition.
+    A disturbance of a transaction coordinator is left out unless it disturbed a partition of `__transaction_state` that
+    keeps a transactional.id of the arm. Its `producers` are those with such a transactional.id. `coordinators` is the
+    number of partitions of `__transaction_state`; 0 if unknown. Then every transactional.id may be kept in every
+    partition. Because nobody knows, the disturbance then counts as unplanned.
     """
-    own = {partition_of(name, coordinators) for name in arm.transactional_ids} if coordinators else set()
+    result = []
+    for disturbance in disturbances_of_topic(arm.topic_name, disturbances):
+        if disturbance.kind not in OF_COORDINATORS:
+            result.append(disturbance)
+        elif producers := _kept(arm, disturbance, coordinators):
+            planned = disturbance.planned and coordinators > 0
+            result.append(replace(disturbance, producers=producers, planned=planned))
+    return result
+
+
+def _kept(arm: Arm, disturbance: Disturbance, coordinators: int) -> list[int]:
+    """Returns the producers of `arm` whose transactional.id a disturbed partition of `__transaction_state` keeps."""
     return [
-        disturbance
-        for disturbance in disturbances_of_topic(arm.topic_name, disturbances)
-        if disturbance.kind not in OF_COORDINATORS
-        or (arm.transactional_ids and (not own or own & set(disturbance.partitions)))
+        number
+        for number, name in enumerate(arm.transactional_ids)
+        if not coordinators or partition_of(name, coordinators) in disturbance.partitions
     ]
 
 

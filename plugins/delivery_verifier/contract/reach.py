@@ -33,6 +33,10 @@ class Reach:
         disturbance = self.disturbance
         return not disturbance.topic or not disturbance.partitions or partition in disturbance.partitions
 
+    def concerns(self, producer: int | None) -> bool:
+        """Whether the disturbance may have touched transactions of `producer`, which is None if it is unknown."""
+        return not self.disturbance.producers or producer in self.disturbance.producers
+
 
 def reaches(
     disturbances: Iterable[Disturbance], observations: Sequence[Observation], injections: Iterable[Injection]

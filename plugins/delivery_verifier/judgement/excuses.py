@@ -2,7 +2,8 @@
 
 A permission has a time and a place. A case is a record that shows an anomaly. It is excused if a disturbance that
 permits the anomaly touched its partition, and its record was acknowledged within the reach of the disturbance (see
-`contract.reach`). All functions are pure.
+`contract.reach`). An anomaly of transactions is excused in every partition, but only if the disturbance may have
+touched the transactions of the record's producer. All functions are pure.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def excuse_of(anomaly: Anomaly, case: Case, reached: Sequence[Reach]) -> int | N
     else:
         excuses = _acknowledged_within if anomaly in CONVICTING else _under_way
     settled_us = case.sent_us if case.settled_us is None else case.settled_us
-    indexes = [index for index, reach in enumerate(reached) if excuses(case, reach)]
+    indexes = [index for index, reach in enumerate(reached) if reach.concerns(case.producer) and excuses(case, reach)]
     return min(indexes, key=lambda index: abs(reached[index].disturbance.at_us - settled_us), default=None)
 
 

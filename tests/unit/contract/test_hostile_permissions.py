@@ -251,19 +251,23 @@ def coordinators(*isrs: tuple[int, int, int, list[int]]) -> list[Observation]:
     ]
 
 
-def torn(*cuts: Injection, seen: list[Observation]) -> ArmVerdict:
-    """Returns the verdict on a torn transaction, whose topic flushes every record, after `cuts`."""
+def torn(
+    *cuts: Injection, seen: list[Observation], producers: int = 1, producer: int = 0, sent_us: int = BITE
+) -> ArmVerdict:
+    """Returns the verdict on a torn transaction of `producer`, whose topic flushes every record, after `cuts`. Its
+    record was acknowledged a second after it was sent."""
     flushed = msgspec.structs.replace(
         WRITER.arm("transactional").profile,
         topic=WRITER.arm("transactional").profile.topic | {"flush.messages": 1},
     )
-    run = with_arm(WRITER, "transactional", profile=flushed)
-    count = setting("books/producers.parquet", "torn", 1, arm="transactional", producer=0, partition=0)
+    run = with_arm(WRITER, "transactional", profile=flushed, producers=producers)
+    count = setting("books/producers.parquet", "torn", 1, arm="transactional", producer=producer, partition=0)
+    row = case(sent_us, sent_us + SECOND, "TORN", arm="transactional") | {"producer": producer}
     add = both(count, lambda rows: _expose(rows, run, cuts))
     more: dict[str, Any] = {
         "observations": sorted([*the_observations(run), *seen, *beats()], key=lambda it: it.at_us),
         "injections": [*the_injections(run), *cuts],
-        "cases": cases(case(BITE, BITE + SECOND, "TORN", arm="transactional")),
+        "cases": cases(row),
         "transactions": {"transactional": TransactionCounts(58, 52, 5)},
         "format_version": FORMAT_VERSION,
     }
@@ -302,3 +306,15 @@ def test_an_unclean_election_of_another_coordinator_excuses_nothing() -> None:
 def test_a_clean_election_of_a_coordinator_that_was_seen_one_look_late_excuses_nothing() -> None:
     joined_and_elected = [(OWN, BITE + SECOND, 2, [2]), (OWN, BITE + 2 * SECOND, 3, [2, 3])]
     assert torn(seen=coordinators(*joined_and_elected)).verdict == "VIOLATED"
+
+
+def test_a_transaction_log_excuses_only_the_producers_whose_transactions_it_keeps() -> None:
+    ids = msgspec.structs.replace(WRITER.arm("transactional"), producers=4).transactional_ids
+    stranger = next(number for number, name in enumerate(ids) if partition_of(name, 3) != OWN)
+    own = (OWN, BITE + SECOND // 2, 2, [2, 3])
+    assert torn(cut(2, 3), seen=coordinators(own), producers=4).verdict == "HELD"
+    verdict = torn(cut(2, 3), seen=coordinators(own), producers=4, producer=stranger)
+    assert (verdict.verdict, [(it.kind, it.name) for it in verdict.doubts]) == (
+        "INCONCLUSIVE",
+        [("coverage", "unexplained")],
+    )
