@@ -109,7 +109,7 @@ def excuse_of(anomaly: Anomaly, case: Case, reached: Sequence[Reach]) -> int | N
     if case.sent_us is None:
         return None
     if anomaly in TRANSACTIONAL:  # what befell one partition of a transaction shows in the others, too
-        excuses = _sent_before
+        excuses = _in_transaction
     else:
         excuses = _acknowledged_within if anomaly in CONVICTING else _under_way
     settled_us = case.sent_us if case.settled_us is None else case.settled_us
@@ -162,6 +162,17 @@ def _is_unexplained(anomaly: Anomaly, case: Case, permission: _Permission, since
 def _sent_before(case: Case, reach: Reach) -> bool:
     """Whether the record was sent before the reach was over."""
     return case.sent_us is not None and _within(case.sent_us, reach)
+
+
+def _in_transaction(case: Case, reach: Reach) -> bool:
+    """Whether the record's transaction was surely open at some time within the reach.
+
+    A transaction is open at least from when its record was sent until the record was settled. When it ended is not
+    known: a transaction may have been open within a reach that began only after its record was settled.
+    """
+    settled_us = case.sent_us if case.settled_us is None else case.settled_us
+    begun = reach.since_us is None or (settled_us is not None and settled_us >= reach.since_us)
+    return begun and _sent_before(case, reach)
 
 
 def _acknowledged_within(case: Case, reach: Reach) -> bool:

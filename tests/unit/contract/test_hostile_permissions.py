@@ -37,7 +37,8 @@ from support.evidence import (
 )
 
 from delivery_verifier.catalogue import PROFILES
-from delivery_verifier.contract.disturbances import disturbances_of_topic
+from delivery_verifier.contract.disturbances import disturbances, disturbances_of_topic
+from delivery_verifier.contract.reach import reaches
 from delivery_verifier.contract.rules import RULES, ContractRule
 from delivery_verifier.contract.rulings import contract
 from delivery_verifier.contract.settings import Settings
@@ -48,6 +49,7 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.coordinators import OF_COORDINATORS, partition_of
 from delivery_verifier.model.history import (
     INJECTED,
+    LEAD_US,
     ON_TOPICS,
     TRANSACTION_STATE,
     Disturbance,
@@ -318,3 +320,38 @@ def test_a_transaction_log_excuses_only_the_producers_whose_transactions_it_keep
         "INCONCLUSIVE",
         [("coverage", "unexplained")],
     )
+
+
+@pytest.mark.parametrize(("early_us", "verdict"), [(0, "HELD"), (2 * SECOND, "HELD"), (2 * SECOND + 1, "INCONCLUSIVE")])
+def test_a_transaction_log_excuses_nothing_from_before_the_loss_of_its_power(early_us: int, verdict: str) -> None:
+    # The loss was seen in the time of the kill, whose window begins a second before BITE.
+    assert torn(cut(1, 2, 3), seen=coordinators(), sent_us=BITE - early_us).verdict == verdict
+
+
+def test_an_unclean_election_of_a_coordinator_begins_with_the_injection_in_whose_time_it_was_seen() -> None:
+    seen = coordinators((OWN, BITE + SECOND, 2, [2]), (OWN, BITE + 2 * SECOND, 3, [3]))
+    injections = the_injections(WRITER)
+    (reach,) = [
+        it
+        for it in reaches(disturbances(seen, injections), seen, injections)
+        if it.disturbance.kind == "unclean_coordinator_election"
+    ]
+    assert (reach.since_us, reach.until_us) == (BITE - LEAD_US, None)
+
+
+def test_an_unclean_election_excuses_no_transaction_from_before_it() -> None:
+    profile = WRITER.arm("transactional").profile
+    unclean = msgspec.structs.replace(profile, topic=profile.topic | {"unclean.leader.election.enable": True})
+    run = with_arm(WRITER, "transactional", profile=unclean)
+    ousted = partition(run, BITE + SECOND, "transactional", 0, 2, 1, [2])
+    stale = partition(run, BITE + 2 * SECOND, "transactional", 0, 3, 2, [3])
+    seen = [*(it for it in the_observations(run) if it.at_us <= BITE), ousted, stale]
+    count = setting("books/producers.parquet", "torn", 1, arm="transactional", producer=0, partition=0)
+    for acked_us, excused in ((BITE - SECOND, True), (BITE - 60 * SECOND, False)):
+        more: dict[str, Any] = {
+            "observations": seen,
+            "cases": cases(case(acked_us - 1, acked_us, "TORN", arm="transactional")),
+            "transactions": {"transactional": TransactionCounts(58, 52, 5)},
+        }
+        verdict = judged(evidence_of(run, count, **more))
+        assert (("coverage", "unexplained") not in doubts(verdict, "transactional")) == excused

@@ -22,8 +22,10 @@ from support.evidence import (
 )
 
 from delivery_verifier.contract.disturbances import disturbances, disturbances_of_arm
+from delivery_verifier.contract.observer import OBSERVER_LAG_US
+from delivery_verifier.contract.reach import reaches
 from delivery_verifier.judgement.transaction_counts import TransactionCounts
-from delivery_verifier.model.history import Disturbance, Injection
+from delivery_verifier.model.history import LEAD_US, Disturbance, Injection
 from delivery_verifier.model.late_ends import facts_of, name_of
 from delivery_verifier.model.verdict import RunVerdict
 
@@ -112,3 +114,31 @@ def test_a_producer_that_the_proof_does_not_name_is_a_doubt() -> None:
     verdict = torn(late(PATIENT), *SENT, producer=1)
     assert arm(verdict, NAME).verdict == "INCONCLUSIVE"
     assert ("coverage", "unplanned_disturbance") in doubts(verdict, NAME)
+
+
+END_US = OVER_US + OBSERVER_LAG_US
+
+
+@pytest.mark.parametrize(
+    ("sent_us", "settled_us", "verdict"),
+    [
+        (LATE_US - LEAD_US, LATE_US - LEAD_US, "HELD"),
+        (LATE_US - 9 * SECOND, LATE_US - LEAD_US, "HELD"),
+        (LATE_US - 9 * SECOND, LATE_US - LEAD_US - 1, "INCONCLUSIVE"),  # its transaction may have ended within
+        (LATE_US - LEAD_US, None, "HELD"),
+        (LATE_US - LEAD_US - 1, None, "INCONCLUSIVE"),
+        (END_US, END_US + 9 * SECOND, "HELD"),
+        (END_US + 1, END_US + 2, "INCONCLUSIVE"),
+        (BITE + SECOND, BITE + 2 * SECOND, "INCONCLUSIVE"),  # in the time of the kill
+    ],
+)
+def test_a_late_end_excuses_transactions_that_were_open_while_it_was_late(
+    sent_us: int, settled_us: int | None, verdict: str
+) -> None:
+    assert arm(torn(late(IMPATIENT, PATIENT), sent_us, settled_us), NAME).verdict == verdict
+
+
+def test_a_late_end_from_which_the_cluster_never_recovered_excuses_until_the_end() -> None:
+    forever = late(IMPATIENT, PATIENT, healed_at_us=None, recovered_at_us=None)
+    reached = reaches(disturbances([], [forever]), [], [forever])
+    assert {(it.since_us, it.until_us) for it in reached} == {(LATE_US - LEAD_US, None)}
