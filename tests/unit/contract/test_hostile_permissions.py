@@ -328,6 +328,22 @@ def test_a_transaction_log_excuses_nothing_from_before_the_loss_of_its_power(ear
     assert torn(cut(1, 2, 3), seen=coordinators(), sent_us=BITE - early_us).verdict == verdict
 
 
+DELAY = msgspec.structs.replace(
+    the_injections(WRITER)[0],
+    id=3,
+    action="delay",
+    bite_at_us=BITE - 60 * SECOND,
+    healed_at_us=BITE - 52 * SECOND,
+    recovered_at_us=BITE - 50 * SECOND,
+)
+"""An injection that was over long before the kill of the hand-made run, and that permits no torn transaction."""
+
+
+def test_a_later_loss_of_a_transaction_logs_power_excuses_nothing_that_another_injection_did() -> None:
+    assert torn(cut(1, 2, 3), DELAY, seen=coordinators()).verdict == "HELD"
+    assert torn(cut(1, 2, 3), DELAY, seen=coordinators(), sent_us=BITE - 55 * SECOND).verdict == "INCONCLUSIVE"
+
+
 def test_an_unclean_election_of_a_coordinator_begins_with_the_injection_in_whose_time_it_was_seen() -> None:
     seen = coordinators((OWN, BITE + SECOND, 2, [2]), (OWN, BITE + 2 * SECOND, 3, [3]))
     injections = the_injections(WRITER)
@@ -347,11 +363,12 @@ def test_an_unclean_election_excuses_no_transaction_from_before_it() -> None:
     stale = partition(run, BITE + 2 * SECOND, "transactional", 0, 3, 2, [3])
     seen = [*(it for it in the_observations(run) if it.at_us <= BITE), ousted, stale]
     count = setting("books/producers.parquet", "torn", 1, arm="transactional", producer=0, partition=0)
-    for acked_us, excused in ((BITE - SECOND, True), (BITE - 60 * SECOND, False)):
+    for acked_us, excused in ((BITE - SECOND, True), (BITE - 55 * SECOND, False)):
         more: dict[str, Any] = {
             "observations": seen,
             "cases": cases(case(acked_us - 1, acked_us, "TORN", arm="transactional")),
             "transactions": {"transactional": TransactionCounts(58, 52, 5)},
+            "injections": [*the_injections(run), DELAY],
         }
-        verdict = judged(evidence_of(run, count, **more))
+        verdict = judged(evidence_of(run, both(count, lambda rows: _expose(rows, run, [DELAY])), **more))
         assert (("coverage", "unexplained") not in doubts(verdict, "transactional")) == excused
