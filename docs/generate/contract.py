@@ -68,9 +68,9 @@ LIMITS = """\
 * A deposed leader that stays in the ISR, as in an election that harms no broker, is never seen to have learned of its
   successor: the permission of that partition lasts until the end of the run. An epoch that was skipped had a leader
   that nobody saw: then this holds for every replica.
-* The rules of `coordinator_power_loss` take `transaction.state.log.min.isr` for 2, its default. They suppose that
-  brokers leave the flushing of `__transaction_state` to the operating system, as they do unless
-  `log.flush.interval.messages` says otherwise.
+* The rules of `coordinator_power_loss` take `transaction.state.log.min.isr` as the verifier's cluster sets it: 2, or 1
+  with a single broker, whatever replicas the arm's topic has. They suppose that brokers leave the flushing of
+  `__transaction_state` to the operating system, as they do unless `log.flush.interval.messages` says otherwise.
 * An apparent unclean election in `__transaction_state` is never planned, so what it would permit is a doubt: Kafka
   switches them off there, and the observer may have seen a clean one late.
 * A loss of power is that of whole brokers. Broken disks, wiped disks and bit rot have no rules.
