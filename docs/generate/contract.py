@@ -31,10 +31,13 @@ forbidden. The rules are `RULES` in `plugins/delivery_verifier/contract/rules/`;
   (`lost.unexplained`, `misplaced.unexplained`) where no disturbance that permits it was seen on its partition, or where
   it was sent after the reach of the last one was over. Another leader reaches until the deposed one can acknowledge
   nothing any more: its process has exited, or it leads again, or it was out of the ISR and is back. A loss of power
-  of the whole ISR reaches until the power is back. Nobody is convicted where the observer wrote no heartbeats, or where
-  unclean elections are permitted and the election looks clean: the observer may have missed that the ISR shrank.
+  of the whole ISR reaches until the power is back. A late end of a transaction reaches from a second before its
+  injection until the cluster has recovered from it. What befell a coordinator, or a producer's late end, reaches only
+  the producers whose transactions it may have touched. Nobody is convicted where the observer wrote no heartbeats, or
+  where unclean elections are permitted and the election looks clean: the observer may have missed that the ISR shrank.
 * It is a doubt (`unexplained`) if such a record was sent before that, and acknowledged afterwards; if it was
-  acknowledged before the injection that caused the change of leader; if a record of a transaction, or a duplicate, or a
+  acknowledged before the injection that caused the change of leader, or what befell its transaction (which may have
+  ended later, nobody knows when); if a record of a transaction, or a duplicate, or a
   record out of order lies outside the reach; and if a record was under way in no injection, unless a loss of power
   permits it, which takes back the past, too.
 * This conviction rests on the cases in `anomalies/`, with their times, and never exceeds the books. Great Expectations
@@ -65,9 +68,9 @@ LIMITS = """\
 * A deposed leader that stays in the ISR, as in an election that harms no broker, is never seen to have learned of its
   successor: the permission of that partition lasts until the end of the run. An epoch that was skipped had a leader
   that nobody saw: then this holds for every replica.
-* The rules of `coordinator_power_loss` take `transaction.state.log.min.isr` for 2, its default. They suppose that
-  brokers leave the flushing of `__transaction_state` to the operating system, as they do unless
-  `log.flush.interval.messages` says otherwise.
+* The rules of `coordinator_power_loss` take `transaction.state.log.min.isr` as the verifier's cluster sets it: 2, or 1
+  with a single broker, whatever replicas the arm's topic has. They suppose that brokers leave the flushing of
+  `__transaction_state` to the operating system, as they do unless `log.flush.interval.messages` says otherwise.
 * An apparent unclean election in `__transaction_state` is never planned, so what it would permit is a doubt: Kafka
   switches them off there, and the observer may have seen a clean one late.
 * A loss of power is that of whole brokers. Broken disks, wiped disks and bit rot have no rules.

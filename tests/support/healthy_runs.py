@@ -25,6 +25,7 @@ from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep
 from delivery_verifier.model.history import TRANSACTION_STATE, Injection, Observation
+from delivery_verifier.model.late_ends import facts_of, name_of
 from delivery_verifier.model.scenario import Arm, Claim, Load, Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.store.books import TABLES, Books
@@ -276,6 +277,11 @@ class _Cluster:
                 self._lead(key, brokers[0], [brokers[0]])
             self.look_late(list(offline))
             return {"elected": {f"{topic}-{number}": brokers[0] for topic, number in offline}}
+        elif action == "delay_end":
+            names = [name_of(of, self.draw.random() < 0.5, brokers[0]) for of in self.run.transactional_ids]
+            return {
+                "process_before_heal": {name: facts_of(0, 6000, {"EndTxn": self.draw.randint(0, 1)}) for name in names}
+            }
         return {}
 
     def _elect(self, keys: list[Key]) -> dict[str, object]:

@@ -12,8 +12,10 @@ disturbance if the process has exited or is frozen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+
+from msgspec.structs import replace
 
 from delivery_verifier.contract.observer import SIGTERM_EXITS, in_window
 from delivery_verifier.contract.partitions import partition_disturbances
@@ -30,6 +32,7 @@ from delivery_verifier.model.history import (
     Injection,
     Observation,
 )
+from delivery_verifier.model.late_ends import answered_ends, has_late_end
 from delivery_verifier.model.scenario import Arm
 
 
@@ -65,20 +68,54 @@ def disturbances_of_topic(topic: str, disturbances: Iterable[Disturbance]) -> li
     return [disturbance for disturbance in disturbances if disturbance.topic in ("", topic)]
 
 
-def disturbances_of_arm(arm: Arm, disturbances: Iterable[Disturbance], coordinators: int) -> list[Disturbance]:
+def disturbances_of_arm(
+    arm: Arm, disturbances: Iterable[Disturbance], coordinators: int, injections: Sequence[Injection] = ()
+) -> list[Disturbance]:
     """Returns the disturbances that may excuse an anomaly of `arm`: those of its topic (see `disturbances_of_topic`).
 
-    A disturbance of a transaction coordinator is left out unless it disturbed the partition of `__transaction_state`
-    that keeps a transactional.id of the arm. `coordinators` is the number of partitions of `__transaction_state`; 0 if
-    unknown. Then every transactional.id may be kept in every partition.
+    A disturbance of a transaction coordinator is left out unless it disturbed a partition of `__transaction_state` that
+    keeps a transactional.id of the arm. Its `producers` are those with such a transactional.id. `coordinators` is the
+    number of partitions of `__transaction_state`; 0 if unknown. Then every transactional.id may be kept in every
+    partition. Because nobody knows, the disturbance then counts as unplanned.
+
+    Late ends of transactions (`late_end`) concern only producers that the proof of one of `injections` does not clear
+    (see `_late_ends`).
     """
-    own = {partition_of(name, coordinators) for name in arm.transactional_ids} if coordinators else set()
+    result: list[Disturbance] = []
+    for disturbance in disturbances_of_topic(arm.topic_name, disturbances):
+        if disturbance.kind == "late_end":
+            result += _late_ends(arm, disturbance, injections)
+        elif disturbance.kind not in OF_COORDINATORS:
+            result.append(disturbance)
+        elif producers := _producers_of(arm, disturbance, coordinators):
+            planned = disturbance.planned and coordinators > 0
+            result.append(replace(disturbance, producers=producers, planned=planned))
+    return result
+
+
+def _producers_of(arm: Arm, disturbance: Disturbance, coordinators: int) -> list[int]:
+    """Returns the producers of `arm` whose transactional.id a disturbed partition of `__transaction_state` keeps."""
     return [
-        disturbance
-        for disturbance in disturbances_of_topic(arm.topic_name, disturbances)
-        if disturbance.kind not in OF_COORDINATORS
-        or (arm.transactional_ids and (not own or own & set(disturbance.partitions)))
+        number
+        for number, name in enumerate(arm.transactional_ids)
+        if not coordinators or partition_of(name, coordinators) in disturbance.partitions
     ]
+
+
+def _late_ends(arm: Arm, disturbance: Disturbance, injections: Iterable[Injection]) -> Iterator[Disturbance]:
+    """Yields the late ends of `disturbance`: of producers that it may have hurt, and of those of which nobody knows.
+
+    The proof names the late ends that brokers have answered. It clears a producer that waited for the answer, and one
+    whose late end was refused. Where the proof does not name a producer, its end may have come late unanswered, and may
+    have hurt it once the proxy let it go: then the disturbance is unplanned.
+    """
+    ends = [end for cause in injections if has_late_end(cause, disturbance) for end in answered_ends(cause)]
+    hurt, answered = {end.transactional_id for end in ends if end.hurts}, {end.transactional_id for end in ends}
+    ids = list(enumerate(arm.transactional_ids))
+    if producers := [number for number, name in ids if name in hurt]:
+        yield replace(disturbance, producers=producers)
+    if producers := [number for number, name in ids if name not in answered]:
+        yield replace(disturbance, producers=producers, planned=False)
 
 
 def coordinator_partitions(observations: Iterable[Observation]) -> int:

@@ -16,7 +16,9 @@ from typing import NamedTuple
 from delivery_verifier.contract.observer import in_window
 from delivery_verifier.contract.power import power_back
 from delivery_verifier.contract.rules.rule import ELECTIONS
+from delivery_verifier.model.coordinators import OF_COORDINATORS
 from delivery_verifier.model.history import LEAD_US, TRANSACTION_STATE, Disturbance, Injection, Observation
+from delivery_verifier.model.late_ends import has_late_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +35,26 @@ class Reach:
         disturbance = self.disturbance
         return not disturbance.topic or not disturbance.partitions or partition in disturbance.partitions
 
+    def concerns(self, producer: int | None) -> bool:
+        """Whether the disturbance may have touched transactions of `producer`, which is None if it is unknown."""
+        return not self.disturbance.producers or producer in self.disturbance.producers
+
 
 def reaches(
     disturbances: Iterable[Disturbance], observations: Sequence[Observation], injections: Iterable[Injection]
 ) -> list[Reach]:
     """Returns each disturbance with its reach. `observations` stand in the order in which they were made.
 
-    The reach of another leader, or of another leader epoch, begins when the exposure window of the injection begins in
-    whose time the change was seen. If there are several such injections, the one that bit first counts. If there is
-    none, or if the disturbance is of another kind, the reach has no known beginning. The reach ends as follows:
+    The reach of another leader, of another leader epoch, or of what befell a transaction coordinator begins when the
+    exposure window of the injection begins in whose time it was seen. If there are several such injections, the one
+    that bit first counts. If there is none, the reach has no known beginning. The reach of a late end of a transaction
+    begins when the exposure window of its injection begins. Any other reach has no known beginning. The reach ends as
+    follows:
 
     * Another leader, or another leader epoch: when the deposed leader can acknowledge nothing any more (see `_end`).
     * A loss of power of the whole ISR: when the power was back after the last such loss of the partition. At most one
       such disturbance stands for all losses of a partition.
+    * A late end of a transaction: when the cluster had recovered from the injection.
     * Any other kind has no known end. An unclean coordinator forgets transactions that are still open; an ISR that
       shrank, or an altered topic, lets brokers refuse requests for as long as it stays so.
     """
@@ -56,12 +65,18 @@ def reaches(
     for disturbance in disturbances:
         since_us = until_us = None
         partition = disturbance.partitions[0] if len(disturbance.partitions) == 1 else -1
-        if disturbance.kind in ELECTIONS:
+        if disturbance.kind in ELECTIONS or disturbance.kind in OF_COORDINATORS:
             since_us = _since_us(disturbance, biting)
+        if disturbance.kind in ELECTIONS:
             until_us = answers.get((disturbance.topic, partition, disturbance.at_us))
         elif disturbance.kind in ("isr_power_loss", "coordinator_power_loss"):
             until_us = powered.get((disturbance.topic or TRANSACTION_STATE, partition))
             until_us = None if until_us is None else max(until_us, disturbance.at_us)
+        elif disturbance.kind == "late_end":
+            since_us = disturbance.at_us - LEAD_US
+            ends = [cause.recovered_at_us for cause in injected if has_late_end(cause, disturbance)]
+            known = [end for end in ends if end is not None]
+            until_us = max(known) if known and len(known) == len(ends) else None
         result.append(Reach(disturbance, since_us, until_us))
     return result
 

@@ -9,6 +9,7 @@ import msgspec
 from delivery_verifier.cluster.proxy.rules import LateEnd, ProxyRule, rule_of
 from delivery_verifier.faults.action import ActionContext, ActionProof
 from delivery_verifier.model.history import now_us
+from delivery_verifier.model.late_ends import facts_of, name_of
 from delivery_verifier.model.step_options import APIS
 
 
@@ -68,7 +69,7 @@ class DelayEnd(Frames):
         answer = context.cluster.proxy("late_ends", rule=msgspec.to_builtins(self._rule(context)))
         ends = [end for end in msgspec.convert(answer, list[LateEnd], strict=False) if end.error_code is not None]
         enough = len({end.client for end in ends}) >= int(context.options.get("clients", 1))
-        return {_name(end): _facts(end) for end in ends} if enough else {}
+        return {name_of(end.transactional_id, end.is_commit, end.broker): _facts(end) for end in ends} if enough else {}
 
     def _rule(self, context: ActionContext) -> ProxyRule:
         return ProxyRule(
@@ -81,13 +82,9 @@ class DelayEnd(Frames):
         )
 
 
-def _name(end: LateEnd) -> str:
-    return f"EndTxn ({'commit' if end.is_commit else 'abort'}) of {end.transactional_id} at broker {end.broker}"
-
-
 def _facts(end: LateEnd) -> dict[str, int]:
     overtaking = {API_NAMES.get(api, f"API {api}"): count for api, count in sorted(end.overtaken_by.items())}
-    return {"error_code": end.error_code or 0, "late_ms": end.late_ms or 0, **overtaking}
+    return facts_of(end.error_code or 0, end.late_ms or 0, overtaking)
 
 
 class Release:

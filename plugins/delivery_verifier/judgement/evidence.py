@@ -167,7 +167,7 @@ class ArmEvidence:
     def disturbances(self) -> list[Disturbance]:
         """The disturbances of the arm's topic, of broker processes, and of coordinators of the arm's transactions."""
         coordinators = coordinator_partitions(self.run.observations)
-        return disturbances_of_arm(self.spec, self.run.disturbances, coordinators)
+        return disturbances_of_arm(self.spec, self.run.disturbances, coordinators, self.run.injections)
 
     @cached_property
     def rulings(self) -> dict[Anomaly, Ruling]:

@@ -2,7 +2,8 @@
 
 A permission has a time and a place. A case is a record that shows an anomaly. It is excused if a disturbance that
 permits the anomaly touched its partition, and its record was acknowledged within the reach of the disturbance (see
-`contract.reach`). All functions are pure.
+`contract.reach`). An anomaly of transactions is excused in every partition, but only if the disturbance may have
+touched the transactions of the record's producer. All functions are pure.
 """
 
 from __future__ import annotations
@@ -108,11 +109,11 @@ def excuse_of(anomaly: Anomaly, case: Case, reached: Sequence[Reach]) -> int | N
     if case.sent_us is None:
         return None
     if anomaly in TRANSACTIONAL:  # what befell one partition of a transaction shows in the others, too
-        excuses = _sent_before
+        excuses = _in_transaction
     else:
         excuses = _acknowledged_within if anomaly in CONVICTING else _under_way
     settled_us = case.sent_us if case.settled_us is None else case.settled_us
-    indexes = [index for index, reach in enumerate(reached) if excuses(case, reach)]
+    indexes = [index for index, reach in enumerate(reached) if reach.concerns(case.producer) and excuses(case, reach)]
     return min(indexes, key=lambda index: abs(reached[index].disturbance.at_us - settled_us), default=None)
 
 
@@ -161,6 +162,17 @@ def _is_unexplained(anomaly: Anomaly, case: Case, permission: _Permission, since
 def _sent_before(case: Case, reach: Reach) -> bool:
     """Whether the record was sent before the reach was over."""
     return case.sent_us is not None and _within(case.sent_us, reach)
+
+
+def _in_transaction(case: Case, reach: Reach) -> bool:
+    """Whether the record's transaction was surely open at some time within the reach.
+
+    A transaction is open at least from when its record was sent until the record was settled. When it ended is not
+    known: a transaction may have been open within a reach that began only after its record was settled.
+    """
+    settled_us = case.sent_us if case.settled_us is None else case.settled_us
+    begun = reach.since_us is None or (settled_us is not None and settled_us >= reach.since_us)
+    return begun and _sent_before(case, reach)
 
 
 def _acknowledged_within(case: Case, reach: Reach) -> bool:

@@ -180,9 +180,10 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     `planned`: whether an injected fault that is proven to have taken effect explains the event. `at_us` is in µs since
     the epoch. `topic` is empty if the disturbance may have touched any topic. `detail` describes the event for people.
     The kinds in `coordinators.OF_COORDINATORS` have no topic, and their `partitions` are those of
-    `__transaction_state`. In the kind `topic_altered`, the topic's `setting` got the new `value`. Only the kinds
-    `isr_power_loss` and `coordinator_power_loss` have `replicas`. `isr_power_losses` says how `replicas` is computed:
-    the contract compares this number with min.insync.replicas.
+    `__transaction_state`. `producers` are the numbers of those producers of an arm whose transactions the disturbance
+    may have touched. The list is empty if it may have touched any producer. In the kind `topic_altered`, the topic's
+    `setting` got the new `value`. Only the kinds `isr_power_loss` and `coordinator_power_loss` have `replicas`.
+    `isr_power_losses` says how `replicas` is computed: the contract compares this number with min.insync.replicas.
     """
 
     kind: DisturbanceKind
@@ -191,6 +192,7 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     brokers: list[int] = []
     topic: str = ""
     partitions: list[int] = []
+    producers: list[int] = []
     detail: str = ""
     setting: str = ""
     value: str = ""

@@ -17,7 +17,14 @@ from delivery_verifier.contract.disturbances import (
 )
 from delivery_verifier.model import fault_actions
 from delivery_verifier.model.act import Act
-from delivery_verifier.model.history import INJECTED, TRANSACTION_STATE, DisturbanceKind, Injection, Observation
+from delivery_verifier.model.history import (
+    INJECTED,
+    TRANSACTION_STATE,
+    Disturbance,
+    DisturbanceKind,
+    Injection,
+    Observation,
+)
 from delivery_verifier.model.scenario import Load
 
 SECOND = 1_000_000
@@ -98,7 +105,8 @@ def test_an_unclean_election_of_a_coordinator_concerns_the_arms_that_write_trans
     assert not election.planned, "nobody asked for one, so it may be a clean one that was seen late"
     run = scenario("run-1", profile=PROFILES["transactional"], fault=FAULTS["kill_leader"], load=Load(), records=1200)
     writes = {arm.name: disturbances_of_arm(arm, found, 1) for arm in run.arms}
-    assert writes.pop("transactional") == [election], "what else happened to that topic touches nobody's records"
+    own = msgspec.structs.replace(election, producers=[0])
+    assert writes.pop("transactional") == [own], "what else happened to that topic touches nobody's records"
     assert writes
     assert not any(writes.values())
 
@@ -260,6 +268,15 @@ def test_what_an_injection_says_of_itself_shows_no_observer_that_sees(monkeypatc
     assert not must_be_observed(cut), "nothing is to be seen of a connection that was cut"
     assert must_be_observed(made(monkeypatch, "isolation", observed_as=("leader_change",)))
     assert must_be_observed(KILL)
+
+
+def test_a_loss_in_a_coordinator_of_unknown_place_is_never_planned() -> None:
+    loss = Disturbance(kind="coordinator_power_loss", at_us=1, planned=True, partitions=[0])
+    run = scenario("run-1", profile=PROFILES["transactional"], fault=FAULTS["kill_leader"], load=Load(), records=1200)
+    arm = run.arm("transactional")
+    for coordinators, planned in ((1, True), (0, False)):
+        expected = msgspec.structs.replace(loss, producers=[0], planned=planned)
+        assert disturbances_of_arm(arm, [loss], coordinators) == [expected]
 
 
 ELECTION = msgspec.structs.replace(

@@ -345,7 +345,7 @@ def test_an_alternative_changes_what_its_text_says_and_at_most_switches_idempote
 
 
 def test_an_alternative_without_eligible_leaders_has_none() -> None:
-    assert ALTERNATIVES["no eligible leader replicas"] == {"elr": False}
+    assert ALTERNATIVES["no eligible leader replicas"] == {"elr": False, "transaction_log_elr": False}
 
 
 def test_classes_of_faults_are_listed_or_those_that_are_missing_whichever_are_fewer() -> None:

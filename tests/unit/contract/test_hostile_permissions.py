@@ -37,7 +37,8 @@ from support.evidence import (
 )
 
 from delivery_verifier.catalogue import PROFILES
-from delivery_verifier.contract.disturbances import disturbances_of_topic
+from delivery_verifier.contract.disturbances import disturbances, disturbances_of_topic
+from delivery_verifier.contract.reach import reaches
 from delivery_verifier.contract.rules import RULES, ContractRule
 from delivery_verifier.contract.rulings import contract
 from delivery_verifier.contract.settings import Settings
@@ -48,6 +49,7 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.coordinators import OF_COORDINATORS, partition_of
 from delivery_verifier.model.history import (
     INJECTED,
+    LEAD_US,
     ON_TOPICS,
     TRANSACTION_STATE,
     Disturbance,
@@ -251,19 +253,23 @@ def coordinators(*isrs: tuple[int, int, int, list[int]]) -> list[Observation]:
     ]
 
 
-def torn(*cuts: Injection, seen: list[Observation]) -> ArmVerdict:
-    """Returns the verdict on a torn transaction, whose topic flushes every record, after `cuts`."""
+def torn(
+    *cuts: Injection, seen: list[Observation], producers: int = 1, producer: int = 0, sent_us: int = BITE
+) -> ArmVerdict:
+    """Returns the verdict on a torn transaction of `producer`, whose topic flushes every record, after `cuts`. Its
+    record was acknowledged a second after it was sent."""
     flushed = msgspec.structs.replace(
         WRITER.arm("transactional").profile,
         topic=WRITER.arm("transactional").profile.topic | {"flush.messages": 1},
     )
-    run = with_arm(WRITER, "transactional", profile=flushed)
-    count = setting("books/producers.parquet", "torn", 1, arm="transactional", producer=0, partition=0)
+    run = with_arm(WRITER, "transactional", profile=flushed, producers=producers)
+    count = setting("books/producers.parquet", "torn", 1, arm="transactional", producer=producer, partition=0)
+    row = case(sent_us, sent_us + SECOND, "TORN", arm="transactional") | {"producer": producer}
     add = both(count, lambda rows: _expose(rows, run, cuts))
     more: dict[str, Any] = {
         "observations": sorted([*the_observations(run), *seen, *beats()], key=lambda it: it.at_us),
         "injections": [*the_injections(run), *cuts],
-        "cases": cases(case(BITE, BITE + SECOND, "TORN", arm="transactional")),
+        "cases": cases(row),
         "transactions": {"transactional": TransactionCounts(58, 52, 5)},
         "format_version": FORMAT_VERSION,
     }
@@ -302,3 +308,67 @@ def test_an_unclean_election_of_another_coordinator_excuses_nothing() -> None:
 def test_a_clean_election_of_a_coordinator_that_was_seen_one_look_late_excuses_nothing() -> None:
     joined_and_elected = [(OWN, BITE + SECOND, 2, [2]), (OWN, BITE + 2 * SECOND, 3, [2, 3])]
     assert torn(seen=coordinators(*joined_and_elected)).verdict == "VIOLATED"
+
+
+def test_a_transaction_log_excuses_only_the_producers_whose_transactions_it_keeps() -> None:
+    ids = msgspec.structs.replace(WRITER.arm("transactional"), producers=4).transactional_ids
+    stranger = next(number for number, name in enumerate(ids) if partition_of(name, 3) != OWN)
+    own = (OWN, BITE + SECOND // 2, 2, [2, 3])
+    assert torn(cut(2, 3), seen=coordinators(own), producers=4).verdict == "HELD"
+    verdict = torn(cut(2, 3), seen=coordinators(own), producers=4, producer=stranger)
+    assert (verdict.verdict, [(it.kind, it.name) for it in verdict.doubts]) == (
+        "INCONCLUSIVE",
+        [("coverage", "unexplained")],
+    )
+
+
+@pytest.mark.parametrize(("early_us", "verdict"), [(0, "HELD"), (2 * SECOND, "HELD"), (2 * SECOND + 1, "INCONCLUSIVE")])
+def test_a_transaction_log_excuses_nothing_from_before_the_loss_of_its_power(early_us: int, verdict: str) -> None:
+    # The loss was seen in the time of the kill, whose window begins a second before BITE.
+    assert torn(cut(1, 2, 3), seen=coordinators(), sent_us=BITE - early_us).verdict == verdict
+
+
+DELAY = msgspec.structs.replace(
+    the_injections(WRITER)[0],
+    id=3,
+    action="delay",
+    bite_at_us=BITE - 60 * SECOND,
+    healed_at_us=BITE - 52 * SECOND,
+    recovered_at_us=BITE - 50 * SECOND,
+)
+"""An injection that was over long before the kill of the hand-made run, and that permits no torn transaction."""
+
+
+def test_a_later_loss_of_a_transaction_logs_power_excuses_nothing_that_another_injection_did() -> None:
+    assert torn(cut(1, 2, 3), DELAY, seen=coordinators()).verdict == "HELD"
+    assert torn(cut(1, 2, 3), DELAY, seen=coordinators(), sent_us=BITE - 55 * SECOND).verdict == "INCONCLUSIVE"
+
+
+def test_an_unclean_election_of_a_coordinator_begins_with_the_injection_in_whose_time_it_was_seen() -> None:
+    seen = coordinators((OWN, BITE + SECOND, 2, [2]), (OWN, BITE + 2 * SECOND, 3, [3]))
+    injections = the_injections(WRITER)
+    (reach,) = [
+        it
+        for it in reaches(disturbances(seen, injections), seen, injections)
+        if it.disturbance.kind == "unclean_coordinator_election"
+    ]
+    assert (reach.since_us, reach.until_us) == (BITE - LEAD_US, None)
+
+
+def test_an_unclean_election_excuses_no_transaction_from_before_it() -> None:
+    profile = WRITER.arm("transactional").profile
+    unclean = msgspec.structs.replace(profile, topic=profile.topic | {"unclean.leader.election.enable": True})
+    run = with_arm(WRITER, "transactional", profile=unclean)
+    ousted = partition(run, BITE + SECOND, "transactional", 0, 2, 1, [2])
+    stale = partition(run, BITE + 2 * SECOND, "transactional", 0, 3, 2, [3])
+    seen = [*(it for it in the_observations(run) if it.at_us <= BITE), ousted, stale]
+    count = setting("books/producers.parquet", "torn", 1, arm="transactional", producer=0, partition=0)
+    for acked_us, excused in ((BITE - SECOND, True), (BITE - 55 * SECOND, False)):
+        more: dict[str, Any] = {
+            "observations": seen,
+            "cases": cases(case(acked_us - 1, acked_us, "TORN", arm="transactional")),
+            "transactions": {"transactional": TransactionCounts(58, 52, 5)},
+            "injections": [*the_injections(run), DELAY],
+        }
+        verdict = judged(evidence_of(run, both(count, lambda rows: _expose(rows, run, [DELAY])), **more))
+        assert (("coverage", "unexplained") not in doubts(verdict, "transactional")) == excused

@@ -74,11 +74,11 @@ def _of_coordinator(anomaly: Anomaly) -> ContractRule:
 def _acknowledged_by_all(settings: Settings, disturbance: Disturbance) -> bool:
     """Whether all replicas that had confirmed the end of a transaction lost their power.
 
-    At least two in-sync replicas confirm it (transaction.state.log.min.isr, whose default is 2), or the only one. If
-    fewer of them lost their power, Kafka elects one that has the entry, provided that there are eligible leader
-    replicas (see `power.isr_power_losses`).
+    At least transaction.state.log.min.isr in-sync replicas confirm it. If fewer of them lost their power, Kafka elects
+    one that has the entry, provided that there are eligible leader replicas (see `power.isr_power_losses`). The arm's
+    topic has other replicas: how many they are, and whether they are eligible, does not matter.
     """
-    return not settings.elr or disturbance.replicas >= min(2, settings.replication_factor)
+    return not settings.transaction_log_elr or disturbance.replicas >= settings.transaction_log_min_isr
 
 
 def _of_coordinators_power(anomaly: Anomaly) -> ContractRule:
