@@ -44,8 +44,7 @@ def reaches(
     none, or if the disturbance is of another kind, the reach has no known beginning. The reach ends as follows:
 
     * Another leader, or another leader epoch: when the deposed leader can acknowledge nothing any more (see `_end`).
-    * A loss of power of the whole ISR: when the power was back after the last such loss of the partition. At most one
-      such disturbance stands for all losses of a partition.
+    * A loss of power of the whole ISR: when the power was back after this loss. A later loss has a reach of its own.
     * Any other kind has no known end. An unclean coordinator forgets transactions that are still open; an ISR that
       shrank, or an altered topic, lets brokers refuse requests for as long as it stays so.
     """
@@ -60,8 +59,8 @@ def reaches(
             since_us = _since_us(disturbance, biting)
             until_us = answers.get((disturbance.topic, partition, disturbance.at_us))
         elif disturbance.kind in ("isr_power_loss", "coordinator_power_loss"):
-            until_us = powered.get((disturbance.topic or TRANSACTION_STATE, partition))
-            until_us = None if until_us is None else max(until_us, disturbance.at_us)
+            topic = disturbance.topic or TRANSACTION_STATE
+            until_us = powered.get((topic, partition, disturbance.at_us, disturbance.replicas))
         result.append(Reach(disturbance, since_us, until_us))
     return result
 
