@@ -31,8 +31,9 @@ forbidden. The rules are `RULES` in `plugins/delivery_verifier/contract/rules/`;
   (`lost.unexplained`, `misplaced.unexplained`) where no disturbance that permits it was seen on its partition, or where
   it was sent after the reach of the last one was over. Another leader reaches until the deposed one can acknowledge
   nothing any more: its process has exited, or it leads again, or it was out of the ISR and is back. A loss of power
-  of the whole ISR reaches until the power is back. Nobody is convicted where the observer wrote no heartbeats, or where
-  unclean elections are permitted and the election looks clean: the observer may have missed that the ISR shrank.
+  of the whole ISR reaches until the power is back, and each loss has a reach of its own. Nobody is convicted where the
+  observer wrote no heartbeats, or where unclean elections are permitted and the election looks clean: the observer may
+  have missed that the ISR shrank.
 * It is a doubt (`unexplained`) if such a record was sent before that, and acknowledged afterwards; if it was
   acknowledged before the injection that caused the change of leader; if a record of a transaction, or a duplicate, or a
   record out of order lies outside the reach; and if a record was under way in no injection, unless a loss of power
@@ -42,7 +43,8 @@ forbidden. The rules are `RULES` in `plugins/delivery_verifier/contract/rules/`;
   none is tolerated (`LOST unexplained`). Cases beyond those that were written down are a doubt.
 * Each permitted case names the disturbance that excuses it: of those that can, the nearest in time to its
   acknowledgement. `verdict.json` counts cases by disturbance, and terminal and report show these counts.
-* Where the plan altered the topic during the run, the weakest of its settings counts.
+* Where the plan altered the topic during the run, the weakest setting that it had by then counts. An alteration weakens
+  no disturbance from which the cluster had recovered before.
 """
 
 KINDS_INTRODUCTION = """\

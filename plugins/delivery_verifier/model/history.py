@@ -180,9 +180,10 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     `planned`: whether an injected fault that is proven to have taken effect explains the event. `at_us` is in µs since
     the epoch. `topic` is empty if the disturbance may have touched any topic. `detail` describes the event for people.
     The kinds in `coordinators.OF_COORDINATORS` have no topic, and their `partitions` are those of
-    `__transaction_state`. In the kind `topic_altered`, the topic's `setting` got the new `value`. Only the kinds
-    `isr_power_loss` and `coordinator_power_loss` have `replicas`. For a number m, take the last ISR that had at least m
-    members. `replicas` is the greatest m for which all members of this ISR lost power or crashed.
+    `__transaction_state`. In the kind `topic_altered`, the topic's `setting` got the new `value`; this cannot have
+    weakened what was over before `weakens_since_us` (µs since the epoch). Only the kinds `isr_power_loss` and
+    `coordinator_power_loss` have `replicas`. For a number m, take the last ISR that had at least m members. `replicas`
+    is the greatest m for which all members of this ISR lost power or crashed.
     """
 
     kind: DisturbanceKind
@@ -195,6 +196,7 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     setting: str = ""
     value: str = ""
     replicas: int = 0
+    weakens_since_us: int = 0
 
 
 def read_injections(text: bytes) -> list[Injection]:
