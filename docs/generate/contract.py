@@ -31,9 +31,10 @@ forbidden. The rules are `RULES` in `plugins/delivery_verifier/contract/rules/`;
   (`lost.unexplained`, `misplaced.unexplained`) where no disturbance that permits it was seen on its partition, or where
   it was sent after the reach of the last one was over. Another leader reaches until the deposed one can acknowledge
   nothing any more: its process has exited, or it leads again, or it was out of the ISR and is back. A loss of power
-  of the whole ISR reaches until the power is back, and each loss has a reach of its own. Nobody is convicted where the
-  observer wrote no heartbeats, or where unclean elections are permitted and the election looks clean: the observer may
-  have missed that the ISR shrank.
+  of the whole ISR reaches until the power is back, and each loss has a reach of its own. An ISR that shrank reaches
+  until all its members were seen in it again, another min.insync.replicas until the ISRs had that many members. Nobody
+  is convicted where the observer wrote no heartbeats, or where unclean elections are permitted and the election looks
+  clean: the observer may have missed that the ISR shrank.
 * It is a doubt (`unexplained`) if such a record was sent before that, and acknowledged afterwards; if it was
   acknowledged before the injection that caused the change of leader; if a record of a transaction, or a duplicate, or a
   record out of order lies outside the reach; and if a record was under way in no injection, unless a loss of power
