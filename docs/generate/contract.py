@@ -71,6 +71,8 @@ LIMITS = """\
 * The rules of `coordinator_power_loss` take `transaction.state.log.min.isr` for 2, its default. They suppose that
   brokers leave the flushing of `__transaction_state` to the operating system, as they do unless
   `log.flush.interval.messages` says otherwise.
+* An apparent unclean election is not planned if a broker of the last ISR is still in the ISR: Kafka elects no leader
+  from outside while a member can lead, so that the observer saw the ISR late. What it would permit is a doubt.
 * An apparent unclean election in `__transaction_state` is never planned, so what it would permit is a doubt: Kafka
   switches them off there, and the observer may have seen a clean one late.
 * A loss of power is that of whole brokers. Broken disks, wiped disks and bit rot have no rules.
