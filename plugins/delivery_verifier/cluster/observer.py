@@ -54,6 +54,7 @@ class Observer:
         self._believed: dict[int, View] = {}
         self._outdated: set[int] = set()
         self._partitions: dict[tuple[str, int], PartitionState] = {}
+        self._recorded_s: dict[tuple[str, int], float] = {}
         self._processes: dict[int, str] = {}
         self._heartbeat = Heartbeat()
         self._lock = threading.Lock()
@@ -127,10 +128,12 @@ class Observer:
             for other, known in self._answers.items()
             if known.view is not None and answer.at_s - known.at_s <= VIEW_S
         }
-        if views != self._believed:
-            self._believed = views
-            for key, state in newest(views).items():
-                self._note(key, state, by_leader=views.get(state.leader, {}).get(key) == state)
+        current = {other: self._without_past(view, self._answers[other].at_s) for other, view in views.items()}
+        if current != self._believed:
+            self._believed = current
+            for key, state in newest(current).items():
+                by_leader = current.get(state.leader, {}).get(key) == state
+                self._note(key, state, by_leader=by_leader, at_s=answer.at_s)
             self._outdated = {other for other, view in views.items() if not self._is_recorded(view)}
         if self._is_seen(views):
             heartbeat = self._heartbeat.beat(now_us())
@@ -149,6 +152,21 @@ class Observer:
         current = self._brokers - refusing - self._outdated
         return 2 * len(current & views.keys()) >= len(current) if current else not self._outdated
 
+    def _without_past(self, view: View, at_s: float) -> View:
+        """Returns `view` without the states that differ from the recorded state of the same leader epoch, if another
+        broker's answer to which the record is due came later. `at_s`: when the broker reported `view`.
+
+        Such a state is of the past. It would count again as soon as the leader falls silent.
+        """
+        return {
+            key: state
+            for key, state in view.items()
+            if key not in self._partitions
+            or at_s >= self._recorded_s[key]
+            or state.leader_epoch != self._partitions[key].leader_epoch
+            or _observed_fields(state) == _observed_fields(self._partitions[key])
+        }
+
     def _is_recorded(self, view: View) -> bool:
         """Whether `view` has the recorded state of each partition. States with an error code other than 5 count as
         recorded."""
@@ -158,9 +176,9 @@ class Observer:
             if state.error in READABLE
         )
 
-    def _note(self, key: tuple[str, int], state: PartitionState, *, by_leader: bool) -> None:
+    def _note(self, key: tuple[str, int], state: PartitionState, *, by_leader: bool, at_s: float) -> None:
         """Records the state of a partition if the state differs from the last recorded state. `by_leader`: whether the
-        partition's leader itself reports the state.
+        partition's leader itself reports the state. `at_s`: the time of the newest answer.
 
         Ignores a state with an earlier leader epoch, and a state with an error code that is not in READABLE. Within a
         leader epoch, a broker joins the ISR only if the leader itself says so: only the leader adds brokers (KIP-497),
@@ -175,7 +193,7 @@ class Observer:
             return
         if before and not by_leader and state.leader_epoch == before.leader_epoch and set(state.isr) - set(before.isr):
             return
-        self._partitions[key] = state
+        self._partitions[key], self._recorded_s[key] = state, at_s
         topic, partition = key
         self._write(
             Observation(

@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from delivery_verifier.contract.observer import SIGTERM_EXITS, in_window
+from delivery_verifier.contract.observer import SIGTERM_EXITS, in_window, unrecovered_since_us
 from delivery_verifier.contract.partitions import partition_disturbances
 from delivery_verifier.contract.power import isr_power_losses
 from delivery_verifier.model.act import Act
@@ -51,7 +51,7 @@ def disturbances(observations: Iterable[Observation], injections: Iterable[Injec
     biting = [injection for injection in injected if injection.bit]
     return sorted(
         [
-            *(disturbance for injection in injected for disturbance in _injected_disturbances(injection)),
+            *(disturbance for injection in injected for disturbance in _injected_disturbances(injection, injected)),
             *isr_power_losses(ordered, injected),
             *_process_disturbances(ordered, biting),
             *partition_disturbances(ordered, biting),
@@ -148,8 +148,11 @@ def must_be_observed(injection: Injection) -> bool:
     return act is None or bool(act.observed_as)
 
 
-def _injected_disturbances(injection: Injection) -> Iterator[Disturbance]:
-    """Yields the disturbances that no observer can see, and that are known only because the injection was made."""
+def _injected_disturbances(injection: Injection, injected: list[Injection]) -> Iterator[Disturbance]:
+    """Yields the disturbances that no observer can see, and that are known only because the injection was made.
+
+    `injected`: all injections of the run.
+    """
     act = ACTS.get(injection.action)
     for kind in act.counts_as if act else ():
         for topic, partitions in _scope(injection, kind).items():
@@ -163,6 +166,9 @@ def _injected_disturbances(injection: Injection) -> Iterator[Disturbance]:
                 setting=str(injection.options.get("setting", "")),
                 value=str(injection.options.get("value", "")).lower(),
                 detail=_detail(injection, topic),
+                weakens_since_us=(
+                    unrecovered_since_us(injected, injection.bite_at_us) if kind == "topic_altered" else 0
+                ),
             )
 
 

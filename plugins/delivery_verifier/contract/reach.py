@@ -9,12 +9,13 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from delivery_verifier.contract.observer import in_window
 from delivery_verifier.contract.power import power_back
+from delivery_verifier.contract.refusals import Change, Seen, regained, satisfied
 from delivery_verifier.contract.rules.rule import ELECTIONS
 from delivery_verifier.model.coordinators import OF_COORDINATORS
 from delivery_verifier.model.history import LEAD_US, TRANSACTION_STATE, Disturbance, Injection, Observation
@@ -52,15 +53,18 @@ def reaches(
     follows:
 
     * Another leader, or another leader epoch: when the deposed leader can acknowledge nothing any more (see `_end`).
-    * A loss of power of the whole ISR: when the power was back after the last such loss of the partition. At most one
-      such disturbance stands for all losses of a partition.
+    * A loss of power of the whole ISR: when the power was back after this loss. A later loss has a reach of its own.
     * A late end of a transaction: when the cluster had recovered from the injection.
-    * Any other kind has no known end. An unclean coordinator forgets transactions that are still open; an ISR that
-      shrank, or an altered topic, lets brokers refuse requests for as long as it stays so.
+    * An ISR that shrank: when all members that it had before were seen in it again. Until then brokers may refuse
+      requests; what they refused was sent before.
+    * Another min.insync.replicas: when the ISRs had that many members.
+    * Any other kind has no known end: e.g. an unclean coordinator forgets transactions that are still open.
     """
     injected = list(injections)
     biting = [injection for injection in injected if injection.bit]
-    answers, powered = _last_answers(observations), power_back(observations, injected)
+    partitions = _partitions(observations)
+    answers, powered = _last_answers(observations, partitions), power_back(observations, injected)
+    whole = regained(partitions)
     result = []
     for disturbance in disturbances:
         since_us = until_us = None
@@ -70,13 +74,17 @@ def reaches(
         if disturbance.kind in ELECTIONS:
             until_us = answers.get((disturbance.topic, partition, disturbance.at_us))
         elif disturbance.kind in ("isr_power_loss", "coordinator_power_loss"):
-            until_us = powered.get((disturbance.topic or TRANSACTION_STATE, partition))
-            until_us = None if until_us is None else max(until_us, disturbance.at_us)
+            topic = disturbance.topic or TRANSACTION_STATE
+            until_us = powered.get((topic, partition, disturbance.at_us, disturbance.replicas))
         elif disturbance.kind == "late_end":
             since_us = disturbance.at_us - LEAD_US
             ends = [cause.recovered_at_us for cause in injected if has_late_end(cause, disturbance)]
             known = [end for end in ends if end is not None]
             until_us = max(known) if known and len(known) == len(ends) else None
+        elif disturbance.kind == "isr_shrink":
+            until_us = whole.get((disturbance.topic, partition, disturbance.at_us))
+        elif disturbance.kind == "topic_altered" and disturbance.setting == "min.insync.replicas":
+            until_us = satisfied(disturbance, partitions)
         result.append(Reach(disturbance, since_us, until_us))
     return result
 
@@ -89,8 +97,6 @@ def _since_us(disturbance: Disturbance, biting: Iterable[Injection]) -> int | No
 _Positions = list[int]
 """Positions in the list of all observations, in ascending order."""
 _ByBroker = dict[int, _Positions]
-_Seen = tuple[int, Observation]
-"""An observation of a partition, with its position in the list of all observations."""
 _NEVER = sys.maxsize
 """A position behind all observations."""
 
@@ -107,14 +113,16 @@ class _Track(NamedTuple):
     running: _Positions
 
 
-def _last_answers(observations: Sequence[Observation]) -> dict[tuple[str, int, int], int | None]:
+def _last_answers(
+    observations: Sequence[Observation], partitions: Mapping[tuple[str, int], list[Seen]]
+) -> dict[Change, int | None]:
     """Maps each change of a leader or leader epoch to the time from which on no deposed leader can acknowledge.
 
-    A key is (topic, partition, at_us of the change). A time of None is unknown.
+    A time of None is unknown. `partitions`: see `_partitions`.
     """
     exited, running = _processes(observations)
-    answers: dict[tuple[str, int, int], int | None] = {}
-    for (topic, partition), states in _partitions(observations).items():
+    answers: dict[Change, int | None] = {}
+    for (topic, partition), states in partitions.items():
         brokers = {broker for _, now in states for broker in (now.leader, *now.isr, *now.elr) if broker >= 0}
         tracks = {broker: _Track(*_sights(broker, states), exited[broker], running[broker]) for broker in brokers}
         for position, now, deposed in _changes(states, brokers):
@@ -127,7 +135,7 @@ def _last_answers(observations: Sequence[Observation]) -> dict[tuple[str, int, i
     return answers
 
 
-def _changes(states: list[_Seen], brokers: set[int]) -> Iterator[tuple[int, Observation, set[int]]]:
+def _changes(states: list[Seen], brokers: set[int]) -> Iterator[tuple[int, Observation, set[int]]]:
     """Yields each change of the leader or leader epoch, as its position, its observation, and the deposed leaders.
 
     `brokers`: every broker that may have led the partition. If an epoch was skipped, its leader was seen by nobody. It
@@ -172,10 +180,10 @@ def _last(positions: _Positions, position: int) -> int:
     return positions[index - 1] if index else -1
 
 
-def _partitions(observations: Iterable[Observation]) -> dict[tuple[str, int], list[_Seen]]:
+def _partitions(observations: Iterable[Observation]) -> dict[tuple[str, int], list[Seen]]:
     """Returns the observations of each partition with their positions. Those of an earlier leader epoch than the one
     before are left out, because a broker told an old state."""
-    partitions: dict[tuple[str, int], list[_Seen]] = {}
+    partitions: dict[tuple[str, int], list[Seen]] = {}
     for position, now in enumerate(observations):
         if now.kind == "partition":
             states = partitions.setdefault((now.topic, now.partition), [])
@@ -194,7 +202,7 @@ def _processes(observations: Iterable[Observation]) -> tuple[_ByBroker, _ByBroke
     return exited, running
 
 
-def _sights(broker: int, states: Iterable[_Seen]) -> tuple[_Positions, _Positions, _Positions]:
+def _sights(broker: int, states: Iterable[Seen]) -> tuple[_Positions, _Positions, _Positions]:
     """Returns the fields `led`, `back` and `out` of the broker's _Track."""
     led: _Positions = []
     back: _Positions = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from delivery_verifier.contract.settings import Settings
 from delivery_verifier.judgement.attribution import OUTSIDE
 from delivery_verifier.judgement.damage import damage_doubts
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
@@ -158,8 +159,20 @@ def _strangers(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt if a disturbance of the arm was not planned."""
-    unplanned = [disturbance for disturbance in arm.disturbances if not disturbance.planned]
+    """Yields a doubt if a disturbance of the arm was not planned.
+
+    An apparent unclean election that was not planned is no doubt of its own if the arm's topic forbids such elections
+    and nobody asked for one or altered the topic: it is a clean one that was seen late, and the change of leader that
+    was seen with it is a doubt if that was not planned.
+    """
+    seen = {disturbance.kind for disturbance in arm.disturbances}
+    settings = Settings.of_arm(arm.run.scenario, arm.spec)
+    possible = settings.unclean_leader_election or seen & {"unclean_request", "topic_altered"}
+    unplanned = [
+        disturbance
+        for disturbance in arm.disturbances
+        if not disturbance.planned and (disturbance.kind != "unclean_election" or possible)
+    ]
     if unplanned:
         counts = Counter(disturbance.kind for disturbance in unplanned)
         kinds = ", ".join(f"{count} x {kind}" for kind, count in counts.items())

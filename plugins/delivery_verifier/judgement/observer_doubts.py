@@ -152,7 +152,7 @@ def _convicted_unless_missed(arm: ArmEvidence) -> list[Anomaly]:
     observer sees."""
     excuses, settings = excuses_of(arm), Settings.of_arm(arm.run.scenario, arm.spec)
     missed = [
-        Disturbance(kind=name, at_us=0, planned=True)
+        Disturbance(kind=name, at_us=arm.run.offsets.taken_at_us, planned=True)  # no alteration of a topic is later
         for name, kind in DISTURBANCES.items()
         if kind.seen_by == "observer"
     ]

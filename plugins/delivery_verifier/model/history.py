@@ -182,8 +182,9 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     The kinds in `coordinators.OF_COORDINATORS` have no topic, and their `partitions` are those of
     `__transaction_state`. `producers` are the numbers of those producers of an arm whose transactions the disturbance
     may have touched. The list is empty if it may have touched any producer. In the kind `topic_altered`, the topic's
-    `setting` got the new `value`. Only the kinds `isr_power_loss` and `coordinator_power_loss` have `replicas`.
-    `isr_power_losses` says how `replicas` is computed: the contract compares this number with min.insync.replicas.
+    `setting` got the new `value`; this cannot have weakened what was over before `weakens_since_us` (µs since the
+    epoch). Only the kinds `isr_power_loss` and `coordinator_power_loss` have `replicas`. `isr_power_losses` says how
+    `replicas` is computed: the contract compares this number with min.insync.replicas.
     """
 
     kind: DisturbanceKind
@@ -197,6 +198,7 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     setting: str = ""
     value: str = ""
     replicas: int = 0
+    weakens_since_us: int = 0
 
 
 def read_injections(text: bytes) -> list[Injection]:

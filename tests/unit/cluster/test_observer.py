@@ -268,3 +268,35 @@ def test_after_a_long_pause_the_heartbeat_comes_at_once() -> None:
 
 def test_a_clock_that_was_set_back_shows_in_the_heartbeat_even_by_less_than_a_heartbeats_time() -> None:
     assert beats(0, 800_000, 400_000, 500_000, 1_400_000) == [(0, 0), (400_000, -400_000), (1_400_000, 900_000)]
+
+
+@pytest.mark.parametrize(
+    ("answers", "recorded"),
+    [
+        ([(2, 10.2, 5, [1, 2, 3]), (3, 10.3, 5, [1, 2, 3]), (2, 10.4, 6, [2, 3])], [[2, 3]]),
+        ([(3, 10.3, 5, [1, 2])], [[1, 2]]),
+        ([(2, 10.3, 5, [1, 2])], [[1, 2]]),
+    ],
+    ids=["the_old_answer_alone", "the_same_again", "another"],
+)
+def test_an_answer_that_is_older_than_the_record_shrinks_no_isr_when_the_leader_falls_silent(
+    brokers: Brokers,
+    tmp_path: Path,
+    seen: Callable[[str], list[Observation]],
+    answers: list[tuple[int, float, int, list[int]]],
+    recorded: list[list[int]],
+) -> None:
+    observer = Observer(brokers, (1, 2, 3), tmp_path / "observations.jsonl")  # type: ignore[arg-type]
+
+    def take(broker: int, at_s: float, reported: PartitionState | None) -> None:
+        view = None if reported is None else {KEY: reported}
+        observer._take(broker, observer_module._Answer(view, reported is not None, at_s))
+
+    for broker in (1, 2, 3):
+        take(broker, 10.0, state(1, 5, 1, 2))
+    for broker in (1, 2):  # 3 is back in the ISR, and slow to say so itself
+        take(broker, 10.1, state(1, 5, 1, 2, 3))
+    take(1, 10.2, None)  # the leader is killed
+    for broker, at_s, epoch, isr in answers:
+        take(broker, at_s, state(1 if epoch == 5 else 2, epoch, *isr))
+    assert [it.isr for it in seen("partition")] == [[1, 2], [1, 2, 3], *recorded]

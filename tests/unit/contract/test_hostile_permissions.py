@@ -372,3 +372,18 @@ def test_an_unclean_election_excuses_no_transaction_from_before_it() -> None:
         }
         verdict = judged(evidence_of(run, both(count, lambda rows: _expose(rows, run, [DELAY])), **more))
         assert (("coverage", "unexplained") not in doubts(verdict, "transactional")) == excused
+
+
+@pytest.mark.parametrize(
+    ("unclean", "planned", "said"),
+    [(True, True, "INCONCLUSIVE"), (False, True, "HELD"), (False, False, "INCONCLUSIVE")],
+)
+def test_a_clean_election_that_was_seen_late_is_a_doubt_where_unclean_ones_are_possible(
+    unclean: bool, planned: bool, said: str
+) -> None:
+    topic = RUN.arm(SUBJECT).profile.topic | {"unclean.leader.election.enable": unclean}
+    run = with_arm(RUN, SUBJECT, profile=msgspec.structs.replace(RUN.arm(SUBJECT).profile, topic=topic))
+    at_us = RECOVERED if planned else RECOVERED + 2 * SECOND
+    back = partition(run, at_us, SUBJECT, 0, 1, 2, [1, 2, 3])  # 1 was out of the ISR when it was last seen
+    verdict_of_run = judged(evidence_of(run, observations=[*the_observations(run), back]))
+    assert arm(verdict_of_run).verdict == said
