@@ -19,9 +19,8 @@ def permitting(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[
     the disturbances that the alteration may have made worse (`rulings.alterations`).
     """
     observed = list(disturbances)
-    weaker = [*alterations(settings, observed, planned=True), *alterations(settings, observed)]
     result: dict[Anomaly, list[Disturbance] | None] = {}
-    for known, later in [(settings, observed), *weaker]:
+    for known, later in [(settings, observed), *alterations(settings, observed)]:
         for rule in RULES:
             excuses = _excuses(rule, known, later)
             if excuses is None:

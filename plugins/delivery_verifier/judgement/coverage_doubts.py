@@ -165,9 +165,9 @@ def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
     and nobody asked for one or altered the topic: it is a clean one that was seen late, and the change of leader that
     was seen with it is a doubt if that was not planned.
     """
-    seen = {disturbance.kind for disturbance in arm.disturbances}
+    observed = {disturbance.kind for disturbance in arm.disturbances}
     settings = Settings.of_arm(arm.run.scenario, arm.spec)
-    possible = settings.unclean_leader_election or seen & {"unclean_request", "topic_altered"}
+    possible = settings.unclean_leader_election or observed & {"unclean_request", "topic_altered"}
     unplanned = [
         disturbance
         for disturbance in arm.disturbances
