@@ -61,10 +61,8 @@ def disturbances(observations: Iterable[Observation], injections: Iterable[Injec
 
 
 def disturbances_of_topic(topic: str, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
-    """Returns the disturbances that may excuse an anomaly on `topic`.
-
-    These are the disturbances of this topic, and all disturbances that may have touched every topic.
-    """
+    """Returns the disturbances that may excuse an anomaly on `topic`: its own, and those that may have touched every
+    topic."""
     return [disturbance for disturbance in disturbances if disturbance.topic in ("", topic)]
 
 
