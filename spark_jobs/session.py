@@ -27,8 +27,8 @@ JARS_VARIABLE = "KDV_SPARK_JARS"
 """Environment variable with the comma-separated paths of the jars that let Spark read Kafka."""
 SMALL_RECORDS = 2_000_000
 """For fewer records, the JVM runs without its second, optimizing compiler. This compiler would cost more time than it
-saves, because most code then plans queries and runs only once. At 1.1 million records, a reconciliation takes as long
-with this compiler as without it, but more CPU time. At 11 million, its second half takes half as long with it."""
+saves, because most code then plans queries and runs only once. The number lies between two sizes of runs: in the
+smaller, the compiler saved no time; in the larger, it did. No run of this size was measured."""
 END_S = 120.0
 """How long a JVM may take to end after it was told to end, in seconds."""
 DYING_S = 15.0

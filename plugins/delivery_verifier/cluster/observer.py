@@ -20,6 +20,8 @@ from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.cluster.views import View, newest
 from delivery_verifier.model.history import Observation, now_us
 
+OBSERVATIONS = "observations.jsonl"
+"""The name of the observer's file in the workspace of a cluster."""
 EVERY_S = 0.1
 """Seconds between an answer of a broker and the next question to this broker."""
 READABLE = (0, 5)

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from delivery_verifier.cluster import lease, topics
 from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.cluster.observer import OBSERVATIONS
 from delivery_verifier.faults.actions import heal
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.judgement import canary
@@ -125,6 +126,6 @@ def _write_in_transactions(
 
 def _observations(cluster: Cluster) -> list[Observation]:
     """Returns all that the cluster's observer has recorded so far, in the order in which it was seen."""
-    lines = (cluster.workspace / "observations.jsonl").read_bytes()
+    lines = (cluster.workspace / OBSERVATIONS).read_bytes()
     written = lines[: lines.rfind(b"\n") + 1]  # the observer may be writing the next line
     return msgspec.json.Decoder(Observation).decode_lines(written)
