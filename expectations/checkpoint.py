@@ -28,9 +28,9 @@ from delivery_verifier.judgement.evaluation import (
     evidence_table,
     expected_evidence,
     expected_guarantees,
-    laws_of,
 )
 from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.judgement.unexplained import UNEXPLAINED, with_unexplained
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.store.books import with_totals
 from delivery_verifier.store.run_directory import RunDirectory
@@ -66,13 +66,14 @@ def evaluate(evidence: Evidence, runs: Path) -> Validation:
     """
     (runs / SITE).mkdir(parents=True, exist_ok=True)
     with FileLock(runs / f".{SITE}.lock", timeout=SITE_LOCK_S):
-        left_out = {*(set(Anomaly) - set(evidence.searched)), *(set(LAWS) - set(laws_of(evidence)))}
+        planned = [*expected_guarantees(evidence), *expected_evidence(evidence)]
+        left_out = {*Anomaly, *LAWS, *UNEXPLAINED.values()} - {plan.about for plan in planned}
         session = _Session(runs, evidence.scenario.run_id, left_out)
-        guarantees = expected_guarantees(evidence)
         evaluated: list[Evaluated] = []
         for arm in evidence.loaded:
             rows = with_totals(evidence.books.rows("producers", arm=arm.name), arm.late_convicts)
-            evaluated += session.run("guarantee", arm.name, rows, [plan for plan in guarantees if plan.arm == arm.name])
+            plans = [plan for plan in planned if (plan.suite, plan.arm) == ("guarantee", arm.name)]
+            evaluated += session.run("guarantee", arm.name, with_unexplained(rows, arm), plans)
         evaluated += session.run("evidence", "", evidence_table(evidence), expected_evidence(evidence))
     return Validation(run_id=evidence.scenario.run_id, great_expectations_version=session.version, evaluated=evaluated)
 
@@ -126,8 +127,7 @@ class _Session:
     def _suite(self, name: Suite) -> Any:
         """Returns the suite `name` from its committed JSON file. Each suite is loaded once per session.
 
-        Older versions of the verifier did not search for every anomaly, and did not check every law. The returned suite
-        has no expectation of an anomaly for which the run was not searched, or of a law that the run does not have.
+        The suite lacks what is not planned, because older versions of the verifier did not search for every anomaly.
         """
         from expectations.suites import load
 
@@ -202,7 +202,7 @@ def _tolerances(plans: Iterable[ExpectedEvaluation]) -> dict[str, int | None]:
     """Maps the name of each anomaly's suite parameter to the tolerance that is planned for the anomaly."""
     from expectations.suites import tolerance_parameter
 
-    return {tolerance_parameter(plan.about): plan.tolerance for plan in plans if plan.suite == "guarantee"}
+    return {tolerance_parameter(plan.about): plan.tolerance for plan in plans if plan.about in Anomaly.__members__}
 
 
 def _evaluated(

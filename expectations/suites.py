@@ -2,7 +2,8 @@
 
 guarantee.json has one expectation per anomaly. It judges the rows of one arm in the table books/producers. Its
 tolerance is the most cases that are permitted; null permits any number. The tolerance is a parameter, which follows
-from the contract and the claim (the guarantee that the user demands of the arm).
+from the contract and the claim (the guarantee that the user demands of the arm). Further expectations tolerate no case
+that disturbances would have to excuse, and that none can excuse.
 
 evidence.json has one expectation per law. A law says that two counts, made independently of each other, are equal.
 """
@@ -17,9 +18,11 @@ from great_expectations import ExpectationSuite
 from great_expectations.expectations.row_conditions import Column
 
 from delivery_verifier.judgement.evaluation import CANARY, LAWS, Suite
+from delivery_verifier.judgement.unexplained import UNEXPLAINED, unexplained_column
 from delivery_verifier.model.anomalies import KINDS
 from delivery_verifier.store.books import total_column
 from expectations.vocabulary import (
+    EXCUSES,
     GUARANTEES,
     ExpectCanariesToBeFound,
     ExpectLawToBalance,
@@ -42,7 +45,7 @@ def tolerance_parameter(anomaly: str) -> str:
 
 def guarantee() -> ExpectationSuite:
     """The suite with one expectation per anomaly: each row of books/producers may count at most as many
-    cases of the anomaly as the tolerance permits."""
+    cases of the anomaly as the tolerance permits. Further expectations tolerate no unexplained case."""
     return ExpectationSuite(
         name="guarantee",
         expectations=[
@@ -54,6 +57,17 @@ def guarantee() -> ExpectationSuite:
                 meta={"about": anomaly.value},
             )
             for anomaly, expectation in GUARANTEES.items()
+        ]
+        + [
+            expectation(
+                column=unexplained_column(anomaly),
+                min_value=0,
+                max_value=0,
+                description=f"Where disturbances permit {anomaly}, no record is {anomaly} at a time or on a partition "
+                "at which no disturbance can excuse this.",
+                meta={"about": UNEXPLAINED[anomaly]},
+            )
+            for anomaly, expectation in EXCUSES.items()
         ],
     )
 

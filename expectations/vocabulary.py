@@ -1,7 +1,7 @@
 """The vocabulary: the classes of all expectations in the suites, under names that a reviewer can read.
 
-There is one class per anomaly, and three classes for laws. A law says that two counts, made independently of
-each other, are equal.
+There is one class per anomaly, one more for each anomaly whose unexplained cases convict, and three classes for laws. A
+law says that two counts, made independently of each other, are equal.
 
 Columns are passed where an expectation is made, never as class defaults. The reason: Great Expectations does not write
 defaults into a suite's JSON, but a suite must say which column each expectation judges. The import of this module makes
@@ -18,6 +18,7 @@ from great_expectations.expectations.core.expect_column_values_to_be_between imp
     ExpectColumnValuesToBeBetween,
 )
 
+from delivery_verifier.judgement.unexplained import UNEXPLAINED
 from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.anomaly_kind import AnomalyKind
 
@@ -50,8 +51,18 @@ GUARANTEES: dict[Anomaly, type[ExpectColumnValuesToBeBetween]] = {
     anomaly: _expectation_against(kind) for anomaly, kind in KINDS.items()
 }
 """Maps each anomaly to the class of its expectation. `AnomalyKind.expectation` is the name of this class."""
+EXCUSES: dict[Anomaly, type[ExpectColumnValuesToBeBetween]] = {
+    anomaly: type(
+        f"Expect{anomaly.capitalize()}RecordsToBeExcused",
+        (ExpectColumnValuesToBeBetween,),
+        {"__doc__": f"If records are {anomaly} because of disturbances, a disturbance can excuse each of them."},
+    )
+    for anomaly in UNEXPLAINED
+}
+"""Maps an anomaly to the class of the expectation that no disturbance fails to excuse a case."""
 
 __all__ = [
+    "EXCUSES",
     "GUARANTEES",
     "ExpectCanariesToBeFound",
     "ExpectLawToBalance",

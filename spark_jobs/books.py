@@ -17,9 +17,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from delivery_verifier.model.anomalies import Anomaly, also_column, column
-from delivery_verifier.model.history import Offsets
 from delivery_verifier.model.outcomes import REPORTED, Outcome
 from delivery_verifier.model.scenario import Arm, Scenario
+from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.store.books import COUNTS, STRANGERS
 from spark_jobs.anomalies import OWN
 from spark_jobs.schemas import CASES, LOCATION_UNIT, PARTITIONS, PRODUCERS, SIGNATURES, SUBJECTS, arrow, promise
@@ -192,8 +192,8 @@ def _attempt_columns(row: dict[str, Any]) -> Iterator[str]:
     """Yields the columns of the books that count an attempt by its outcome and its presence in the log."""
     yield Outcome(row["outcome"]).value.lower()
     present = row["first_partition"] is not None
-    if row["outcome"] in REPORTED:
-        yield "found" if present else "lost"
+    if row["outcome"] in REPORTED and (present or row["kind"] == Anomaly.LOST):
+        yield "found" if present else "lost"  # else it must be missing (see `unreadable.missing`)
     if row["outcome"] == Outcome.INDETERMINATE and not present:
         yield "resolved_absent"
     if row["outcome"] == Outcome.INDETERMINATE and row["once"]:

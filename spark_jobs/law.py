@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from delivery_verifier.model.history import Offsets
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.snapshot import Offsets
 from spark_jobs.committed import NONE, Views
 
 Rows = list[dict[str, Any]]
@@ -38,7 +38,8 @@ class LawInputs(NamedTuple):
     `announced`: the counts of produce.json and of settle.json. `read`: the counts of read_topic.json. `written`: the
     number of rows that anomalies/ really has per (arm, kind). `bound`: the most rows that are written per arm and kind.
     `views`: counts of the committed view; NONE if no arm writes transactions. `format_version`: the
-    version of the format in which ledgers and `announced` were written.
+    version of the format in which ledgers and `announced` were written. `missing`: the counts `missing/...` of the
+    manifest (`store.books.MISSING`).
     """
 
     scenario: Scenario
@@ -52,3 +53,4 @@ class LawInputs(NamedTuple):
     bound: int
     format_version: int
     views: Views = NONE
+    missing: Mapping[str, int] = {}

@@ -7,10 +7,12 @@ the evidence of the run cannot be trusted: the verdict is then neither HELD nor 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
+from delivery_verifier.store.books import MISSING
+from spark_jobs import unreadable
 from spark_jobs.books import SESSIONS, cases, partitions
 from spark_jobs.law import Law, LawInputs, Rows
 from spark_jobs.ledger_laws import ledger_laws
@@ -25,7 +27,7 @@ def laws(evidence: LawInputs) -> pa.Table:
     parts = partitions(evidence.offsets, evidence.log_census, evidence.read).to_pylist()
     equations: list[Law] = [
         *_offset_laws(parts),
-        *_outcome_laws(evidence.producers),
+        *_outcome_laws(evidence.producers, evidence.missing),
         *_line_laws(evidence, parts),
         *ledger_laws(evidence),
         *_plan_laws(evidence, parts),
@@ -52,8 +54,9 @@ def _offset_laws(parts: Rows) -> Iterable[Law]:
         yield Law("log_moved", arm, partition, "records behind the snapshot", row["tail_records"], "zero", 0)
 
 
-def _outcome_laws(producers: pa.Table) -> Iterable[Law]:
-    """Yields two laws per partition: both compare numbers of attempts by outcome. `producers`: PRODUCERS."""
+def _outcome_laws(producers: pa.Table, missing: Mapping[str, int]) -> Iterable[Law]:
+    """Yields two laws per partition: both compare numbers of attempts by outcome. `producers`: PRODUCERS. `missing`: as
+    in LawInputs."""
     sums: Counter[tuple[str, int, str]] = Counter()
     for row in producers.to_pylist():
         key = row["arm"], row["partition"]
@@ -67,7 +70,9 @@ def _outcome_laws(producers: pa.Table) -> Iterable[Law]:
             ("reported_sum", "reported", "found or lost"),
         ):
             sides = sums[arm, partition, left], sums[arm, partition, right]
-            yield Law(law, arm, partition, left, sides[0], right, sides[1])
+            absent = missing.get(f"{MISSING}{arm}/{partition}", 0) if law == "reported_sum" else 0
+            name = "found, lost or missing" if absent else right
+            yield Law(law, arm, partition, left, sides[0], name, sides[1] + absent)
 
 
 def _line_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
@@ -84,8 +89,10 @@ def _line_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
     for row in evidence.log_census.to_pylist():
         logged[row["arm"]] += row["records"]
     for arm in evidence.scenario.arm_names:
-        read = evidence.read.get(f"read/{arm}", -1)
-        yield Law("view_rows", arm, -1, "records read from Kafka", read, "rows in log/, view raw", logged[arm])
+        read, name = evidence.read.get(f"read/{arm}", -1), "records read from Kafka"
+        if lacking := sum(unreadable.count(part) for part in evidence.offsets.partitions if part.arm == arm):
+            read, name = read + lacking, f"{name}, and unreadable offsets"
+        yield Law("view_rows", arm, -1, name, read, "rows in log/, view raw", logged[arm])
         yield from _view_laws(evidence, arm)
     yield from _committed_laws(evidence)
 
@@ -112,9 +119,11 @@ def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
     """
     for part in evidence.offsets.partitions:
         if part.arm in evidence.scenario.transactional:
-            visible = part.end - part.start - part.control_records - part.aborted_records
+            lacking = unreadable.count(part)
+            visible = part.end - part.start - part.control_records - part.aborted_records - lacking
             rows = evidence.views.rows[part.arm, part.partition]
             left = "offsets without control records and records of aborted transactions"
+            left += ", and without unreadable offsets" if lacking else ""
             yield Law("view_rows", part.arm, part.partition, left, visible, "rows in log/, view committed", rows)
 
 

@@ -17,8 +17,9 @@ from pyspark.sql import functions as F
 
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.store.run_directory import StepOutput
-from spark_jobs import anomalies, attempts, books, committed, screen
+from spark_jobs import anomalies, attempts, books, committed, screen, unreadable
 from spark_jobs.census import Census
 from spark_jobs.parse import is_marker, is_sound
 from spark_jobs.schemas import ANOMALIES, LEDGER, LOG, arrow
@@ -35,9 +36,10 @@ class MatchingInputs(NamedTuple):
     """Everything that the matching needs.
 
     `ledger`: LEDGER. `log`: the rows of LOG that a read_uncommitted consumer sees (view `raw`). `visible`: the rows
-    that a read_committed consumer sees (view `committed`). `census`: the counts of ledger and log. `output`: receives
-    anomalies/. `bound`: the most cases that are written per arm and kind. `together`: whether ledger and log are in one
-    Spark partition each; if so, no query shuffles.
+    that a read_committed consumer sees (view `committed`). `census`: the counts of ledger and log. `offsets`: the
+    snapshot, with the offsets that cannot be read. `output`: receives anomalies/. `bound`: the most cases that are
+    written per arm and kind. `together`: whether ledger and log are in one Spark partition each; if so, no query
+    shuffles.
     """
 
     ledger: DataFrame
@@ -45,6 +47,7 @@ class MatchingInputs(NamedTuple):
     visible: DataFrame
     census: Census
     scenario: Scenario
+    offsets: Offsets
     output: StepOutput
     bound: int
     together: bool
@@ -65,8 +68,9 @@ def match(inputs: MatchingInputs, proven: screen.Screen | None) -> tuple[pa.Tabl
         if proven is None or not any(row["astray"] for row in counted):
             counted += proven.signatures if proven else []
             inputs.output.counts |= books.strangers(counted, inputs.scenario)
+            inputs.output.counts |= unreadable.missing(counted, inputs.offsets)
             producers = books.producers(counted, inputs.census.ledger, inputs.scenario)
-            return producers, _write_anomalies(subjects, producers, inputs.output, inputs.bound)
+            return producers, _write_anomalies(subjects, producers, inputs)
     finally:
         for frame in persisted:
             frame.unpersist()
@@ -98,7 +102,9 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
     resends = _has_nonzero(inputs.census.ledger, "attempt")
     matched = attempts.attempts(claims, lines, owned, resends, together)
     matched = _with_views(matched, inputs, corrupted, persisted)
-    persisted.append(anomalies.subjects(matched, aliens, unattributed).persist(StorageLevel.MEMORY_AND_DISK))
+    subjects = anomalies.subjects(matched, aliens, unattributed)
+    subjects = unreadable.without_unproven_losses(subjects, unreadable.ownerless(unattributed, inputs.offsets))
+    persisted.append(subjects.persist(StorageLevel.MEMORY_AND_DISK))
     return persisted[-1]
 
 
@@ -141,7 +147,12 @@ def _with_views(
         StorageLevel.MEMORY_AND_DISK
     )
     persisted.append(flagged)
-    return committed.with_flags(matched, flagged) if flagged.count() else matched
+    if not flagged.count():
+        return matched
+    with_flags = committed.with_flags(matched, flagged)
+    if not any(part.unreadable for part in inputs.offsets.partitions):
+        return with_flags
+    return with_flags.withColumn("torn", F.col("torn") & ~unreadable.is_hidden(inputs.offsets))
 
 
 def _by_arm(log_census: pa.Table, name: str) -> dict[str, int]:
@@ -152,17 +163,16 @@ def _by_arm(log_census: pa.Table, name: str) -> dict[str, int]:
     return dict(+counts)
 
 
-def _write_anomalies(
-    subjects: DataFrame, producers: pa.Table, output: StepOutput, bound: int
-) -> dict[tuple[str, str], int]:
+def _write_anomalies(subjects: DataFrame, producers: pa.Table, inputs: MatchingInputs) -> dict[tuple[str, str], int]:
     """Writes the cases to anomalies/. Returns the number of rows in the file, per (arm, kind).
 
     If the books count no case, no query runs, and the file has no rows.
     """
     rows = arrow(ANOMALIES).empty_table()
-    if any(row["cases"] for row in books.cases(producers, {}, bound).to_pylist()):
-        rows = anomalies.cases(subjects, bound).toArrow().cast(rows.schema)
-    file = output.write_table("anomalies/cases", rows)
+    if any(row["cases"] for row in books.cases(producers, {}, inputs.bound).to_pylist()):
+        rows = anomalies.cases(subjects, inputs.bound).toArrow().cast(rows.schema)
+        rows = unreadable.with_evidence(rows, inputs.offsets)
+    file = inputs.output.write_table("anomalies/cases", rows)
     written = pq.read_table(file, columns=["arm", "kind"])
     counts = written.group_by(["arm", "kind"]).aggregate([([], "count_all")]).to_pylist()
     return {(row["arm"], row["kind"]): row["count_all"] for row in counts}

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 
 import msgspec
@@ -19,10 +20,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from delivery_verifier.model.errors import StepFailed
-from delivery_verifier.model.history import Offsets, PartitionSnapshot
 from delivery_verifier.model.record import MARKER_PRODUCER
 from delivery_verifier.model.scenario import RAW as RAW_VIEW
 from delivery_verifier.model.scenario import Isolation
+from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
+from delivery_verifier.model.unreadable import count_unreadable
+from spark_jobs import unreadable
 from spark_jobs.schemas import RAW, promise
 
 CONSUMER = {
@@ -39,6 +42,8 @@ CONSUMER = {
 """Options of Spark's Kafka source for every read."""
 SNAPSHOT, TAIL = "raw", "tail"
 """Values of the column `view` in LOG: for records in the snapshot, and for records behind the snapshot."""
+_Bounds = Mapping[str, Mapping[str, int]]
+"""Maps a topic and the number of a partition, as text, to an offset. The offset -1 is the end of the log."""
 ArmPartition = tuple[str, int]
 """The name of an arm and the number of a partition."""
 
@@ -51,23 +56,46 @@ def read_topics(
     `offsets`: the bounds of the snapshot. `isolation`: the isolation level of the consumer. `connection`: options by
     which Spark's Kafka source reaches the brokers (`Connection.spark_options`). Without these options, Spark reads in
     plain text from the addresses in `offsets`. The read fails if the brokers no longer hold the whole range: Spark
-    never returns only a part of the range.
+    never returns only a part of the range. Only the offsets that `offsets` calls unreadable are left out.
     """
     arms = {part.topic: part.arm for part in offsets.partitions}
-    starts: dict[str, dict[str, int]] = defaultdict(dict)
-    for part in offsets.partitions:
-        starts[part.topic][str(part.partition)] = part.start
-    loaded = (
+    reader = (
         spark.read.format("kafka")
         .options(**CONSUMER)
         .option("kafka.isolation.level", isolation)
         .options(**(connection or {"kafka.bootstrap.servers": offsets.bootstrap_servers}))
-        .option("subscribe", ",".join(arms))
-        .option("startingOffsets", json.dumps(starts))
-        .option("endingOffsets", "latest")
-        .load()
+    )
+    loaded = reduce(
+        DataFrame.union,
+        [
+            reader.option(*selected)
+            .option("startingOffsets", json.dumps(starts))
+            .option("endingOffsets", json.dumps(ends) if ends else "latest")
+            .load()
+            for selected, starts, ends in _reads(offsets)
+        ],
     )
     return promise(loaded.withColumn("arm", _literal(arms, "map<string,string>")[F.col("topic")]), RAW)
+
+
+def _reads(offsets: Offsets) -> Iterator[tuple[tuple[str, str], _Bounds, _Bounds]]:
+    """Yields for each read what it selects (an option of Spark's Kafka source), its starts and its ends.
+
+    A single read takes whole topics to their ends, and has no ends. If unreadable offsets divide a partition, each read
+    takes at most one range of every partition.
+    """
+    ranges = {(part.topic, str(part.partition)): unreadable.readable(part) for part in offsets.partitions}
+    is_whole = not any(part.unreadable for part in offsets.partitions)
+    for number in range(max(map(len, ranges.values()))):
+        starts, ends = defaultdict[str, dict[str, int]](dict), defaultdict[str, dict[str, int]](dict)
+        for (topic, partition), of_partition in ranges.items():
+            if number < len(of_partition):
+                starts[topic][partition], ends[topic][partition] = of_partition[number]
+        if is_whole:
+            yield ("subscribe", ",".join(starts)), starts, {}
+        else:
+            selected = {topic: [int(partition) for partition in of_topic] for topic, of_topic in starts.items()}
+            yield ("assign", json.dumps(selected)), starts, ends
 
 
 def read_committed(
@@ -138,7 +166,8 @@ def _count_behind_snapshot(log: Path, view: str) -> tuple[dict[ArmPartition, int
 def _require_markers(markers: Mapping[ArmPartition, int], parts: Sequence[PartitionSnapshot], reader: str = "") -> None:
     """Raises StepFailed if markers of a partition are missing. `reader` names the consumer in the error."""
     for part in parts:
-        count, expected = markers.get((part.arm, part.partition), 0), part.live_end - part.end
+        lacking = count_unreadable(part.unreadable, part.end, part.live_end)
+        count, expected = markers.get((part.arm, part.partition), 0), part.live_end - part.end - lacking
         if count < expected:
             raise StepFailed(
                 f"{part.topic}, partition {part.partition}: {count} of {expected} markers were read behind the "

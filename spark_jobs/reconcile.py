@@ -106,12 +106,9 @@ def write_books(
 
     `bound`: the most cases that are written per arm and kind of anomaly. `exhaustive` and `bits`: as in `reconcile`.
     Independent queries run side by side, because Spark's driver plans each query with only one thread."""
-    ledger = spark.read.schema(LEDGER).parquet(str(run.path / "ledger"))
-    both_views = spark.read.schema(LOG).parquet(str(run.path / "log"))
-    together = _rows(run, "ledger") + _rows(run, "log") <= SMALL_ROWS
-    ledger, both_views = (frame.coalesce(1) if together else frame for frame in (ledger, both_views))
+    ledger, both_views, together = _frames(spark, run)
     log, visible = both_views.where(F.col("view") == "raw"), both_views.where(F.col("view") == committed.VIEW)
-    arms = scenario.transactional
+    arms, offsets = scenario.transactional, read_offsets_of(run)
     with ThreadPoolExecutor(2, "spark-query") as pool:
         with output.timed("census"):
             views_job = pool.submit(committed.count, ledger, log, visible, arms) if arms else None
@@ -125,13 +122,13 @@ def write_books(
             proven = screen.prove(counted, damaged) if counted else None
             output.counts |= proven.counts if proven else {}
         with output.timed("match"):
-            inputs = MatchingInputs(ledger, log, visible, counts, scenario, output, bound, together)
+            inputs = MatchingInputs(ledger, log, visible, counts, scenario, offsets, output, bound, together)
             producers, written = match(inputs, proven)
         with output.timed("timeline_left"):
             load_job.result()
     evidence = law.LawInputs(
         scenario=scenario,
-        offsets=read_offsets_of(run),
+        offsets=offsets,
         producers=producers,
         ledger_census=counts.ledger,
         log_census=counts.log,
@@ -141,8 +138,18 @@ def write_books(
         bound=bound,
         format_version=versions(run, "produce", "settle")[-1],
         views=views,
+        missing=output.counts,
     )
     _write_tables(output, evidence)
+
+
+def _frames(spark: SparkSession, run: RunDirectory) -> tuple[DataFrame, DataFrame, bool]:
+    """Returns LEDGER, LOG, and whether each of them is in one Spark partition, because both are small."""
+    together = _rows(run, "ledger") + _rows(run, "log") <= SMALL_ROWS
+    sides = (("ledger", LEDGER), ("log", LOG))
+    frames = [spark.read.schema(schema).parquet(str(run.path / name)) for name, schema in sides]
+    ledger, log = (frame.coalesce(1) if together else frame for frame in frames)
+    return ledger, log, together
 
 
 def _write_tables(output: StepOutput, evidence: law.LawInputs) -> None:
@@ -164,7 +171,7 @@ def _write_load(
     """Writes books/exposure, books/gaps and timeline/. These tables are only about the arms that carry load."""
     loaded = ledger.where(F.col("arm").isin([arm.name for arm in scenario.loaded]))
     injections = read_injections((run.path / "injections.json").read_bytes())
-    span = _span(ledger_census)
+    span = _span(ledger_census, scenario)
     width_us = timeline.interval_us(*span)
     slot_us = silences.slot_us(*span, len(scenario.loaded) * scenario.load.partitions)
     summary = summarize(loaded, injections, width_us, slot_us)
@@ -175,11 +182,11 @@ def _write_load(
     output.write_table("timeline/latency", timeline.latency(summary.intervals))
 
 
-def _span(ledger_census: pa.Table) -> tuple[int, int]:
+def _span(ledger_census: pa.Table, scenario: Scenario) -> tuple[int, int]:
     """The first and the last time of the load, in µs since the epoch; (0, 0) if there was no load."""
-    if not ledger_census.num_rows:
-        return 0, 0
-    return min(ledger_census["from_us"].to_pylist()), max(ledger_census["until_us"].to_pylist())
+    loaded = {arm.name for arm in scenario.loaded}
+    rows = [row for row in ledger_census.to_pylist() if row["arm"] in loaded]
+    return min((row["from_us"] for row in rows), default=0), max((row["until_us"] for row in rows), default=0)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

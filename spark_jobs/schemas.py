@@ -175,7 +175,7 @@ BUCKETS = _internal(
     {"producer": _INT, "session": _INT, "stretch": _LONG, "attempt": _INT}
     | dict.fromkeys(("from_us", "until_us", "sequences_low", "sequences_high", *_SPANS_OF_BUCKETS), _LONG),
 )
-"""The counts of claims (rows of the ledger) and lines (records in the log) per stretch and partition.
+"""Counts per stretch and partition. In this table, a claim is a row of the ledger, and a line is a record in the log.
 
 `spark_jobs.screen` defines stretches and fingerprints. `spark_jobs.census` defines `attempted` to `indeterminate`,
 `attempt`, `from_us` and `until_us`, which count claims, and `records` to `foreign`, which count lines. `copies`: the

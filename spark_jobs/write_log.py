@@ -11,10 +11,10 @@ from typing import Final
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from delivery_verifier.model.history import Offsets, read_offsets
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.snapshot import Offsets, read_offsets
 from delivery_verifier.store.run_directory import RunDirectory
-from spark_jobs import committed
+from spark_jobs import committed, unreadable
 from spark_jobs.parse import parse
 from spark_jobs.read_topic import SNAPSHOT, check_committed, count_tail, read_committed, read_topics, view
 
@@ -30,6 +30,7 @@ def write_log(
 ) -> None:
     """Reads the snapshot of every topic, and all records behind the snapshot, from Kafka into log/.
 
+    Offsets of the snapshot that cannot be read are not asked for. Each of them gets a row that holds nothing.
     The topics of the arms in `Scenario.transactional` are read twice: as a read_uncommitted consumer sees them, and as
     a read_committed consumer sees them. `connection` and errors: as in `read_topics` and `check_committed`.
     """
@@ -43,6 +44,8 @@ def write_log(
         lines = parse(raw, scenario, views)
         if scenario.transactional:
             lines = lines.unionByName(_committed(spark, scenario, offsets, committed_counts, connection))
+        if (unread := unreadable.lines(spark, offsets)) is not None:
+            lines = lines.unionByName(unread)
         with output.timed("read"):
             # coalesce needs no shuffle; without coalesce, every Kafka partition would be a task
             files = min(MAX_FILES, len(offsets.partitions))

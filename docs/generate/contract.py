@@ -31,14 +31,24 @@ forbidden. The rules are `RULES` in `plugins/delivery_verifier/contract/rules/`;
   (`lost.unexplained`, `misplaced.unexplained`) where no disturbance that permits it was seen on its partition, or where
   it was sent after the reach of the last one was over. Another leader reaches until the deposed one can acknowledge
   nothing any more: its process has exited, or it leads again, or it was out of the ISR and is back. A loss of power
-  reaches until the power is back.
-* It is a doubt (`unexplained`) if such a record was sent before that, and acknowledged afterwards; if a record of a
-  transaction, or a duplicate, or a record out of order lies outside the reach; and if a record was under way in no
-  injection, unless a loss of power permits it, which takes back the past, too.
-* This conviction rests on the cases in `anomalies/`, with their times, and never exceeds the books. The books have no
-  times: Great Expectations evaluates them with the arm's tolerance, which is any number. Cases beyond those that were
-  written down are a doubt.
-* Where the plan altered the topic during the run, the weakest of its settings counts.
+  of the whole ISR reaches until the power is back, and each loss has a reach of its own. A late end of a transaction
+  reaches from a second before its injection until the cluster has recovered from it. What befell a coordinator, or a
+  producer's late end, reaches only the producers whose transactions it may have touched. An ISR that shrank reaches
+  until all its members were seen in it again, another min.insync.replicas until the ISRs had that many members. Nobody
+  is convicted where the observer wrote no heartbeats, or where unclean elections are permitted and the election looks
+  clean: the observer may have missed that the ISR shrank.
+* It is a doubt (`unexplained`) if such a record was sent before that, and acknowledged afterwards; if it was
+  acknowledged before the injection that caused the change of leader, or what befell its transaction (which may have
+  ended later, nobody knows when); if a record of a transaction, or a duplicate, or a
+  record out of order lies outside the reach; and if a record was under way in no injection, unless a loss of power
+  permits it, which takes back the past, too.
+* This conviction rests on the cases in `anomalies/`, with their times, and never exceeds the books. Great Expectations
+  evaluates the books with the arm's tolerance, which is any number, and beside them the unexplained cases, of which
+  none is tolerated (`LOST unexplained`). Cases beyond those that were written down are a doubt.
+* Each permitted case names the disturbance that excuses it: of those that can, the nearest in time to its
+  acknowledgement. `verdict.json` counts cases by disturbance, and terminal and report show these counts.
+* Where the plan altered the topic during the run, the weakest setting that it had by then counts. An alteration weakens
+  no disturbance from which the cluster had recovered before.
 """
 
 KINDS_INTRODUCTION = """\
@@ -61,8 +71,13 @@ LIMITS = """\
 * A deposed leader that stays in the ISR, as in an election that harms no broker, is never seen to have learned of its
   successor: the permission of that partition lasts until the end of the run. An epoch that was skipped had a leader
   that nobody saw: then this holds for every replica.
-* What all replicas of a partition of `__transaction_state` lose with their power has no rule: topics with
-  `flush.messages=1` keep their records then, and a transaction may be torn all the same, which convicts.
+* The rules of `coordinator_power_loss` take `transaction.state.log.min.isr` as the verifier's cluster sets it: 2, or 1
+  with a single broker, whatever replicas the arm's topic has. They suppose that brokers leave the flushing of
+  `__transaction_state` to the operating system, as they do unless `log.flush.interval.messages` says otherwise.
+* An apparent unclean election is not planned if a broker of the last ISR is still in the ISR: Kafka elects no leader
+  from outside while a member can lead, so that the observer saw the ISR late. What it would permit is a doubt.
+* An apparent unclean election in `__transaction_state` is never planned, so what it would permit is a doubt: Kafka
+  switches them off there, and the observer may have seen a clean one late.
 * A loss of power is that of whole brokers. Broken disks, wiped disks and bit rot have no rules.
 """
 

@@ -11,6 +11,7 @@ from delivery_verifier import catalogue
 from delivery_verifier.host.java import jars
 from delivery_verifier.model.scenario import Load, Scenario
 from delivery_verifier.orchestration.tasks import verify_delivery
+from delivery_verifier.store.run_directory import RunDirectory
 
 
 @pytest.fixture
@@ -40,3 +41,20 @@ def test_a_driver_of_a_remote_master_is_reachable_under_its_own_address(scenario
 
 def test_the_script_is_the_installed_one() -> None:
     assert verify_delivery._reconcile_script().name == "reconcile.py"
+
+
+def test_a_run_that_is_stopped_gives_up_the_job_until_the_topics_are_read_and_from_then_on_lets_it_finish(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`kdv stop` says so: what was read is complete, and a verdict on it needs no broker."""
+    kills, run = list[str](), RunDirectory(tmp_path)
+    operator = verify_delivery.SubmitReconcile(task_id="reconcile")
+    monkeypatch.setattr(operator, "on_kill", lambda: kills.append("killed"), raising=False)
+    with run.writing("plan") as output:
+        output.write_json("scenario.json", scenario)
+    operator._give_up_reading(run)
+    assert kills == ["killed"]
+    with run.writing("read_topic"):
+        pass
+    operator._give_up_reading(run)
+    assert kills == ["killed"]

@@ -18,8 +18,8 @@ from delivery_verifier.command_line import main as cli
 from delivery_verifier.command_line import options
 from delivery_verifier.host import folders
 from delivery_verifier.load.spec import ProducerSpec
-from delivery_verifier.model.history import read_offsets
 from delivery_verifier.model.progress import StepProgress
+from delivery_verifier.model.snapshot import read_offsets
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.run import direct
 from delivery_verifier.store.run_directory import RunDirectory

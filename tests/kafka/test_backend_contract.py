@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka.admin import NewTopic
 from support import backend_contract
 from support.kept_clusters import Kept
+from support.new_topics import create_topics
 
-from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.waiting import wait_until
@@ -20,9 +20,7 @@ from delivery_verifier.host.waiting import wait_until
 @pytest.fixture(scope="module")
 def topic(cluster: Cluster) -> str:
     name = f"contract-{uuid.uuid4().hex[:8]}"
-    admin = topics.admin(cluster.connection)
-    for future in admin.create_topics([NewTopic(name, 1, 3)]).values():
-        future.result(30)
+    create_topics(cluster.connection.client_properties(), NewTopic(name, 1, 3))
     wait_until(lambda: cluster.isr_full([name]), "the topic to be led", 60)
     return name
 

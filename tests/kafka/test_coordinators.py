@@ -17,6 +17,7 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.faults.targets import Targets, Unresolved
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.coordinators import partition_of
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import TRANSACTION_STATE, Injection
 from delivery_verifier.model.scenario import Load, Scenario
@@ -76,7 +77,7 @@ def test_the_partition_that_keeps_an_id_is_the_one_in_which_the_broker_wrote_it(
         wrote = next(message.partition() for message in read if name.encode() in (message.key() or b""))
     finally:
         consumer.close()
-    assert sorted(partitions) == [0, 1, 2] and coordinators.partition_of(name, 3) == wrote
+    assert sorted(partitions) == [0, 1, 2] and partition_of(name, 3) == wrote
 
 
 def test_a_killed_coordinator_has_bitten_once_another_leads_and_transactions_go_on(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import socket
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from support.kept_clusters import Kept
+from support.new_topics import create_topics
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import topics
@@ -46,8 +47,7 @@ def cluster(_own_host: Path) -> Iterator[Cluster]:
 def topic(cluster: Cluster) -> Iterator[str]:
     """A new topic. After the test, the clients drop what they have not sent, and all rules of the proxy are removed."""
     name = f"t-{uuid.uuid4().hex[:8]}"
-    admin = topics.admin(cluster.connection)
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(20)
+    create_topics(cluster.connection.client_properties(), NewTopic(name, 1, 1))
     yield name
     while MADE:
         producer = MADE.pop().producer
@@ -179,6 +179,64 @@ def test_delayed_responses_come_later_and_no_more_than_that(cluster: Cluster, to
     assert log(cluster, topic) == [b"a"]
 
 
+def committed_view(cluster: Cluster, topic: str) -> list[bytes]:
+    """Returns the values of all records in the topic's three partitions that a read_committed consumer sees."""
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "reader", "enable.partition.eof": True}
+    consumer = Consumer({**settings, "isolation.level": "read_committed", "log_level": 0})
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(3)])
+    values, ended = list[bytes](), set[int | None]()
+    while len(ended) < 3:
+        for message in consumer.consume(100, timeout=0.2):
+            if message.error():
+                ended.add(message.partition())
+            else:
+                values.append(message.value() or b"")
+    consumer.close()
+    return sorted(values)
+
+
+@pytest.mark.parametrize(
+    ("patience_ms", "late", "then", "seen"),
+    [
+        (1000, "commit", "abort", [b"1 at 0", b"2 at 1"]),  # of the aborted transaction, what came before the late end
+        (1000, "abort", "commit", [b"2 at 2"]),  # of the committed transaction, what came after the late end
+        (60_000, "commit", "abort", [b"1 at 0"]),
+        (60_000, "abort", "commit", [b"2 at 1", b"2 at 2"]),
+    ],
+)
+def test_a_late_end_ends_the_next_transaction_of_a_client_that_did_not_wait(
+    cluster: Cluster, patience_ms: int, late: str, then: str, seen: list[bytes]
+) -> None:
+    """KAFKA-17754 on brokers with version 2 of transactions, which librdkafka does not speak."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    admin = topics.admin(cluster.connection)
+    admin.create_topics([NewTopic(name, 3, 1)])[name].result(20)
+    settings = {"transactional.id": name, "client.id": name, "socket.timeout.ms": patience_ms, "log_level": 0}
+    producer = Producer({"bootstrap.servers": cluster.load_connection.bootstrap_servers, **settings})
+    producer.init_transactions(20)
+
+    def send(transaction: int, partition: int) -> None:
+        producer.produce(name, f"{transaction} at {partition}".encode(), partition=partition)
+        assert producer.flush(20) == 0
+
+    now = moment(cluster, delay_ms=4000)
+    producer.begin_transaction()
+    send(1, 0)
+    ACTIONS["delay_end"].do(now)
+    getattr(producer, f"{late}_transaction")(20)
+    assert bool(ACTIONS["delay_end"].proof(now)) is (patience_ms > 4000)
+    producer.begin_transaction()
+    send(2, 1)
+    wait_until(lambda: ACTIONS["delay_end"].proof(now), "the late end to be answered", 20)
+    (facts,) = ACTIONS["delay_end"].proof(now).values()
+    assert isinstance(facts, Mapping) and facts["error_code"] == 0 and facts["late_ms"] >= 4000
+    assert {"EndTxn", "AddPartitionsToTxn"} <= set(facts) if patience_ms < 4000 else "EndTxn" not in facts
+    heal(cluster)
+    send(2, 2)
+    getattr(producer, f"{then}_transaction")(20)
+    assert committed_view(cluster, name) == seen
+
+
 class Sends(RunningLoad):
     """A load that one client sends, with one record per step `send`."""
 
@@ -206,7 +264,8 @@ def plan(cluster: Cluster) -> Scenario:
 
 
 def inject(cluster: Cluster, plan: Scenario, by: Client, until: Trigger, action: str = "close") -> Injection:
-    options: dict[str, Setting] = {"count": 1} | ({"delay_ms": 10} if action == "delay" else {})
+    options: dict[str, Setting] = {} if action == "delay_end" else {"count": 1}
+    options |= {"delay_ms": 10} if action.startswith("delay") else {}
     steps = (
         FaultStep(trigger=AT_ONCE, action=action, target="leader", options=options),
         FaultStep(trigger=AT_ONCE, action="send"),
@@ -225,7 +284,7 @@ def test_the_runner_proves_just_before_the_release_that_the_proxy_acted(
     assert made.hit == {arm.topic_name: [0] for arm in plan.arms} and made.healed_at_us and made.recovered_at_us
 
 
-@pytest.mark.parametrize("action", ["close", "hold", "drop", "delay"])
+@pytest.mark.parametrize("action", ["close", "hold", "drop", "delay", "delay_end"])
 def test_a_proxy_that_is_bypassed_has_not_bitten(cluster: Cluster, topic: str, plan: Scenario, action: str) -> None:
     made = inject(cluster, plan, client(cluster, topic, direct=True), Trigger(kind="settled"), action)
     assert not made.bit and made.proof["process_before_heal"] == {}

@@ -3,10 +3,13 @@ and the conditions under which it must fail."""
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -16,14 +19,19 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from support.new_topics import create_topics
+from support.record_batches import damage_on_disk
 from support.run_directories import TOKEN, attempt, scenario, table, write
 
+from delivery_verifier.cluster.connection import Address
+from delivery_verifier.cluster.damage import unreadable
 from delivery_verifier.cluster.embedded import nodes as embedded
 from delivery_verifier.cluster.layout import CONTROLLER
+from delivery_verifier.cluster.protocol.fetch import fetch
 from delivery_verifier.model import record
 from delivery_verifier.model.data import dumps
-from delivery_verifier.model.history import Offsets
 from delivery_verifier.model.scenario import ClusterSpec, Scenario
+from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot, read_offsets
 from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs.reconcile import read, reconcile
 
@@ -63,7 +71,7 @@ def _produce(
     servers: str, made: Scenario, sequences: range, partition: int, producer: int = 0, arm: str = "one"
 ) -> None:
     """Writes acknowledged records of an arm. The partition sequence of each record is its sequence."""
-    client = Producer({"bootstrap.servers": servers, "acks": "all", "linger.ms": 20})
+    client = Producer({"bootstrap.servers": servers, "acks": "all", "linger.ms": 20, "batch.num.messages": 500})
     for n in sequences:
         value = record.encode(TOKEN, made.arm(arm).ordinal, producer, 0, n, 0, n, 100)
         client.produce(made.arm(arm).topic_name, value, partition=partition)
@@ -79,14 +87,11 @@ def run(brokers: str, tmp_path: Path, request: pytest.FixtureRequest) -> RunDire
     A parameter of the fixture names the arms that are read in both views (raw and committed).
     """
     plain = scenario(["one"], transactional=getattr(request, "param", ()))
-    arms = tuple(
-        msgspec.structs.replace(arm, topic_name=f"{request.node.originalname[:150]}-{arm.name}") for arm in plain.arms
-    )
+    title = re.sub("[^a-zA-Z0-9_]+", "-", request.node.name)[:150]
+    arms = tuple(msgspec.structs.replace(arm, topic_name=f"{title}-{arm.name}") for arm in plain.arms)
     made = msgspec.structs.replace(plain, arms=arms)
     topics = [NewTopic(arm.topic_name, 2, 1, config={"retention.ms": "-1"}) for arm in arms]
-    admin = AdminClient({"bootstrap.servers": brokers})  # must live until its futures are done
-    for done in admin.create_topics(topics).values():
-        done.result(30)
+    create_topics({"bootstrap.servers": brokers}, *topics)
     _produce(brokers, made, range(RECORDS), 0)
     for arm in arms:
         for partition in (0, 1):
@@ -216,3 +221,63 @@ def test_a_committed_view_that_ends_before_the_markers_fails_the_job(
     views = Counter(row["view"] for row in table(run, "log") if (row["arm"], row["partition"]) == ("one", 0))
     assert views == {"raw": RECORDS + 3, "tail": 2, "committed": RECORDS + 3, "committed_tail": 2}
     assert run.manifest("read_topic").counts["read_committed/one"] == RECORDS + 3
+
+
+def _segment(request: pytest.FixtureRequest, run: RunDirectory) -> Path:
+    """Returns the file with the log of partition 0 of arm `one`."""
+    topic = run.read_scenario().arm("one").topic_name
+    base = request.getfixturevalue("tmp_path_factory").getbasetemp()
+    (file,) = {file.resolve() for file in base.glob(f"kafka*/w/**/{topic}-0/{0:020}.log")}
+    return Path(file)
+
+
+def _name_unreadable(run: RunDirectory, servers: str) -> PartitionSnapshot:
+    """Adds the unreadable offsets of partition 0 of arm `one` to the snapshot, as the step settle does. Returns the
+    partition."""
+    host, port = servers.split(",")[0].rsplit(":", 1)
+    offsets = read_offsets((run.path / "offsets.json").read_bytes())
+    parts = []
+    for part in offsets.partitions:
+        fetch_some = partial(fetch, Address(host, int(port)), part.topic, part.partition)
+        parts.append(msgspec.structs.replace(part, unreadable=tuple(unreadable(fetch_some, part.start, part.live_end))))
+    with run.writing("settle") as output:
+        (output.staging / "offsets.json").write_bytes(dumps(msgspec.structs.replace(offsets, partitions=parts)))
+        output.counts |= run.manifest("settle").counts
+    return next(part for part in parts if (part.arm, part.partition) == ("one", 0))
+
+
+@pytest.mark.parametrize(
+    ("position", "value", "evidence"),
+    [(-2, b"", "CORRUPT_MESSAGE"), (8, b"\0\0\0\7", "CORRUPT_MESSAGE"), (8, b"\x7f\0\0\0", "no whole batch|CORRUPT")],
+    ids=["a value", "a length that is too short", "a length that is too great"],
+)
+def test_a_batch_that_was_damaged_on_disk_is_corrupted_and_the_rest_is_read(
+    run: RunDirectory,
+    brokers: str,
+    kafka_spark: SparkSession,
+    request: pytest.FixtureRequest,
+    position: int,
+    value: bytes,
+    evidence: str,
+) -> None:
+    """Without the unreadable offsets in the snapshot, the read fails. With them, the records there are cases of
+    CORRUPTED of the attempts that were acknowledged there, and all other records are found."""
+    batch = damage_on_disk(_segment(request, run), 2000, position, value)
+    unaware = shutil.copytree(run.path, request.getfixturevalue("tmp_path_factory").mktemp("unaware") / "run")
+    with pytest.raises((Py4JJavaError, PySparkException)):
+        read(unaware, kafka_spark)
+    part = _name_unreadable(run, brokers)
+    (damage,) = part.unreadable
+    assert damage.first == batch.first and damage.end >= batch.end and re.search(evidence, damage.detail)
+    assert damage.end == batch.end or position != -2, "what the broker cannot find by its index is unreadable, too"
+    lacking = damage.end - damage.first
+    assert lacking < RECORDS / 2
+    reconcile(run.path, False, kafka_spark)
+    assert _unbalanced(run) == set()
+    assert _totals(run, "found", "corrupted", "lost", "phantoms", "unattributed") == [RECORDS, lacking, 0, 0, 0]
+    assert run.manifest("read_topic").counts["read/one"] == RECORDS - lacking
+    cases = [row for row in table(run, "anomalies") if row["arm"] == "one"]
+    assert {row["kind"] for row in cases} == {"CORRUPTED"} and len(cases) == lacking
+    assert sorted(row["acked_offset"] for row in cases) == [*range(damage.first, damage.end)]
+    expected = f"offsets {damage.first} to {damage.end - 1} cannot be read: {damage.detail}"
+    assert all(row["detail"].endswith(expected) for row in cases)

@@ -3,20 +3,23 @@ found."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import msgspec
 import pytest
-from confluent_kafka import Producer
-from support.evidence import RUN, SUBJECT, arm, evidence_of, judged
-from support.record_batches import alter_on_disk
+from confluent_kafka import Consumer, Producer, TopicPartition
+from support.evidence import RUN, SUBJECT, Rows, arm, evidence_of, judged
+from support.record_batches import alter_on_disk, damage_on_disk
 
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol import fetch
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.model.snapshot import PartitionSnapshot
 from delivery_verifier.run.replicas import read_replicas
+from delivery_verifier.run.unreadable import with_unreadable
 
 RECORDS, BATCH = 400, 40
 ALTERED = 200
@@ -112,3 +115,57 @@ def test_a_followers_segment_that_was_altered_on_disk_forbids_held_and_is_named(
     assert f"the leader has a batch of offsets {batch.first} to {batch.end - 1}, " in doubt.detail
     assert f"CRC {batch.crc:08x}" in doubt.detail
     assert all(not other.doubts for other in said.arms if other.arm != SUBJECT)
+
+
+def consumed(cluster: Cluster, part: PartitionSnapshot, offset: int) -> str:
+    """Returns the error that a consumer which verifies checksums gets from `offset` on; empty if it gets a record."""
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "damage", "check.crcs": True}
+    client = Consumer(settings | {"enable.auto.commit": False})
+    try:
+        client.assign([TopicPartition(part.topic, part.partition, offset)])
+        message = client.poll(60)
+        assert message is not None
+        error = message.error()
+        return error.name() if error else ""
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("partition", "position", "value"),
+    [(1, -2, b""), (2, 8, b"\0\0\0\7"), (0, 8, b"\x7f\0\0\0")],
+    ids=["a value", "a length that is too short", "a length that is too great"],
+)
+def test_a_leaders_segment_that_was_damaged_on_disk_is_a_violation_with_evidence(
+    cluster: Cluster, evidence: Evidence, partition: int, position: int, value: bytes
+) -> None:
+    """The CRC of the damaged batch stays as it was, and the broker runs on."""
+    states = cluster.partitions([spec.topic_name for spec in RUN.arms])  # a test before may have stopped a leader
+    snapshot = [
+        msgspec.structs.replace(each, live_end=RECORDS + 1, leader=states[each.topic, each.partition].leader)
+        for each in evidence.offsets.partitions
+    ]
+    part = next(part for part in snapshot if (part.arm, part.partition) == ("control-acks_0", partition))
+    folder = Path(cluster.workspace) / "data" / str(part.leader) / f"{part.topic}-{partition}"
+    batch = damage_on_disk(folder / f"{0:020}.log", ALTERED, position, value)
+    table = read_replicas(cluster, snapshot)
+    parts, notes = with_unreadable(cluster, snapshot, table, time.monotonic() + 600)
+    assert notes == {}
+    (damage,) = next(each for each in parts if (each.arm, each.partition) == (part.arm, partition)).unreadable
+    assert damage.first == batch.first and batch.end <= damage.end < RECORDS
+    assert damage.end == batch.end or position != -2, "what the broker cannot find by its index is unreadable, too"
+    assert "CORRUPT_MESSAGE" in damage.detail or "batch" in damage.detail
+    if position == -2:
+        assert consumed(cluster, part, ALTERED) == "_BAD_MSG"
+    assert consumed(cluster, part, damage.end) == ""
+
+    def corrupted(rows: Rows) -> None:
+        for row in rows["books/producers.parquet"]:
+            if (row["arm"], row["partition"], row["producer"]) == (part.arm, partition, 0):
+                row["corrupted"] = damage.end - damage.first
+
+    offsets = msgspec.structs.replace(evidence.offsets, partitions=parts)
+    said = arm(judged(evidence_of(RUN, corrupted, offsets=offsets, replicas=table)), part.arm)
+    assert said.verdict == "VIOLATED" and "cannot be read" in said.sentence
+    details = {doubt.detail for doubt in said.doubts if doubt.name == "log_unreadable"}
+    assert any(damage.detail in detail for detail in details)

@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from support.log_reader import TOKEN, read_log
+from support.new_topics import create_topics
 
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.cluster import topics
@@ -46,9 +47,7 @@ def plan(cluster: Cluster, tmp_path: Path) -> Plan:
     ) -> ProducerSpec:
         name = f"load-{uuid.uuid4().hex[:8]}"
         wanted = NewTopic(name, PARTITIONS, 3, config={"retention.ms": "-1", **(topic or {})})
-        admin = topics.admin(cluster.connection)
-        for done in admin.create_topics([wanted]).values():
-            done.result(30)
+        create_topics(cluster.connection.client_properties(), wanted)
         wait_until(lambda: cluster.isr_full([name]), "the topic to be led", 30)
         plain: dict[str, Any] = {
             "folder": str(tmp_path / "live"),

@@ -18,6 +18,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 from support.evidence import (
+    BITE,
+    LAST,
     RUN,
     SUBJECT,
     WEAK,
@@ -25,6 +27,8 @@ from support.evidence import (
     a_scenario,
     arm,
     beats,
+    case,
+    cases,
     doubts,
     evidence_of,
     judged,
@@ -34,11 +38,13 @@ from support.evidence import (
 
 from delivery_verifier.judgement.evaluation import LAWS, Validation, read_validation
 from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.judgement.unexplained import UNEXPLAINED
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store.books import Books
 from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.store.tables import EXCUSES_SINCE
 from expectations import checkpoint as module
 from expectations.checkpoint import evaluate, validate
 
@@ -65,7 +71,7 @@ def test_healthy_books_pass_every_expectation_and_are_held(tmp_path: Path) -> No
     verdict, found = validated(evidence_of(RUN), tmp_path)
     assert verdict.verdict == "HELD"
     assert verdict.green
-    assert len(found.evaluated) == 2 * len(Anomaly) + len(LAWS)
+    assert len(found.evaluated) == 2 * (len(Anomaly) + len(UNEXPLAINED)) + len(LAWS)
     assert all(item.success and not item.exception for item in found.evaluated)
     assert all((tmp_path / item.url).is_file() for item in found.evaluated)
     the_site_is_whole(tmp_path, found)
@@ -75,7 +81,7 @@ def test_an_anomaly_for_which_an_older_run_was_not_searched_is_not_evaluated(tmp
     searched = tuple(kind for kind in Anomaly if kind is not Anomaly.TORN)
     verdict, found = validated(replace(evidence_of(RUN), searched=searched), tmp_path)
     assert (verdict.verdict, verdict.green) == ("HELD", True)
-    assert len(found.evaluated) == 2 * len(searched) + len(LAWS)
+    assert len(found.evaluated) == 2 * (len(searched) + len(UNEXPLAINED)) + len(LAWS)
     assert Anomaly.TORN not in {item.about for item in found.evaluated}
     assert "TORN" in verdict.limits[0]
 
@@ -146,6 +152,38 @@ def test_a_late_attempt_of_unknown_outcome_fails_only_where_brokers_must_refuse_
         assert (verdict.verdict, reordered.success, reordered.count) == ("VIOLATED", False, 1)
     else:
         assert (verdict.verdict, reordered.success, reordered.count) == ("HELD", True, 0)
+
+
+def a_loss_after_the_change(**more: Any) -> Evidence:
+    """Returns a run with acks=1 that lost a record long after the change of leader, and three before it."""
+    times = [*[BITE] * 3, LAST]
+    rows = cases(*(case(at_us, at_us, "LOST", arm="acks_1") for at_us in times))
+    return evidence_of(a_scenario("acks_1"), lost(4, "acks_1"), **{"cases": rows, **more})
+
+
+def test_a_case_that_no_disturbance_can_excuse_fails_an_expectation_of_its_own(tmp_path: Path) -> None:
+    verdict, found = validated(a_loss_after_the_change(), tmp_path)
+    failed = [(item.arm, item.about, item.unexpected_count, item.count) for item in found.evaluated if not item.success]
+    assert failed == [("acks_1", "LOST unexplained", 1, 1)]
+    assert arm(verdict, "acks_1").verdict == "VIOLATED"
+    assert not [doubt for doubt in doubts(verdict, "acks_1") if doubt[0] == "checker"]
+    (page,) = {item.url for item in found.evaluated if (item.arm, item.suite) == ("acks_1", "guarantee")}
+    assert "no record is LOST at a time or on a partition" in (tmp_path / page).read_text()
+    the_site_is_whole(tmp_path, found)
+
+
+def test_unexplained_cases_of_an_older_run_are_not_evaluated_and_not_missed(tmp_path: Path) -> None:
+    verdict, found = validated(a_loss_after_the_change(format_version=EXCUSES_SINCE - 1), tmp_path)
+    assert all(item.success for item in found.evaluated)
+    assert not set(UNEXPLAINED.values()) & {item.about for item in found.evaluated}
+    assert "expectation_not_evaluated" not in {name for _, name in doubts(verdict, "acks_1")}
+
+
+def test_permitted_cases_of_which_none_was_written_down_are_nulls_and_no_zero(tmp_path: Path) -> None:
+    verdict, found = validated(a_loss_after_the_change(cases=None), tmp_path)
+    (item,) = (item for item in found.evaluated if (item.arm, item.about) == ("acks_1", "LOST unexplained"))
+    assert (item.success, item.missing_count) == (True, 1)
+    assert ("checker", "nulls") in doubts(verdict, "acks_1")
 
 
 def test_an_empty_table_passes_great_expectations_and_is_inconclusive(tmp_path: Path) -> None:
@@ -228,7 +266,8 @@ def test_the_committed_suites_are_what_the_vocabulary_generates() -> None:
 def test_there_is_an_expectation_for_every_anomaly_and_every_law() -> None:
     from expectations import suites
 
-    assert [each.meta["about"] for each in suites.load("guarantee").expectations] == [kind.value for kind in Anomaly]
+    about = [each.meta["about"] for each in suites.load("guarantee").expectations]
+    assert about == [*(kind.value for kind in Anomaly), *UNEXPLAINED.values()]
     assert [each.meta["about"] for each in suites.load("evidence").expectations] == list(LAWS)
 
 

@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 from support.run_directories import ILLEGIBLE, START_US, Row, attempt, line, scenario, table, write
 
 from delivery_verifier.judgement import canary
-from delivery_verifier.model.history import Injection, Offsets
+from delivery_verifier.model.history import Injection
 from delivery_verifier.model.record import parse
+from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.store.books import COUNTS, TABLES, Books
 from delivery_verifier.store.run_directory import RunDirectory
 from delivery_verifier.store.tables import FORMAT_VERSION

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from support.run_directories import Row, attempt, line, scenario, table, write
 from support.sealed_runs import relink
 
-from delivery_verifier.model.history import PartitionSnapshot
 from delivery_verifier.model.outcomes import Outcome
+from delivery_verifier.model.snapshot import PartitionSnapshot
 from delivery_verifier.model.steps import REQUIRES
 from delivery_verifier.store.ledger import MISCOUNTED, OUTCOMES_SINCE, outcomes_key
 from delivery_verifier.store.manifests import LINKED_SINCE

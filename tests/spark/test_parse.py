@@ -1,19 +1,24 @@
-"""Tests that Spark's parser and the library's parser give the same result for any bytes."""
+"""Tests that Spark's parser, its oracle and the library's parser give the same result for any bytes."""
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from support import parse_oracle
 from support.run_directories import TOKEN, scenario
 
 from delivery_verifier.model import record
-from spark_jobs.parse import is_marker, parse
-from spark_jobs.schemas import LOG, RAW
+from spark_jobs.parse import is_marker, is_usual, parse, sliced_columns
+from spark_jobs.schemas import LOG, RAW, arrow
 
 MADE = scenario(["one"])
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -23,6 +28,10 @@ def _valid(sequence: int, run: str = TOKEN, size: int = 100) -> bytes:
     return record.encode(run, 1, 0, 0, sequence, 0, sequence, size)
 
 
+def _checksummed(body: bytes) -> bytes:
+    return body + b"%010d" % zlib.crc32(body)
+
+
 def _damaged(draw: Any) -> bytes:
     value = bytearray(_valid(draw(st.integers(0, 10**12 - 1)), size=draw(st.integers(70, 120))))
     for _ in range(draw(st.integers(0, 3))):
@@ -30,7 +39,23 @@ def _damaged(draw: Any) -> bytes:
     return bytes(value[draw(st.sampled_from([0, 0, 0, 1, 30])) :])
 
 
-SAMPLES = st.lists(st.one_of(st.binary(max_size=140), st.composite(_damaged)()), min_size=400, max_size=400)
+def _forged(draw: Any) -> bytes:
+    """A record of any fields, of which some are replaced by texts that a cast may take for numbers. Its checksum agrees
+    with its bytes."""
+    numbers = [draw(st.integers(0, 10**width - 1)) for width in (4, 4, 4, 12, 4, 12)]
+    numbers = [number if draw(st.booleans()) else number % 3 for number in numbers]
+    sizes = st.integers(record.MIN_PAYLOAD_BYTES, 120)
+    body = bytearray(record.encode(draw(st.sampled_from([TOKEN, "otherrun"])), *numbers, draw(sizes))[:-10])
+    for name in draw(st.lists(st.sampled_from(sorted(record.FIELDS)), max_size=2)):
+        start, width = record.FIELDS[name]
+        text = draw(st.text(" 0123456789+-._eEL\t\x00\x1f\x7f", min_size=width, max_size=width))
+        body[start : start + width] = text.encode()
+    return _checksummed(bytes(body[: draw(st.sampled_from([None, None, None, 59]))]))
+
+
+SAMPLES = st.lists(
+    st.one_of(st.binary(max_size=140), st.composite(_damaged)(), st.composite(_forged)()), min_size=50, max_size=50
+)
 AWKWARD = [
     None,
     b"",
@@ -45,6 +70,12 @@ AWKWARD = [
     _valid(7).replace(b"000000000007", "00000000000\u0667".encode()[:12], 1),
     _valid(7)[:-10] + b"9999999999",
     _valid(7)[:-10] + b"-000000001",
+    *(
+        value
+        for sequence in range(40)  # some have checksums of nine digits
+        for form in (b"%010d", b"%10d", b"%-10d")
+        for value in [_valid(sequence)[:-10] + form % zlib.crc32(_valid(sequence)[:-10])]
+    ),
     _valid(7, run="otherrun"),
     b"KDV1 " + b"\x00" * 65,
     b"\x00" * 20 + _valid(7)[20:],
@@ -61,7 +92,7 @@ def _samples() -> list[bytes | None]:
     drawn: list[bytes] = []
 
     @settings(
-        max_examples=3,
+        max_examples=40,
         database=None,
         derandomize=True,
         deadline=None,
@@ -76,18 +107,88 @@ def _samples() -> list[bytes | None]:
     return [*AWKWARD, *drawn]
 
 
+def _altered() -> Iterator[bytes]:
+    """A usual record and a rare record with every byte altered to every other value: once with the checksum as it was,
+    and once with a checksum that agrees with the altered bytes."""
+    for value in (_valid(7, size=75), record.encode(TOKEN, 1, 1234, 5, 999_999_999_999, 7, 10**12 - 1, 75)):
+        for position in range(len(value)):
+            for byte in range(256):
+                altered = value[:position] + bytes([byte]) + value[position + 1 :]
+                yield altered
+                if position < len(value) - record.CRC_WIDTH:
+                    yield _checksummed(altered[: -record.CRC_WIDTH])
+
+
+def _raw(spark: SparkSession, values: list[bytes | None]) -> DataFrame:
+    """RAW with one row per value, whose offset is its position in `values`."""
+    rows = {
+        "arm": ["one"] * len(values),
+        "partition": [0] * len(values),
+        "offset": list(range(len(values))),
+        "timestamp": [NOW] * len(values),
+        "value": values,
+    }
+    return spark.createDataFrame(pa.table(rows, schema=arrow(RAW)))
+
+
+def _agree(spark: SparkSession, values: list[bytes | None]) -> tuple[int, int]:
+    """Asserts that parser and oracle give the same row for each value. Returns how many values are records, and how
+    many of these are sound."""
+    raw = _raw(spark, values)
+    rows, expected = (frame.orderBy("offset").toArrow() for frame in (parse(raw, MADE), parse_oracle.parse(raw, MADE)))
+    assert rows.num_rows == expected.num_rows == len(values)
+    for name in LOG.names:
+        differences = pc.indices_nonzero(pc.invert(_equal(rows[name], expected[name]))).to_pylist()
+        assert not differences, (name, values[differences[0]])
+    return pc.sum(rows["parsed"]).as_py(), pc.sum(rows["crc_ok"]).as_py()
+
+
+def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Row by row, whether two columns are equal. Nulls are equal."""
+    both_null = pc.and_(pc.is_null(left), pc.is_null(right))
+    return pc.or_(both_null, pc.fill_null(pc.equal(left, right), False))
+
+
+def test_parser_and_oracle_agree_on_a_record_with_any_byte_altered(spark: SparkSession) -> None:
+    values: list[bytes | None] = list(_altered())
+    records, sound = _agree(spark, values)
+    assert len(values) == 2 * 256 * (75 + 65)
+    # every digit of a number may be any other digit, and every byte of token and padding may be any visible or any byte
+    assert records > sound > 2 * 256 and len(values) > 2 * records
+
+
+def test_parser_and_oracle_agree_on_arbitrary_bytes(spark: SparkSession) -> None:
+    values = _samples()
+    records, sound = _agree(spark, values)
+    assert 0 < sound < records < len(values)
+
+
+@pytest.mark.parametrize("size", [70, 100])
+def test_a_record_of_the_usual_form_needs_no_regular_expression(spark: SparkSession, size: int) -> None:
+    values = [record.encode(TOKEN, 1, producer, 0, n, 0, n, size) for producer in (0, 999) for n in (0, 9, 10**11 - 1)]
+    rare = [
+        record.encode(TOKEN, 1, 1000, 0, 0, 0, 0, size),
+        record.encode(TOKEN, 1, 0, 1, 0, 0, 0, size),
+        record.encode(TOKEN, 1, 0, 0, 0, 1, 0, size),
+        record.encode(TOKEN, 1, 0, 0, 10**11, 0, 0, size),
+        record.encode(TOKEN, 2, 0, 0, 0, 0, 0, size),
+        record.encode("otherrun", 1, 0, 0, 0, 0, 0, size),
+    ]
+    usual = _raw(spark, [*values, *rare]).withColumns(sliced_columns()).select(is_usual(MADE)).toArrow()[0]
+    assert usual.to_pylist() == [True] * len(values) + [False] * len(rare)
+
+
 @pytest.fixture(scope="module")
 def parsed(spark: SparkSession) -> list[tuple[bytes | None, Any]]:
     values = _samples()
-    rows = [("one", 0, at, NOW, None if value is None else bytearray(value)) for at, value in enumerate(values)]
-    frame = parse(spark.createDataFrame(rows, RAW), MADE)
+    frame = parse(_raw(spark, values), MADE)
     assert [field.name for field in frame.schema] == LOG.names
     marked = frame.withColumn("marker", is_marker()).orderBy("offset").collect()
     return list(zip(values, marked, strict=True))
 
 
 def test_spark_and_the_library_parse_any_bytes_alike(parsed: list[tuple[bytes | None, Any]]) -> None:
-    assert len(parsed) > 800
+    assert len(parsed) > 1500
     for value, row in parsed:
         header = None if value is None else record.parse(value)
         assert row["parsed"] == (header is not None), value
@@ -112,7 +213,6 @@ def test_only_a_sound_record_of_this_run_can_be_a_marker(spark: SparkSession) ->
         return record.encode(run, 1, record.MARKER_PRODUCER, 0, 0, 0, 0, 70)
 
     sound, other = marker(TOKEN), marker("otherrun")
-    values = [sound, other, sound[:-1] + bytes([sound[-1] ^ 1]), _valid(1), b"?"]
-    rows = [("one", 0, at, NOW, bytearray(value)) for at, value in enumerate(values)]
-    found = parse(spark.createDataFrame(rows, RAW), MADE).where(is_marker()).collect()
+    values: list[bytes | None] = [sound, other, sound[:-1] + bytes([sound[-1] ^ 1]), _valid(1), b"?"]
+    found = parse(_raw(spark, values), MADE).where(is_marker()).collect()
     assert [row["offset"] for row in found] == [0]

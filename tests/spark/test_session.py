@@ -1,10 +1,18 @@
-"""Tests of the Spark session after its JVM was killed."""
+"""Tests of the Spark session: its settings, and what happens after its JVM was killed."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
+from pyspark.sql import SparkSession
+from support.run_directories import attempt, line, scenario, write
+
+from spark_jobs.reconcile import reconcile
+
+V1_SOURCES = "spark.sql.sources.useV1SourceList"
 PROGRAM = """
 from pyspark import SparkContext
 from spark_jobs.session import SparkGone, end, living_session, local_session, naming_jvm_end
@@ -39,3 +47,22 @@ def test_a_killed_jvm_is_named_as_what_ended_and_the_next_session_has_another() 
         "says what a run needs",
         '"not Spark\'s fault"',
     ]
+
+
+def test_kafka_alone_is_read_by_the_newer_source(spark: SparkSession) -> None:
+    jvm: Any = spark._jvm
+    default = jvm.org.apache.spark.sql.internal.SQLConf.USE_V1_SOURCE_LIST().defaultValueString()
+    assert set(default.split(",")) - set(spark.conf.get(V1_SOURCES).split(",")) == {"kafka"}
+    assert set(spark.conf.get(V1_SOURCES).split(",")) < set(default.split(","))
+
+
+def test_a_session_compiles_a_reconciliation_once(spark: SparkSession, tmp_path: Path) -> None:
+    jvm: Any = spark._jvm
+    compilations = jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    ledger = [attempt("one", n, offset=n) for n in range(20)]
+    run = write(tmp_path, scenario(["one"]), ledger, [line("one", 1, n, n) for n in range(20)])
+    counts = [compilations.getCount()]
+    for _ in range(2):
+        reconcile(run.path, True, spark)
+        counts.append(compilations.getCount())
+    assert counts[2] == counts[1]

@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 
 from delivery_verifier.judgement.canary import FORGOTTEN
 from delivery_verifier.load.forgetful import send_and_forget
-from delivery_verifier.model.history import TRANSACTION_STATE, Observation, read_observations, read_offsets
+from delivery_verifier.model.history import TRANSACTION_STATE, Observation, read_observations
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.snapshot import read_offsets
 from delivery_verifier.run.sealing import seal_ledgers
 from delivery_verifier.store.ledger import MISCOUNTED, outcomes_key
 from delivery_verifier.store.replicas import REPLICAS

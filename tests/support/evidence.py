@@ -30,8 +30,9 @@ from delivery_verifier.judgement.evaluation import (
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.judge import judge
 from delivery_verifier.model.anomalies import Anomaly, searched_for
-from delivery_verifier.model.history import Injection, Observation, Offsets, PartitionSnapshot
+from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.scenario import Load, Scenario
+from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.store.books import COUNTS, TABLES, Books
 from delivery_verifier.store.replicas import REPLICAS
@@ -322,7 +323,7 @@ def case(
     sent_us: int | None, settled_us: int | None, kind: str = "LOST", *also: str, arm: str = WEAK, at: int = 0
 ) -> dict[str, object]:
     """Returns a row of anomalies/: a case in partition `at`, under way from `sent_us` to `settled_us`."""
-    return dict(zip(COLUMNS, (arm, kind, list(also), at, _moment(sent_us), _moment(settled_us)), strict=True))
+    return dict(zip(COLUMNS, (arm, kind, list(also), 0, at, _moment(sent_us), _moment(settled_us)), strict=True))
 
 
 def _moment(us: int | None) -> datetime | None:
@@ -332,7 +333,7 @@ def _moment(us: int | None) -> datetime | None:
 def cases(*rows: dict[str, object]) -> pa.Table:
     """Returns rows of anomalies/ as a table."""
     time = pa.timestamp("us", tz="UTC")
-    types = (pa.string(), pa.string(), pa.list_(pa.string()), pa.int32(), time, time)
+    types = (pa.string(), pa.string(), pa.list_(pa.string()), pa.int32(), pa.int32(), time, time)
     return pa.Table.from_pylist(list(rows), schema=pa.schema(list(zip(COLUMNS, types, strict=True))))
 
 

@@ -1,4 +1,4 @@
-"""Record batches in Kafka's format 2, made or altered by hand, with a checksum that is right."""
+"""Record batches in Kafka's format 2, made or altered by hand, with a checksum that is right, or with damage."""
 
 from __future__ import annotations
 
@@ -31,6 +31,27 @@ def altered(data: bytes) -> bytes:
     The last byte of a record without headers is its number of headers. The value stands before this byte.
     """
     return with_crc(data[:-2] + bytes([data[-2] ^ 1]) + data[-1:])
+
+
+def damaged(data: bytes) -> bytes:
+    """Returns the batch `data` with another last byte of its last value, and the checksum that it had before."""
+    return data[:21] + altered(data)[21:]
+
+
+def damage_on_disk(segment: Path, offset: int, position: int = -2, value: bytes = b"") -> RawBatch:
+    """Damages the batch that holds `offset` in the file `segment` of a log, while its broker may run. Returns the batch
+    as it was before.
+
+    `position`: where bytes of the batch change, by default the last byte of its last value. `value`: what is written
+    there, by default one byte with another last bit. The checksum stays as it was.
+    """
+    content = segment.read_bytes()
+    (batch,) = (each for each in whole_batches(content) if each.first <= offset < each.end)
+    at = position if position >= 0 else len(batch.data) + position
+    with segment.open("r+b") as file:
+        file.seek(content.index(batch.data) + at)
+        file.write(value or bytes([batch.data[at] ^ 1]))
+    return batch
 
 
 def alter_on_disk(segment: Path, offset: int) -> RawBatch:

@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.model.history import Injection, Observation, Offsets, PartitionSnapshot
+from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.scenario import Load, Scenario, VerdictName
+from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Exposure, Finding, RunVerdict
 from delivery_verifier.store.run_directory import RunDirectory
 from support.report_tables import ANOMALIES, PARTITIONS, START_US, Row, S, case, planted, write_tables

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delivery_verifier.catalogue import FAULTS, PROFILES
-from delivery_verifier.model.history import Injection, Offsets, PartitionSnapshot
+from delivery_verifier.model.history import Injection
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Arm, Load, Scenario
+from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.store import ledger
 from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs.schemas import LOG, arrow

@@ -13,7 +13,8 @@ from delivery_verifier.catalogue.faults import FAULTS
 from delivery_verifier.catalogue.prices import PRICES
 from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.catalogue.scenarios import ENTRIES
-from delivery_verifier.catalogue.single import CANARY, CONTROL_SHARE, FEWEST_RECORDS, WEAK, scenario, token
+from delivery_verifier.catalogue.single import CANARY, CONTROL_SHARE, WEAK, scenario, token
+from delivery_verifier.model.scenario import FEWEST_RECORDS
 
 SCENARIOS = {**ENTRIES, **PRICES}
 """Maps the name of an entry to the entry, for all scenarios and all measurements of prices."""

@@ -9,12 +9,19 @@ import hashlib
 
 from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.model.fault_plan import FaultPlan, equipment_of
-from delivery_verifier.model.scenario import Arm, Claim, ClusterSpec, Expectation, Load, Profile, Role, Scenario
+from delivery_verifier.model.scenario import (
+    FEWEST_RECORDS,
+    Arm,
+    Claim,
+    ClusterSpec,
+    Expectation,
+    Load,
+    Profile,
+    Role,
+    Scenario,
+)
 
 CANARY = "canary"
-FEWEST_RECORDS = 1000
-"""The least number of records of an arm of the ad hoc scenario. With fewer, hardly a record is under way when the fault
-takes effect, so that a comparison of the subject with its controls shows nothing."""
 CANARY_PRODUCERS = 2
 """The producers of the canary. Number 0 claims what the step settle plants. Number 1 is a real producer process."""
 CONTROL_SHARE = 0.1

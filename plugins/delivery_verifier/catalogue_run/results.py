@@ -81,6 +81,8 @@ def _arm(run: RunDirectory, arm: ArmVerdict, latency: list[dict[str, Any]]) -> A
         counts={name: arm.books[name] for name in COUNTS if name in arm.books},
         latency_ms_p99=p99(row for row in latency if row["arm"] == arm.arm),
         records_per_s=known_records_per_s(run, arm.arm),
+        excused=sum(finding.excused for finding in arm.findings),
+        doubtful=sum(finding.doubtful for finding in arm.findings),
     )
 
 

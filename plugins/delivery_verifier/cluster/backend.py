@@ -122,7 +122,7 @@ class KeeperOperations(Protocol):
         ...
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer (`cluster.observer`) also poll the partitions of `topics`. A topic need not exist yet."""
+        """Makes the observer (`cluster.observer`) poll `topics` alone. A topic need not exist yet. []: it rests."""
         ...
 
     def adopt(self, pid: int) -> None:

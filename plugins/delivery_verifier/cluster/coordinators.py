@@ -7,23 +7,8 @@ from collections.abc import Iterable
 
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.model.coordinators import partition_of
 from delivery_verifier.model.history import TRANSACTION_STATE
-
-_WRAP = 2**32
-
-
-def partition_of(transactional_id: str, partitions: int) -> int:
-    """Returns the number of the partition of `__transaction_state` that keeps `transactional_id`. `partitions`: the
-    number of partitions of `__transaction_state`.
-
-    The result is the absolute value of Java's String.hashCode, modulo `partitions` (Kafka:
-    `TransactionStateManager.partitionFor`, `Utils.abs`).
-    """
-    code = 0
-    for unit in memoryview(transactional_id.encode("utf-16-le")).cast("H"):
-        code = (31 * code + unit) % _WRAP
-    signed = code - _WRAP if code >= _WRAP // 2 else code
-    return (0 if signed == -_WRAP // 2 else abs(signed)) % partitions
 
 
 def states(cluster: Cluster, transactional_ids: Iterable[str]) -> dict[int, PartitionState]:

@@ -65,6 +65,8 @@ class FakeCluster:
         self.proxy_hits: dict[str, dict[str, int]] = {}
         """The answer to every request `hits` to the proxy, whichever rule the request asks about. The answer maps a
         broker id, and then a client.id, to the number of times that the rule acted."""
+        self.late_ends: list[dict[str, Any]] = []
+        """The answer to every request `late_ends` to the proxy: the fields of each LateEnd."""
         self.logs: dict[tuple[int, str, int], list[bytes]] = {}
         """Maps (broker, topic, partition) to the broker's replica of the partition: a list of bytes, each item with one
         or more whole batches. All batches are below the high watermark."""
@@ -174,15 +176,15 @@ class FakeCluster:
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
         """Answers a request to the proxy. The operation `put` adds its rule to `proxy_rules`. The operation `hits`
-        returns `proxy_hits`. The operation `release` removes all rules from `proxy_rules`. Raises CapabilityMissing if
-        the cluster has no proxy."""
+        returns `proxy_hits`, and the operation `late_ends` returns the list of this name. The operation `release`
+        removes all rules from `proxy_rules`. Raises CapabilityMissing if the cluster has no proxy."""
         self._require("proxy")
         self.requested.append(("proxy", operation, arguments))
         if operation == "put":
             self.proxy_rules.append(arguments["rule"])
         elif operation == "release":
             self.proxy_rules.clear()
-        return self.proxy_hits if operation == "hits" else None
+        return {"hits": self.proxy_hits, "late_ends": self.late_ends}.get(operation)
 
     def proxy_listens(self) -> bool:
         """Returns True, because the fake proxy always takes requests."""

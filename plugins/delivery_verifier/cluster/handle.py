@@ -137,7 +137,7 @@ class Cluster:
         self.backend.sync(brokers)
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer (see `cluster.observer`) poll the partitions of `topics`, too."""
+        """Makes the observer (see `cluster.observer`) poll the partitions of `topics`, and of no other topic."""
         self.backend.keeper.watch(topics)
 
     def adopt(self, pid: int) -> None:

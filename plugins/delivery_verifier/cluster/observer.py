@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,8 +20,12 @@ from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.cluster.views import View, newest
 from delivery_verifier.model.history import Observation, now_us
 
+OBSERVATIONS = "observations.jsonl"
+"""The name of the observer's file in the workspace of a cluster."""
 EVERY_S = 0.1
 """Seconds between an answer of a broker and the next question to this broker."""
+READABLE = (0, 5)
+"""The error codes of a partition whose state can be read: none, and 5, which says that it has no leader now."""
 VIEW_S = 0.5
 """Seconds for which the last answer of a broker counts while the next question to this broker is unanswered."""
 
@@ -46,11 +50,13 @@ class Observer:
     """
 
     def __init__(self, requests: BrokerRequests, brokers: Sequence[int], file: Path) -> None:
-        self._requests, self._file = requests, file
+        self._requests, self._file, self._brokers = requests, file, frozenset(brokers)
         self._topics: list[str] = []
         self._answers: dict[int, _Answer] = {}
         self._believed: dict[int, View] = {}
+        self._outdated: set[int] = set()
         self._partitions: dict[tuple[str, int], PartitionState] = {}
+        self._recorded_s: dict[tuple[str, int], float] = {}
         self._processes: dict[int, str] = {}
         self._heartbeat = Heartbeat()
         self._lock = threading.Lock()
@@ -72,9 +78,12 @@ class Observer:
             thread.join(timeout=5)
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer poll the partitions of `topics`, too. The topics need not exist yet."""
+        """Makes the observer poll the partitions of `topics`, and of no other topic. The topics need not exist yet.
+
+        If `topics` is empty, the observer asks no broker, and records no heartbeat.
+        """
         with self._lock:
-            self._topics = sorted({*self._topics, *topics})
+            self._topics = sorted(topics)
 
     def process(self, broker: int, state: str, exit_code: int | None = None) -> None:
         """Records the state of a node's process if the state has changed. `broker`: the node's id. `state`: running,
@@ -113,8 +122,7 @@ class Observer:
         due.
 
         The answer of a single broker does not prove the state of a partition: a broker that was cut off, or has just
-        woken up, may report an old state. The cluster was seen if `broker` reported states. The cluster also counts as
-        seen if no broker serves clients, because then no broker can tell a client anything that the observer misses.
+        woken up, may report an old state.
         """
         self._answers[broker] = answer
         views = {
@@ -122,28 +130,72 @@ class Observer:
             for other, known in self._answers.items()
             if known.view is not None and answer.at_s - known.at_s <= VIEW_S
         }
-        if views != self._believed:
-            self._believed = views
-            for key, state in newest(views).items():
-                self._note(key, state)
-        if answer.view is not None or self._nobody_serves():
+        current = {other: self._without_past(view, self._answers[other].at_s) for other, view in views.items()}
+        if current != self._believed:
+            self._believed = current
+            for key, state in newest(current).items():
+                by_leader = current.get(state.leader, {}).get(key) == state
+                self._note(key, state, by_leader=by_leader, at_s=answer.at_s)
+            self._outdated = {other for other, view in views.items() if not self._is_recorded(view)}
+        if self._is_seen(views):
             heartbeat = self._heartbeat.beat(now_us())
             if heartbeat is not None:
                 self._write(heartbeat)
 
-    def _nobody_serves(self) -> bool:
-        return len(self._answers) == len(self._threads) and not any(known.serves for known in self._answers.values())
+    def _is_seen(self, views: Mapping[int, View]) -> bool:
+        """Whether `views`, the last answers that still count, show the cluster as it is.
 
-    def _note(self, key: tuple[str, int], state: PartitionState) -> None:
-        """Records the state of a partition if the state differs from the last recorded state. Ignores a state with an
-        earlier leader epoch, and a state with an error code. The error code 5 is not ignored: it says that the
-        partition has no leader now."""
+        A broker that was cut off goes on answering. So its answer alone is no sight of the cluster. An answer that
+        differs from what was recorded is outdated, or tells what its leader has not confirmed: it shows nothing. Of all
+        other brokers that may serve clients, at least half must have answered. If no broker may serve clients, the
+        cluster counts as seen, because then no broker can tell a client anything that the observer misses.
+        """
+        refusing = {broker for broker, known in self._answers.items() if not known.serves}
+        current = self._brokers - refusing - self._outdated
+        return 2 * len(current & views.keys()) >= len(current) if current else not self._outdated
+
+    def _without_past(self, view: View, at_s: float) -> View:
+        """Returns `view` without the states that differ from the recorded state of the same leader epoch, if another
+        broker's answer to which the record is due came later. `at_s`: when the broker reported `view`.
+
+        Such a state is of the past. It would count again as soon as the leader falls silent.
+        """
+        return {
+            key: state
+            for key, state in view.items()
+            if key not in self._partitions
+            or at_s >= self._recorded_s[key]
+            or state.leader_epoch != self._partitions[key].leader_epoch
+            or _observed_fields(state) == _observed_fields(self._partitions[key])
+        }
+
+    def _is_recorded(self, view: View) -> bool:
+        """Whether `view` has the recorded state of each partition. States with an error code other than 5 count as
+        recorded."""
+        return all(
+            key in self._partitions and _observed_fields(state) == _observed_fields(self._partitions[key])
+            for key, state in view.items()
+            if state.error in READABLE
+        )
+
+    def _note(self, key: tuple[str, int], state: PartitionState, *, by_leader: bool, at_s: float) -> None:
+        """Records the state of a partition if the state differs from the last recorded state. `by_leader`: whether the
+        partition's leader itself reports the state. `at_s`: the time of the newest answer.
+
+        Ignores a state with an earlier leader epoch, and a state with an error code that is not in READABLE. Within a
+        leader epoch, a broker joins the ISR only if the leader itself says so: only the leader adds brokers (KIP-497),
+        and a broker that is cut off still reports those that have left. (Answers do not have the partition epoch, which
+        would tell the older state.) Any broker may report that others left: the controller removes those that it has
+        fenced, even while the leader does not answer.
+        """
         before = self._partitions.get(key)
-        if state.error not in (0, 5) or (before and state.leader_epoch < before.leader_epoch):  # 5: no leader now
+        if state.error not in READABLE or (before and state.leader_epoch < before.leader_epoch):
             return
         if before and _observed_fields(before) == _observed_fields(state):
             return
-        self._partitions[key] = state
+        if before and not by_leader and state.leader_epoch == before.leader_epoch and set(state.isr) - set(before.isr):
+            return
+        self._partitions[key], self._recorded_s[key] = state, at_s
         topic, partition = key
         self._write(
             Observation(

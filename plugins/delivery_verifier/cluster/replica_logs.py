@@ -20,12 +20,14 @@ FetchAt = Callable[[int], Fetched]
 
 class ReplicaLog(NamedTuple):
     """What one replica holds. `digest`: the SHA-256 of the bytes of all batches. `read_until`: the first offset after
-    all batches. `batches`: the number of batches. `epochs`: the first offset of every leader epoch, by epoch."""
+    all batches. `batches`: the number of batches. `epochs`: the first offset of every leader epoch, by epoch. `sound`:
+    whether the checksum of every batch fits the batch's bytes, and every batch begins where the one before it ended."""
 
     digest: str
     read_until: int
     batches: int
     epochs: dict[int, int]
+    sound: bool
 
 
 class Difference(NamedTuple):
@@ -55,13 +57,15 @@ def log_batches(fetch: FetchAt, start: int, end: int) -> Iterator[RawBatch]:
 def read_log(batches: Iterator[RawBatch], start: int) -> ReplicaLog:
     """Reads all of `batches`, and returns what they hold. `start`: the offset from which the log was read. If there are
     no batches, `read_until` is `start`."""
-    digest, read_until, count, epochs = hashlib.sha256(), start, 0, dict[int, int]()
+    digest, read_until, count, epochs, sound = hashlib.sha256(), start, 0, dict[int, int](), True
     for batch in batches:
         digest.update(batch.data)
+        follows = batch.first == read_until or (not count and 0 <= batch.first < read_until)
+        sound = batch.sound and follows and sound
         read_until, count = batch.end, count + 1
         if batch.epoch not in epochs:
             epochs[batch.epoch] = batch.first
-    return ReplicaLog(digest.hexdigest(), read_until, count, epochs)
+    return ReplicaLog(digest.hexdigest(), read_until, count, epochs, sound)
 
 
 def difference(leader: Iterator[RawBatch], follower: Iterator[RawBatch]) -> Difference | None:

@@ -19,8 +19,10 @@ def newest(views: Mapping[int, View]) -> View:
     2. If several states have this epoch, the state that the partition's leader itself reports is believed. The other
        brokers may report an old ISR. During an epoch, only the leader changes the ISR, with one exception: the
        controller removes a broker that it has fenced.
-    3. If the leader reports no state with this epoch, the state that most brokers report is believed.
-    4. If several states are reported equally often, the report of the broker with the lowest id is believed.
+    3. If the leader reports no state with this epoch, the state with the smallest ISR is believed: the controller only
+       removes brokers, so the larger ISR is the older one.
+    4. Of several such states, the state that most brokers report is believed, and then the report of the broker with
+       the lowest id.
     """
     reports: dict[tuple[str, int], list[tuple[int, PartitionState]]] = {}
     for broker, view in sorted(views.items()):
@@ -35,6 +37,11 @@ def _believed(reported: list[tuple[int, PartitionState]]) -> PartitionState:
     states = [state for _, state in reported]
     _, believed = max(
         reported,
-        key=lambda report: (report[1].leader_epoch, report[1].leader == report[0], states.count(report[1])),
+        key=lambda report: (
+            report[1].leader_epoch,
+            report[1].leader == report[0],
+            -len(report[1].isr),
+            states.count(report[1]),
+        ),
     )
     return believed

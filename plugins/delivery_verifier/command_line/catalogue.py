@@ -8,20 +8,19 @@ import sys
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from delivery_verifier.catalogue_run import begin, selection
-from delivery_verifier.catalogue_run.loop import AttemptListener, Loop
-from delivery_verifier.catalogue_run.progress import Progress, listing, summary
-from delivery_verifier.cluster import lease
+from delivery_verifier.catalogue_run import selection
 from delivery_verifier.command_line import outputs, parsers
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.host import folders
 from delivery_verifier.model.catalogue_run import CatalogueRun, Item
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.pages.matrix.markdown import document
-from delivery_verifier.store import catalogue_runs
+
+if TYPE_CHECKING:
+    from delivery_verifier.catalogue_run.loop import AttemptListener
 
 _EXAMPLES = """examples:
   kdv catalogue --list                                 what there is, and whether this host can run it
@@ -58,6 +57,11 @@ def register(add: Add) -> None:
 
 def catalogue(arguments: argparse.Namespace) -> int:
     """Carries out `kdv catalogue`. Returns 0 with --list, else the exit code of the finished catalogue run."""
+    from delivery_verifier.catalogue_run import begin
+    from delivery_verifier.catalogue_run.progress import listing, summary
+    from delivery_verifier.pages.matrix.markdown import document
+    from delivery_verifier.store import catalogue_runs
+
     if arguments.list:
         entries = selection.entries(arguments.names, arguments.tag)
         sys.stdout.write(listing([(entry, begin.unavailable(entry)) for entry in entries]))
@@ -85,6 +89,9 @@ def _run_directly(arguments: argparse.Namespace) -> CatalogueRun:
     Raises HostBusy if another run uses this host, and BadInput if an option is not allowed.
     """
     from delivery_verifier.catalogue_run.directly import runner
+    from delivery_verifier.catalogue_run.loop import Loop
+    from delivery_verifier.catalogue_run.progress import Progress
+    from delivery_verifier.cluster import lease
     from delivery_verifier.pages.matrix import page
 
     lease.require_free_host()
@@ -100,6 +107,8 @@ def _run_directly(arguments: argparse.Namespace) -> CatalogueRun:
 def _new_or_resumed(arguments: argparse.Namespace) -> CatalogueRun:
     """Returns a new catalogue run, or the catalogue run that --resume names. Raises BadInput if an option is not
     allowed."""
+    from delivery_verifier.catalogue_run import begin
+
     if not arguments.resume:
         return begin.begin(
             folders.new_run_id(),
@@ -133,6 +142,8 @@ def _run_through_airflow(arguments: argparse.Namespace) -> CatalogueRun:
 
     Raises BadInput if an option is not allowed.
     """
+    from delivery_verifier.catalogue_run import begin
+    from delivery_verifier.catalogue_run.progress import Progress
     from delivery_verifier.orchestration.local import lifecycle
     from delivery_verifier.orchestration.local.client import ui_url
     from delivery_verifier.orchestration.local.run_catalogue import item_of, run_catalogue_through_airflow

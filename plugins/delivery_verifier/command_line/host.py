@@ -16,7 +16,6 @@ from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.command_line.stored import password_file
 from delivery_verifier.host import folders
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.upkeep import doctor, stop
 
 
 def register(add: Add) -> None:
@@ -56,12 +55,15 @@ def stop_(arguments: argparse.Namespace) -> int:
     Returns 0, or 1 if the user says no. Raises BadInput if no run uses this host, or if the user names another run.
     Also raises BadInput if the user cannot be asked: --yes is not given, and there is no terminal.
     """
+    from delivery_verifier.upkeep import stop
+
     holder = stop.running(arguments.run)
     print(holder, flush=True)
     if not arguments.yes:
         if not sys.stdin.isatty():
             raise BadInput("--yes is missing; allowed without a terminal: only with it, for nobody can be asked")
-        if input("End this run, without a verdict? [y/N] ").strip().lower() not in ("y", "yes"):
+        question = "End this run? It gets no verdict, unless its topics have been read. [y/N] "
+        if input(question).strip().lower() not in ("y", "yes"):
             print("the run goes on")
             return 1
     print(stop.end(holder))
@@ -73,6 +75,8 @@ def doctor_(arguments: argparse.Namespace) -> int:
 
     With --heal, first removes what ended runs left behind, unless a run uses the host.
     """
+    from delivery_verifier.upkeep import doctor
+
     if arguments.heal:
         for line in doctor.heal():
             print(line)

@@ -13,8 +13,6 @@ from delivery_verifier.model import inputs
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Claim, Client, OwnPacing, Profile
 from delivery_verifier.model.steps import STEPS
-from delivery_verifier.planning.build import BESIDE_A_SCENARIO, check_settings
-from delivery_verifier.planning.own_settings import profiles, properties
 
 
 def _choices(names: Iterable[str]) -> str:
@@ -105,6 +103,9 @@ def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
     complete profile. So the run needs no file of the user. Overrides stay separate
     fields, unless --save-profile saves them in the profile. Raises BadInput if an option is not allowed.
     """
+    from delivery_verifier.planning.build import BESIDE_A_SCENARIO
+    from delivery_verifier.planning.own_settings import properties
+
     params = {name: getattr(arguments, name) for name in RUN_FIELDS if getattr(arguments, name, None) is not None}
     for option, field in OVERRIDES.items():
         if lines := getattr(arguments, option):
@@ -128,6 +129,9 @@ def _own_profile(arguments: argparse.Namespace, params: dict[str, Any]) -> Profi
     Returns None if the user gives neither files, nor a saved profile, nor --save-profile. Raises BadInput if an option
     or a setting is not allowed.
     """
+    from delivery_verifier.planning.build import check_settings
+    from delivery_verifier.planning.own_settings import profiles
+
     name = params.get("profile")
     if name and arguments.producer_config:
         raise BadInput(f"profile is {name!r}, but producer_config gives all producer settings: give one of the two")
@@ -149,6 +153,8 @@ def _own_profile(arguments: argparse.Namespace, params: dict[str, Any]) -> Profi
 
 def _unknown(name: str) -> Profile:
     """Always raises BadInput. The message says that the saved profile `name` cannot be read or does not exist."""
+    from delivery_verifier.planning.own_settings import profiles
+
     if (why := profiles.unreadable().get(f"{name}.json")) is not None:
         raise BadInput(f"profile is {name!r}, but {profiles.folder() / name}.json cannot be read: {why}")
     inputs.choice("profile", name, profiles.known(), "`kdv list profiles` describes them")

@@ -15,10 +15,9 @@ from delivery_verifier.catalogue.prices import CONDITIONS, PRICED, PRICES
 from delivery_verifier.command_line import outputs
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.command_line.stored import run_dir_of
-from delivery_verifier.host import folders, machine, processes
+from delivery_verifier.host import folders
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import choice
-from delivery_verifier.run.progress import Follower
 
 _EXAMPLES = """examples:
   kdv price                                       all profiles, one after the other: about a quarter of an hour
@@ -51,6 +50,7 @@ def price(arguments: argparse.Namespace) -> int:
     A new run has the exit code 0 if its verdict is HELD or VIOLATED, because the run only measures a price. Raises
     BadInput if an option is not allowed.
     """
+    from delivery_verifier.host import machine
     from delivery_verifier.pages.price import page as price_page
     from delivery_verifier.pages.price import price as prices
 
@@ -69,8 +69,10 @@ def price(arguments: argparse.Namespace) -> int:
 
 def _measure(arguments: argparse.Namespace) -> tuple[int, list[Path]]:
     """Runs the selected measurements with one Spark session. Returns the greatest exit code and the run directories."""
+    from delivery_verifier.host import processes
     from delivery_verifier.run import direct
     from delivery_verifier.run.local_spark import prepare_spark
+    from delivery_verifier.run.progress import Follower
 
     names = _selected(arguments)
     folders.require_writable()

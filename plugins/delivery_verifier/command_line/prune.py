@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.host import folders
 from delivery_verifier.model.inputs import BadInput, decimal, whole
-from delivery_verifier.upkeep import retention
+
+if TYPE_CHECKING:
+    from delivery_verifier.upkeep.retention import Retained
 
 _TEXT = """Remove the oldest runs. One that is in progress stays, and whatever is no run directory. The runs of a
 catalogue run stay or go with it."""
@@ -28,6 +31,8 @@ def prune(arguments: argparse.Namespace) -> int:
 
     Raises BadInput if neither --keep nor --max-gb is given, or if a value is not allowed.
     """
+    from delivery_verifier.upkeep import retention
+
     if arguments.keep is None and arguments.max_gb is None:
         raise BadInput("neither --keep nor --max-gb is given; allowed: one or both; e.g. kdv prune --keep 50 --dry-run")
     keep = None if arguments.keep is None else whole("--keep", arguments.keep, 0, 10**6, example=50)
@@ -45,5 +50,5 @@ def prune(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _with_runs(unit: retention.Retained) -> str:
+def _with_runs(unit: Retained) -> str:
     return f" with {len(unit.runs)} runs" if unit.runs else ""

@@ -8,15 +8,16 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from delivery_verifier.command_line import options, outputs, parsers
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.command_line.stored import read_verdict, show
-from delivery_verifier.host import folders, processes
+from delivery_verifier.host import folders
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.planning import preflight
-from delivery_verifier.run.progress import Follower
+
+if TYPE_CHECKING:
+    from delivery_verifier.run.progress import Follower
 
 _EXAMPLES = """examples:
   kdv run                                              the default: is a safe producer hurt by a killed leader?
@@ -74,12 +75,15 @@ def carry_out(
     BadInput, before anything is started, if a field is not allowed. Raises any error that ends the run without a
     verdict.
     """
+    from delivery_verifier.run.progress import Follower
+
     folders.require_writable()
     name = folders.run_directory_name(run_id)
     follower = Follower(folders.runs_dir() / name, quiet=quiet)
     _show_promises(params, follower)
     with follower:
         if direct:
+            from delivery_verifier.host import processes
             from delivery_verifier.run.direct import run as run_directly
 
             verdict = run_directly({**params, "owner": str(processes.myself())}, name, follower.step_changed)
@@ -109,6 +113,7 @@ def _run_through_airflow(
     from delivery_verifier.orchestration.local.client import ui_url
     from delivery_verifier.orchestration.local.run import run_through_airflow
     from delivery_verifier.orchestration.local.settings import DAG_ID
+    from delivery_verifier.planning import preflight
     from delivery_verifier.planning.build import scenario_from_params
     from delivery_verifier.planning.params import as_conf
 

@@ -17,7 +17,6 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.inputs import bad_input, nearest
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.planning.own_settings import profiles
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
@@ -81,6 +80,8 @@ def reconcile(arguments: argparse.Namespace) -> int:
 
 def list_(arguments: argparse.Namespace) -> int:
     """Carries out `kdv list`: prints the profiles, faults, scenarios and stored runs, or one of these. Returns 0."""
+    from delivery_verifier.planning.own_settings import profiles
+
     if arguments.what in ("all", "profiles"):
         print("profiles")
         for profile in profiles.known().values():

@@ -29,7 +29,7 @@ ALTERNATIVES: dict[str, dict[str, Any]] = {
     "unclean.leader.election.enable=true": {"unclean_leader_election": True},
     "unclean.leader.election.enable=false": {"unclean_leader_election": False},
     "flush.messages=1": {"flush_messages": 1},
-    "no eligible leader replicas": {"elr": False},
+    "no eligible leader replicas": {"elr": False, "transaction_log_elr": False},
 }
 """The changes of settings that are tried. A key is the text that names a change. Its value maps fields of Settings to
 their new values.

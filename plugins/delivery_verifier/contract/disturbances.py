@@ -12,15 +12,27 @@ disturbance if the process has exited or is frozen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from delivery_verifier.contract.observer import SIGTERM_EXITS, in_window
+from msgspec.structs import replace
+
+from delivery_verifier.contract.observer import SIGTERM_EXITS, in_window, unrecovered_since_us
 from delivery_verifier.contract.partitions import partition_disturbances
 from delivery_verifier.contract.power import isr_power_losses
 from delivery_verifier.model.act import Act
+from delivery_verifier.model.coordinators import OF_COORDINATORS, partition_of
 from delivery_verifier.model.fault_actions import ACTS
-from delivery_verifier.model.history import INJECTED, ON_TOPICS, Disturbance, DisturbanceKind, Injection, Observation
+from delivery_verifier.model.history import (
+    INJECTED,
+    ON_TOPICS,
+    TRANSACTION_STATE,
+    Disturbance,
+    DisturbanceKind,
+    Injection,
+    Observation,
+)
+from delivery_verifier.model.late_ends import answered_ends, has_late_end
 from delivery_verifier.model.scenario import Arm
 
 
@@ -39,7 +51,7 @@ def disturbances(observations: Iterable[Observation], injections: Iterable[Injec
     biting = [injection for injection in injected if injection.bit]
     return sorted(
         [
-            *(disturbance for injection in injected for disturbance in _injected_disturbances(injection)),
+            *(disturbance for injection in injected for disturbance in _injected_disturbances(injection, injected)),
             *isr_power_losses(ordered, injected),
             *_process_disturbances(ordered, biting),
             *partition_disturbances(ordered, biting),
@@ -49,23 +61,65 @@ def disturbances(observations: Iterable[Observation], injections: Iterable[Injec
 
 
 def disturbances_of_topic(topic: str, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
-    """Returns the disturbances that may excuse an anomaly on `topic`.
-
-    These are the disturbances of this topic, and all disturbances that may have touched every topic.
-    """
+    """Returns the disturbances that may excuse an anomaly on `topic`: its own, and those that may have touched every
+    topic."""
     return [disturbance for disturbance in disturbances if disturbance.topic in ("", topic)]
 
 
-def disturbances_of_arm(arm: Arm, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
+def disturbances_of_arm(
+    arm: Arm, disturbances: Iterable[Disturbance], coordinators: int, injections: Sequence[Injection] = ()
+) -> list[Disturbance]:
     """Returns the disturbances that may excuse an anomaly of `arm`: those of its topic (see `disturbances_of_topic`).
 
-    Disturbances of transaction coordinators are left out if the arm writes no transactions.
+    A disturbance of a transaction coordinator is left out unless it disturbed a partition of `__transaction_state` that
+    keeps a transactional.id of the arm. Its `producers` are those with such a transactional.id. `coordinators` is the
+    number of partitions of `__transaction_state`; 0 if unknown. Then every transactional.id may be kept in every
+    partition. Because nobody knows, the disturbance then counts as unplanned.
+
+    Late ends of transactions (`late_end`) concern only producers that the proof of one of `injections` does not clear
+    (see `_late_ends`).
     """
+    result: list[Disturbance] = []
+    for disturbance in disturbances_of_topic(arm.topic_name, disturbances):
+        if disturbance.kind == "late_end":
+            result += _late_ends(arm, disturbance, injections)
+        elif disturbance.kind not in OF_COORDINATORS:
+            result.append(disturbance)
+        elif producers := _producers_of(arm, disturbance, coordinators):
+            planned = disturbance.planned and coordinators > 0
+            result.append(replace(disturbance, producers=producers, planned=planned))
+    return result
+
+
+def _producers_of(arm: Arm, disturbance: Disturbance, coordinators: int) -> list[int]:
+    """Returns the producers of `arm` whose transactional.id a disturbed partition of `__transaction_state` keeps."""
     return [
-        disturbance
-        for disturbance in disturbances_of_topic(arm.topic_name, disturbances)
-        if arm.transactional_id or disturbance.kind != "unclean_coordinator_election"
+        number
+        for number, name in enumerate(arm.transactional_ids)
+        if not coordinators or partition_of(name, coordinators) in disturbance.partitions
     ]
+
+
+def _late_ends(arm: Arm, disturbance: Disturbance, injections: Iterable[Injection]) -> Iterator[Disturbance]:
+    """Yields the late ends of `disturbance`: of producers that it may have hurt, and of those of which nobody knows.
+
+    The proof names the late ends that brokers have answered. It clears a producer that waited for the answer, and one
+    whose late end was refused. Where the proof does not name a producer, its end may have come late unanswered, and may
+    have hurt it once the proxy let it go: then the disturbance is unplanned.
+    """
+    ends = [end for cause in injections if has_late_end(cause, disturbance) for end in answered_ends(cause)]
+    hurt, answered = {end.transactional_id for end in ends if end.hurts}, {end.transactional_id for end in ends}
+    ids = list(enumerate(arm.transactional_ids))
+    if producers := [number for number, name in ids if name in hurt]:
+        yield replace(disturbance, producers=producers)
+    if producers := [number for number, name in ids if name not in answered]:
+        yield replace(disturbance, producers=producers, planned=False)
+
+
+def coordinator_partitions(observations: Iterable[Observation]) -> int:
+    """Returns the number of partitions of `__transaction_state`; 0 if the observer did not see all of them."""
+    numbers = {observation.partition for observation in observations if observation.topic == TRANSACTION_STATE}
+    return len(numbers) if numbers == set(range(len(numbers))) else 0
 
 
 def observed_during(injection: Injection, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
@@ -92,8 +146,11 @@ def must_be_observed(injection: Injection) -> bool:
     return act is None or bool(act.observed_as)
 
 
-def _injected_disturbances(injection: Injection) -> Iterator[Disturbance]:
-    """Yields the disturbances that no observer can see, and that are known only because the injection was made."""
+def _injected_disturbances(injection: Injection, injected: list[Injection]) -> Iterator[Disturbance]:
+    """Yields the disturbances that no observer can see, and that are known only because the injection was made.
+
+    `injected`: all injections of the run.
+    """
     act = ACTS.get(injection.action)
     for kind in act.counts_as if act else ():
         for topic, partitions in _scope(injection, kind).items():
@@ -107,6 +164,9 @@ def _injected_disturbances(injection: Injection) -> Iterator[Disturbance]:
                 setting=str(injection.options.get("setting", "")),
                 value=str(injection.options.get("value", "")).lower(),
                 detail=_detail(injection, topic),
+                weakens_since_us=(
+                    unrecovered_since_us(injected, injection.bite_at_us) if kind == "topic_altered" else 0
+                ),
             )
 
 

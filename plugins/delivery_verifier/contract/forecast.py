@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from delivery_verifier.contract import power
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep
 from delivery_verifier.model.history import Disturbance, Injection, Observation
@@ -42,7 +44,8 @@ def expected_disturbances(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
 
     Each action adds the disturbances that `ACTS` names for it. Two other disturbances arise only from several steps
     together: an unclean election, and the loss of power of a whole ISR. These two are found with a simulated partition.
-    Some actions are done only to the topics of subject arms. If `arm` is no subject, they are left out. The times
+    If the arm writes transactions, the replicas of its coordinator are assumed to lose their power with that ISR. Some
+    actions are done only to the topics of subject arms. If `arm` is no subject, they are left out. The times
     (`at_us`) mean nothing.
     """
     topic = arm.topic_name
@@ -63,7 +66,9 @@ def expected_disturbances(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
     elections: list[Disturbance] = []
     for number, step in enumerate(steps, 1):
         elections += partition.run_step(number * STEP_US, step)
-    return [*action_disturbances, *elections, *power.isr_power_losses(partition.observations, partition.power_cuts)]
+    losses = list(power.isr_power_losses(partition.observations, partition.power_cuts))
+    of_coordinator = [replace(loss, kind="coordinator_power_loss", topic="") for loss in losses if arm.transactional_id]
+    return [*action_disturbances, *elections, *losses, *of_coordinator]
 
 
 @dataclass

@@ -55,16 +55,21 @@ FAULT_CLASSES: tuple[FaultClass, ...] = (
         summary="a broker is cut off from controller and replicas, not from clients",
         kinds=("isolation", *_ENDED),
     ),
-    FaultClass(name="connections", summary="requests or responses are late or gone", kinds=("connection_loss",)),
+    FaultClass(
+        name="connections", summary="requests or responses are late or gone", kinds=("connection_loss", "late_end")
+    ),
     FaultClass(name="power of one", summary="one of several in-sync replicas loses power", kinds=_POWER),
     FaultClass(
         name="power of last",
         summary="the only replica left in the ISR loses power; the others had left in order",
-        kinds=(*_POWER, "isr_power_loss"),
+        kinds=(*_POWER, "isr_power_loss", "coordinator_power_loss"),
         replicas=1,
     ),
     FaultClass(
-        name="power of all", summary="all replicas lose power at once", kinds=(*_POWER, "isr_power_loss"), replicas=3
+        name="power of all",
+        summary="all replicas lose power at once",
+        kinds=(*_POWER, "isr_power_loss", "coordinator_power_loss"),
+        replicas=3,
     ),
     FaultClass(
         name="no clean leader",

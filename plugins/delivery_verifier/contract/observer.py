@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from delivery_verifier.model.history import LEAD_US, Injection
 
 SIGTERM_EXITS = (0, -15, 143)
@@ -20,3 +22,13 @@ def in_window(injection: Injection, at_us: int) -> bool:
     """
     end_us = injection.recovered_at_us
     return injection.bite_at_us - LEAD_US <= at_us and (end_us is None or at_us <= end_us + OBSERVER_LAG_US)
+
+
+def unrecovered_since_us(injections: Iterable[Injection], at_us: int) -> int:
+    """Returns the time (µs since the epoch) since which the cluster may not have recovered at `at_us`.
+
+    This is the earliest begin of the injections that may have caused a change seen at `at_us` (see `in_window`). From
+    every injection that began earlier, the cluster had recovered by then. The result is `at_us` if there is no such
+    injection.
+    """
+    return min((each.bite_at_us - LEAD_US for each in injections if in_window(each, at_us)), default=at_us)

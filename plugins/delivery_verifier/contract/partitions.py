@@ -47,7 +47,7 @@ def partition_disturbances(ordered: list[Observation], biting: list[Injection]) 
 
     `ordered` are the observations in the order in which they were made. `biting` are the injections that are proven to
     have taken effect. An unclean election in `__transaction_state` becomes a disturbance of a special kind, without
-    topic and partitions: it loses no record of an arm, but may touch the transactions of every arm.
+    a topic: it loses no record of an arm, but may touch the transactions that this partition keeps.
     """
     known: dict[tuple[str, int], _Partition] = {}
     for observation in ordered:
@@ -74,14 +74,37 @@ def _changes(before: _Partition, now: Observation, biting: list[Injection]) -> I
         if moved and now.leader >= 0 and now.leader not in (*before.isr, *before.elr):
             detail = f"leader {now.leader} was not in the last ISR seen, {before.isr}, nor eligible, {before.elr}"
             if now.topic == TRANSACTION_STATE:
-                election = _disturbance("unclean_coordinator_election", now, planned, detail)
-                yield replace(election, topic="", partitions=[])
+                yield from _coordinator_election(before, now, detail)
             else:
-                yield _disturbance("unclean_election", now, planned, detail)
+                unclean = not _has_old_member(before, now)  # otherwise it looks like a clean one that was seen late
+                yield _disturbance("unclean_election", now, planned and unclean, detail)
     gone = set(before.isr) - set(now.isr)
     if gone:
         planned = any(_explains_shrink(cause, gone, before.leader) for cause in causes)
         yield _disturbance("isr_shrink", now, planned, f"ISR {before.isr} -> {now.isr}")
+
+
+def _coordinator_election(before: _Partition, now: Observation, detail: str) -> Iterator[Disturbance]:
+    """Yields a disturbance if the election of `now` in `__transaction_state` may have been unclean.
+
+    The observer may see a clean election one look late: the new leader had joined the ISR since the last look. The
+    election was surely clean if another member of the last ISR is still in the ISR (`_has_old_member`). The disturbance
+    is never planned. Kafka switches unclean elections off in this topic (`TransactionLog`), and no action asks for one.
+    So nobody knows whether this election was unclean or only seen late: what it would excuse is a doubt.
+    """
+    if not _has_old_member(before, now):
+        election = _disturbance("unclean_coordinator_election", now, planned=False, detail=detail)
+        yield replace(election, topic="")
+
+
+def _has_old_member(before: _Partition, now: Observation) -> bool:
+    """Whether a broker of the last ISR that was seen, or an eligible one, is in the ISR of a leader from outside.
+
+    Kafka elects a leader from outside the ISR only when no member can lead (KIP-106), and the new ISR is this leader
+    alone. So the election was clean, unless the old member joined again before anybody looked: the last ISR that was
+    seen lacked the new leader because it was seen late, or was reported by a broker that lagged behind.
+    """
+    return bool({*before.isr, *before.elr} & set(now.isr))
 
 
 def _explains_leader(cause: Injection, before: _Partition, now: Observation) -> bool:

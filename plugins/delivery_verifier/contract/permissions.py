@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from delivery_verifier.contract.rules import RULES, ContractRule
-from delivery_verifier.contract.rulings import weakened
+from delivery_verifier.contract.rulings import alterations
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Disturbance
@@ -15,14 +15,14 @@ def permitting(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[
     """Maps each anomaly that some rule permits to all disturbances by which a rule permits it, planned or not.
 
     None means that the anomaly needs no disturbance. An anomaly that no rule permits has no entry. `disturbances` are
-    those that concern the arm's topic. If the topic was altered, the rules under its weakest settings count, too.
+    those that concern the arm's topic. If the topic was altered, the rules under the weaker settings count, too, for
+    the disturbances that the alteration may have made worse (`rulings.alterations`).
     """
     observed = list(disturbances)
-    as_planned = weakened(settings, [disturbance for disturbance in observed if disturbance.planned])
     result: dict[Anomaly, list[Disturbance] | None] = {}
-    for known in dict.fromkeys((settings, as_planned, weakened(settings, observed))):
+    for known, later in [(settings, observed), *alterations(settings, observed)]:
         for rule in RULES:
-            excuses = _excuses(rule, known, observed)
+            excuses = _excuses(rule, known, later)
             if excuses is None:
                 continue
             previous = result.get(rule.anomaly, [])

@@ -10,19 +10,26 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import NamedTuple
 
 from delivery_verifier.contract.observer import OBSERVER_LAG_US, SIGTERM_EXITS
 from delivery_verifier.model.fault_actions import ACTS
-from delivery_verifier.model.history import Disturbance, Injection, Observation
+from delivery_verifier.model.history import TRANSACTION_STATE, Disturbance, Injection, Observation
+
+_Partition = tuple[str, int]
+"""The topic and the number of a partition."""
 
 
 def isr_power_losses(observations: Sequence[Observation], injections: Iterable[Injection]) -> Iterator[Disturbance]:
-    """Yields at most one disturbance `isr_power_loss` for each partition.
+    """Yields the disturbances `isr_power_loss` of each partition: at most one for each injection that cut power.
+
+    For a partition of `__transaction_state`, its kind is `coordinator_power_loss`, and it has no topic.
 
     A partition has this disturbance if, at some moment, every broker in its ISR had lost unflushed data in a loss of
-    power, and had not copied the data again since. If there are several such moments, the function reports the worst
-    one. A planned moment is worse than an unplanned one. Among the others, a moment with more `replicas` is worse.
+    power, and had not copied the data again since. A moment belongs to the last injection that cut power before it. If
+    several moments belong to one injection, the function reports the worst one. A planned moment is worse than an
+    unplanned one. Among the others, a moment with more `replicas` is worse.
 
     The field `replicas` is computed as follows. For a number m, take the latest ISR that had at least m members. The
     number m qualifies if all these members ended uncleanly, by a loss of power or a crash. `replicas` is the greatest
@@ -33,19 +40,13 @@ def isr_power_losses(observations: Sequence[Observation], injections: Iterable[I
     member that ended in an orderly way still has the records, and Kafka can elect it. Kafka does not elect a broker
     that crashed.
     """
-    cuts = [injection for injection in injections if cuts_power(injection)]
-    if not cuts:
-        return
-    crashes, isrs_of = _events(observations)
-    for (topic, partition), isrs in isrs_of.items():
-        states = list(_states([*isrs, *crashes], cuts))
-        losses = [state for state in states if state.lost and not _contradicted_soon(state, states)]
-        if losses:
-            worst = max(losses, key=lambda state: (state.planned, state.replicas))
+    for (topic, partition), losses in _losses(observations, injections):
+        of_coordinator = topic == TRANSACTION_STATE
+        for worst in losses:
             yield Disturbance(
-                kind="isr_power_loss",
+                kind="coordinator_power_loss" if of_coordinator else "isr_power_loss",
                 at_us=worst.at_us,
-                topic=topic,
+                topic="" if of_coordinator else topic,
                 partitions=[partition],
                 planned=worst.planned,
                 brokers=sorted(worst.isrs[-1]),
@@ -54,8 +55,50 @@ def isr_power_losses(observations: Sequence[Observation], injections: Iterable[I
             )
 
 
-def cuts_power(injection: Injection) -> bool:
-    """Whether the action of `injection` cuts the power of brokers."""
+def power_back(
+    observations: Sequence[Observation], injections: Iterable[Injection]
+) -> dict[tuple[str, int, int, int], int | None]:
+    """Maps each loss of power of an ISR to the time (µs since the epoch) when the power was back.
+
+    A key is the topic, the partition, and the fields `at_us` and `replicas` of the disturbance (see
+    `isr_power_losses`). The time is None if the power never came back. Of two losses with the same key, the later time
+    counts.
+    """
+    back: dict[tuple[str, int, int, int], int | None] = {}
+    for (topic, partition), losses in _losses(observations, injections):
+        for worst in losses:
+            ends = [cut.healed_at_us for cut in worst.cuts]
+            known = [end for end in ends if end is not None]
+            end = max([worst.at_us, *known]) if len(known) == len(ends) else None
+            key = topic, partition, worst.at_us, worst.replicas
+            earlier = back.get(key, end)
+            back[key] = None if end is None or earlier is None else max(end, earlier)
+    return back
+
+
+def _losses(
+    observations: Sequence[Observation], injections: Iterable[Injection]
+) -> Iterator[tuple[_Partition, list[_State]]]:
+    """Yields each partition with its losses of power: for each injection that cut power, the worst state in which the
+    ISR had lost its power."""
+    for partition, states in _states_by_partition(observations, injections):
+        lost = [state for state in states if state.lost and not _contradicted_soon(state, states)]
+        by_cut = groupby(lost, key=lambda state: state.cuts[-1])
+        yield partition, [max(group, key=lambda state: (state.planned, state.replicas)) for _, group in by_cut]
+
+
+def _states_by_partition(
+    observations: Sequence[Observation], injections: Iterable[Injection]
+) -> Iterator[tuple[_Partition, list[_State]]]:
+    """Yields the states of each partition (see `_states`), unless no injection cut the power of a broker."""
+    cuts = [injection for injection in injections if _cuts_power(injection)]
+    if cuts:
+        crashes, isrs_of = _events(observations)
+        for partition, isrs in isrs_of.items():
+            yield partition, list(_states([*isrs, *crashes], cuts))
+
+
+def _cuts_power(injection: Injection) -> bool:
     act = ACTS.get(injection.action)
     return act is not None and "power_loss" in act.counts_as
 

@@ -1,25 +1,34 @@
-"""The reach of a disturbance: until when a record that the disturbance hurt can have been acknowledged.
+"""The reach of a disturbance: from when to when a record that the disturbance hurt can have been acknowledged.
 
-The result depends on observations and injections alone. An observation is late, never early: so the reach may be too
-long, which excuses too much, but it is never too short.
+The result depends on observations and injections alone. An observation is late, never early: so the reach may end too
+late, which excuses too much, but it never ends too early. The effort grows in proportion to the number of observations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from delivery_verifier.contract.power import cuts_power
+from delivery_verifier.contract.observer import in_window
+from delivery_verifier.contract.power import power_back
+from delivery_verifier.contract.refusals import Change, Seen, regained, satisfied
 from delivery_verifier.contract.rules.rule import ELECTIONS
-from delivery_verifier.model.history import Disturbance, Injection, Observation
+from delivery_verifier.model.coordinators import OF_COORDINATORS
+from delivery_verifier.model.history import LEAD_US, TRANSACTION_STATE, Disturbance, Injection, Observation
+from delivery_verifier.model.late_ends import has_late_end
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """A disturbance and its reach: no record that was acknowledged after `until_us` (µs since the epoch) can be lost by
-    it. None stands for no known end."""
+    """A disturbance and its reach: no record that was acknowledged before `since_us`, or after `until_us`, can be lost
+    by it. Both times are in µs since the epoch. None stands for no known beginning, or no known end."""
 
     disturbance: Disturbance
+    since_us: int | None
     until_us: int | None
 
     def touches(self, partition: int) -> bool:
@@ -27,99 +36,178 @@ class Reach:
         disturbance = self.disturbance
         return not disturbance.topic or not disturbance.partitions or partition in disturbance.partitions
 
+    def concerns(self, producer: int | None) -> bool:
+        """Whether the disturbance may have touched transactions of `producer`, which is None if it is unknown."""
+        return not self.disturbance.producers or producer in self.disturbance.producers
+
 
 def reaches(
     disturbances: Iterable[Disturbance], observations: Sequence[Observation], injections: Iterable[Injection]
 ) -> list[Reach]:
     """Returns each disturbance with its reach. `observations` stand in the order in which they were made.
 
-    * Another leader, or another leader epoch: until the deposed leader can acknowledge nothing any more (see
-      `_last_answers`).
-    * A loss of power of all replicas: until the power was back after the last loss. At most one such disturbance stands
-      for all losses of a partition.
-    * Any other kind has no known end. An unclean coordinator forgets transactions that are still open; an ISR that
-      shrank, or an altered topic, lets brokers refuse requests for as long as it stays so.
+    The reach of another leader, of another leader epoch, or of what befell a transaction coordinator begins when the
+    exposure window of the injection begins in whose time it was seen. If there are several such injections, the one
+    that bit first counts. If there is none, the reach has no known beginning. The reach of a late end of a transaction
+    begins when the exposure window of its injection begins. Any other reach has no known beginning. The reach ends as
+    follows:
+
+    * Another leader, or another leader epoch: when the deposed leader can acknowledge nothing any more (see `_end`).
+    * A loss of power of the whole ISR: when the power was back after this loss. A later loss has a reach of its own.
+    * A late end of a transaction: when the cluster had recovered from the injection.
+    * An ISR that shrank: when all members that it had before were seen in it again. Until then brokers may refuse
+      requests; what they refused was sent before.
+    * Another min.insync.replicas: when the ISRs had that many members.
+    * Any other kind has no known end: e.g. an unclean coordinator forgets transactions that are still open.
     """
-    answers = _last_answers(observations)
-    cuts = [injection for injection in injections if cuts_power(injection)]
-    ends = [cut.healed_at_us for cut in cuts]
+    injected = list(injections)
+    biting = [injection for injection in injected if injection.bit]
+    partitions = _partitions(observations)
+    answers, powered = _last_answers(observations, partitions), power_back(observations, injected)
+    whole = regained(partitions)
     result = []
     for disturbance in disturbances:
-        until_us = None
-        if disturbance.kind in ELECTIONS and len(disturbance.partitions) == 1:
-            until_us = answers.get((disturbance.topic, disturbance.partitions[0], disturbance.at_us))
-        elif disturbance.kind == "isr_power_loss" and None not in ends:
-            until_us = max([disturbance.at_us, *(end for end in ends if end is not None)])
-        result.append(Reach(disturbance, until_us))
+        since_us = until_us = None
+        partition = disturbance.partitions[0] if len(disturbance.partitions) == 1 else -1
+        if disturbance.kind in ELECTIONS or disturbance.kind in OF_COORDINATORS:
+            since_us = _since_us(disturbance, biting)
+        if disturbance.kind in ELECTIONS:
+            until_us = answers.get((disturbance.topic, partition, disturbance.at_us))
+        elif disturbance.kind in ("isr_power_loss", "coordinator_power_loss"):
+            topic = disturbance.topic or TRANSACTION_STATE
+            until_us = powered.get((topic, partition, disturbance.at_us, disturbance.replicas))
+        elif disturbance.kind == "late_end":
+            since_us = disturbance.at_us - LEAD_US
+            ends = [cause.recovered_at_us for cause in injected if has_late_end(cause, disturbance)]
+            known = [end for end in ends if end is not None]
+            until_us = max(known) if known and len(known) == len(ends) else None
+        elif disturbance.kind == "isr_shrink":
+            until_us = whole.get((disturbance.topic, partition, disturbance.at_us))
+        elif disturbance.kind == "topic_altered" and disturbance.setting == "min.insync.replicas":
+            until_us = satisfied(disturbance, partitions)
+        result.append(Reach(disturbance, since_us, until_us))
     return result
 
 
-def _last_answers(observations: Sequence[Observation]) -> dict[tuple[str, int, int], int | None]:
+def _since_us(disturbance: Disturbance, biting: Iterable[Injection]) -> int | None:
+    begins = [injection.bite_at_us - LEAD_US for injection in biting if in_window(injection, disturbance.at_us)]
+    return min(begins, default=None)
+
+
+_Positions = list[int]
+"""Positions in the list of all observations, in ascending order."""
+_ByBroker = dict[int, _Positions]
+_NEVER = sys.maxsize
+"""A position behind all observations."""
+
+
+class _Track(NamedTuple):
+    """Where, in the list of all observations, a partition was seen with one broker as its leader (`led`), as a follower
+    in its ISR (`back`), and as no member of its ISR (`out`), and where the broker's process was seen to exit or to
+    run."""
+
+    led: _Positions
+    back: _Positions
+    out: _Positions
+    exited: _Positions
+    running: _Positions
+
+
+def _last_answers(
+    observations: Sequence[Observation], partitions: Mapping[tuple[str, int], list[Seen]]
+) -> dict[Change, int | None]:
     """Maps each change of a leader or leader epoch to the time from which on no deposed leader can acknowledge.
 
-    A key is (topic, partition, at_us of the change). A time of None is unknown.
+    A time of None is unknown. `partitions`: see `_partitions`.
     """
-    replicas = _replicas(observations)
-    before: dict[tuple[str, int], tuple[int, int]] = {}
-    exited: set[int] = set()
-    answers: dict[tuple[str, int, int], int | None] = {}
-    for number, now in enumerate(observations):
-        if now.kind == "process":
-            exited = exited | {now.broker} if now.state == "exited" else exited - {now.broker}
-        if now.kind != "partition":
-            continue
-        key = now.topic, now.partition
-        leader, epoch = before.get(key, (now.leader, now.leader_epoch))
-        if (now.leader, now.leader_epoch) != (leader, epoch):
-            # An epoch that was skipped had a leader that nobody saw: it may have been any replica.
-            deposed = ({leader} if now.leader_epoch <= epoch + 1 else {leader} | replicas[key]) - {now.leader}
-            ends = [
-                now.at_us if broker in exited else _end(broker, now, observations[number + 1 :]) for broker in deposed
-            ]
+    exited, running = _processes(observations)
+    answers: dict[Change, int | None] = {}
+    for (topic, partition), states in partitions.items():
+        brokers = {broker for _, now in states for broker in (now.leader, *now.isr, *now.elr) if broker >= 0}
+        tracks = {broker: _Track(*_sights(broker, states), exited[broker], running[broker]) for broker in brokers}
+        for position, now, deposed in _changes(states, brokers):
+            ends = [_end(tracks[broker], position, observations) for broker in deposed]
             known = [end for end in ends if end is not None]
             until_us = max([now.at_us, *known]) if len(known) == len(ends) else None
-            change = *key, now.at_us
+            change = topic, partition, now.at_us
             earlier = answers.get(change, now.at_us)
             answers[change] = None if until_us is None or earlier is None else max(until_us, earlier)
-        if now.leader >= 0 or key in before:
-            before[key] = (now.leader if now.leader >= 0 else leader), now.leader_epoch
     return answers
 
 
-def _end(broker: int, change: Observation, later: Iterable[Observation]) -> int | None:
-    """Returns from when on (µs since the epoch) `broker` cannot acknowledge as the leader that `change` deposed.
+def _changes(states: list[Seen], brokers: set[int]) -> Iterator[tuple[int, Observation, set[int]]]:
+    """Yields each change of the leader or leader epoch, as its position, its observation, and the deposed leaders.
 
-    A deposed leader that is frozen, cut off, or just slow goes on acknowledging until it learns of its successor. It
-    has learned of the successor when it was out of the ISR and is back again, because it then has copied from the
-    successor, or when it leads again. It must then not leave the ISR any more: a single observation of an ISR may be
-    old. A process that has exited acknowledges nothing. Returns None if none of this was seen. A deposed leader that
-    simply stays in the ISR proves nothing: the ISR may be that of the time before.
+    `brokers`: every broker that may have led the partition. If an epoch was skipped, its leader was seen by nobody. It
+    may have been any of `brokers`.
     """
-    out, back_us = change.leader >= 0 and broker not in change.isr, None
-    for observation in later:
-        if observation.kind == "process" and observation.broker == broker and observation.state == "exited":
-            return observation.at_us if back_us is None else back_us
-        if (observation.topic, observation.partition) != (change.topic, change.partition) or observation.leader < 0:
-            continue
-        if observation.leader == broker:
-            return observation.at_us if back_us is None else back_us
-        if broker not in observation.isr:
-            out, back_us = True, None
-        elif out:
-            out, back_us = False, observation.at_us
-    return back_us
+    leader, epoch = -1, -1
+    for position, now in states:
+        if leader >= 0 and (now.leader, now.leader_epoch) != (leader, epoch):
+            yield position, now, ({leader} if now.leader_epoch <= epoch + 1 else brokers) - {now.leader}
+        if now.leader >= 0 or leader >= 0:
+            leader, epoch = (now.leader if now.leader >= 0 else leader), now.leader_epoch
 
 
-def _replicas(observations: Iterable[Observation]) -> dict[tuple[str, int], set[int]]:
-    """Maps each partition, as (topic, partition), to the brokers that were ever seen in its ISR or as its leader."""
-    replicas: dict[tuple[str, int], set[int]] = {}
-    for key, broker in _members(observations):
-        replicas.setdefault(key, set()).add(broker)
-    return replicas
+def _end(track: _Track, change: int, observations: Sequence[Observation]) -> int | None:
+    """Returns from when on (µs since the epoch) a broker cannot acknowledge as the leader that was deposed.
+
+    `track` is the broker's, and `change` is the position of the change that deposed the broker. A deposed leader that
+    is frozen, cut off, or just slow goes on acknowledging until it learns of its successor. It has learned of the
+    successor when it was out of the ISR and is back again, because it then has copied from the successor, or when it
+    leads again. It must then not leave the ISR any more: a single observation of an ISR may be old. A process that has
+    exited acknowledges nothing. Returns None if none of this was seen. A deposed leader that simply stays in the ISR
+    proves nothing: the ISR may be that of the time before.
+    """
+    if _last(track.exited, change) > _last(track.running, change):
+        return observations[change].at_us
+    stop = min(_next(track.led, change), _next(track.exited, change))
+    out = _last(track.out, stop)
+    back = _next(track.back, out) if out >= change else _NEVER
+    end = min(back, stop)
+    return None if end == _NEVER else observations[end].at_us
 
 
-def _members(observations: Iterable[Observation]) -> Iterator[tuple[tuple[str, int], int]]:
-    for observation in observations:
-        for broker in (observation.leader, *observation.isr, *observation.elr):
-            if broker >= 0:
-                yield (observation.topic, observation.partition), broker
+def _next(positions: _Positions, position: int) -> int:
+    """Returns the first of `positions` behind `position`, or _NEVER."""
+    index = bisect_right(positions, position)
+    return positions[index] if index < len(positions) else _NEVER
+
+
+def _last(positions: _Positions, position: int) -> int:
+    """Returns the last of `positions` before `position`, or -1."""
+    index = bisect_left(positions, position)
+    return positions[index - 1] if index else -1
+
+
+def _partitions(observations: Iterable[Observation]) -> dict[tuple[str, int], list[Seen]]:
+    """Returns the observations of each partition with their positions. Those of an earlier leader epoch than the one
+    before are left out, because a broker told an old state."""
+    partitions: dict[tuple[str, int], list[Seen]] = {}
+    for position, now in enumerate(observations):
+        if now.kind == "partition":
+            states = partitions.setdefault((now.topic, now.partition), [])
+            if not states or now.leader_epoch >= states[-1][1].leader_epoch:
+                states.append((position, now))
+    return partitions
+
+
+def _processes(observations: Iterable[Observation]) -> tuple[_ByBroker, _ByBroker]:
+    """Returns where each broker's process was seen to exit, and where it was seen not to have exited."""
+    exited: _ByBroker = defaultdict(list)
+    running: _ByBroker = defaultdict(list)
+    for position, now in enumerate(observations):
+        if now.kind == "process":
+            (exited if now.state == "exited" else running)[now.broker].append(position)
+    return exited, running
+
+
+def _sights(broker: int, states: Iterable[Seen]) -> tuple[_Positions, _Positions, _Positions]:
+    """Returns the fields `led`, `back` and `out` of the broker's _Track."""
+    led: _Positions = []
+    back: _Positions = []
+    out: _Positions = []
+    for position, now in states:
+        if now.leader >= 0:
+            (led if now.leader == broker else back if broker in now.isr else out).append(position)
+    return led, back, out

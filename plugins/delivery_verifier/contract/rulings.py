@@ -7,7 +7,7 @@ forbid what the contract permits, but never permits what the contract forbids.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -49,30 +49,29 @@ def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[An
     """Returns the contract's ruling on every anomaly.
 
     `disturbances` must be those that concern the arm's topic (`disturbances_of_arm`). If the topic got other settings
-    during the run, the weakest value of each setting counts (`weakened`). If the disturbance that altered the topic is
-    unplanned, it is not proven that the topic got the new value. A ruling that permits an anomaly only because of this
-    value has `only_unplanned`, so that the anomaly raises a doubt.
+    during the run, the weakest value that each setting had by then counts for a disturbance (`alterations`). If the
+    disturbance that altered the topic is unplanned, it is not proven that the topic got the new value. A ruling that
+    permits an anomaly only because of this value has `only_unplanned`, so that the anomaly raises a doubt.
     """
     observed = list(disturbances)
     rulings = _rulings(settings, observed)
-    as_planned = weakened(settings, [disturbance for disturbance in observed if disturbance.planned])
-    _permit_as_altered(rulings, settings, as_planned, observed, doubtful=False)
-    _permit_as_altered(rulings, settings, weakened(settings, observed), observed, doubtful=True)
+    for weaker, later in alterations(settings, observed, planned=True):
+        _permit_as_altered(rulings, weaker, later, doubtful=False)
+    for weaker, later in alterations(settings, observed):
+        _permit_as_altered(rulings, weaker, later, doubtful=True)
     return rulings
 
 
 def _permit_as_altered(
-    rulings: dict[Anomaly, Ruling], settings: Settings, weaker: Settings, observed: list[Disturbance], doubtful: bool
+    rulings: dict[Anomaly, Ruling], weaker: Settings, later: list[Disturbance], doubtful: bool
 ) -> None:
     """Updates `rulings` with the rulings for the settings `weaker`.
 
     A ruling for `weaker` replaces the ruling in `rulings` on the same anomaly if it excuses more (see `_excuses_more`).
-    `settings` are the settings at the start. `observed` are the disturbances. `doubtful`: the topic may never have had
-    the settings `weaker`.
+    `later` are the disturbances for which `weaker` counts. `doubtful`: the topic may never have had the settings
+    `weaker`.
     """
-    if weaker == settings:
-        return
-    for anomaly, ruling in _rulings(weaker, observed).items():
+    for anomaly, ruling in _rulings(weaker, later).items():
         if ruling.ruling == "FORBIDDEN":
             continue
         altered = replace(
@@ -82,7 +81,22 @@ def _permit_as_altered(
             rulings[anomaly] = altered
 
 
-ALTERED = "The topic was altered during the run: the weakest of its settings counts."
+ALTERED = "The topic was altered during the run: the weakest setting that it had by then counts."
+
+
+def alterations(
+    settings: Settings, observed: list[Disturbance], *, planned: bool = False
+) -> Iterator[tuple[Settings, list[Disturbance]]]:
+    """Yields the settings that alterations of the topic weakened, each with the disturbances for which they count.
+
+    An alteration weakens no disturbance that was over before it (see `Disturbance.weakens_since_us`): it does not
+    reach into the past. `settings` are the settings at the start. If `planned`, only planned alterations are applied.
+    """
+    altered = [each for each in observed if each.kind == "topic_altered" and (each.planned or not planned)]
+    for since_us in sorted({each.weakens_since_us for each in altered}):
+        weaker = weakened(settings, [each for each in altered if each.weakens_since_us <= since_us])
+        if weaker != settings:
+            yield weaker, [each for each in observed if each.at_us >= since_us]
 
 
 def weakened(settings: Settings, disturbances: Iterable[Disturbance]) -> Settings:

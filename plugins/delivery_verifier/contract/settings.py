@@ -8,7 +8,7 @@ from typing import Literal
 
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.errors import VerifierError
-from delivery_verifier.model.scenario import RAW, Arm, Client, Isolation, Profile, Scenario
+from delivery_verifier.model.scenario import RAW, Arm, Client, ClusterSpec, Isolation, Profile, Scenario
 
 Acks = Literal["0", "1", "all"]
 
@@ -55,6 +55,10 @@ class Settings:
     flush_messages: int
     isolation_level: Isolation
     client: Client
+    transaction_log_min_isr: int = 2
+    """How many in-sync replicas confirm an entry of the transaction log (transaction.state.log.min.isr)."""
+    transaction_log_elr: bool = True
+    """Whether the transaction log has eligible leader replicas, whatever becomes of those of the arm's topic."""
 
     @classmethod
     def of_profile(
@@ -64,6 +68,7 @@ class Settings:
         elr: bool = True,
         isolation_level: Isolation = RAW,
         client: Client = "librdkafka",
+        transaction_log_min_isr: int = 2,
     ) -> Settings:
         """Returns the settings of `profile`. Raises ContradictorySettings with librdkafka's reason.
 
@@ -90,6 +95,8 @@ class Settings:
             flush_messages=_number(profile.topic, "flush.messages", 1, 9223372036854775807),
             isolation_level=isolation_level,
             client=client,
+            transaction_log_min_isr=transaction_log_min_isr,
+            transaction_log_elr=elr,
         )
         _check_together(settings, profile.producer)
         return settings
@@ -102,8 +109,17 @@ class Settings:
         """
         cluster = scenario.cluster
         return cls.of_profile(
-            arm.profile, scenario.load.replication_factor, elr=cluster.elr and _has_elr(cluster.kafka_version)
+            arm.profile,
+            scenario.load.replication_factor,
+            elr=cluster.elr and _has_elr(cluster.kafka_version),
+            transaction_log_min_isr=transaction_log_min_isr(cluster),
         )
+
+
+def transaction_log_min_isr(cluster: ClusterSpec) -> int:
+    """Returns transaction.state.log.min.isr of the brokers of `cluster`: 2, or 1 if there is only one broker, unless
+    the settings of the brokers say otherwise."""
+    return int(cluster.broker_settings.get("transaction.state.log.min.isr", min(2, cluster.brokers)))
 
 
 ELR_SINCE = (4, 1)

@@ -11,7 +11,7 @@ from delivery_verifier.faults.action import Action, ActionContext
 from delivery_verifier.faults.administration import AlterTopic, ElectPreferred, ElectUnclean
 from delivery_verifier.faults.clients import KillProducer, Resend, RestartProducer, Send, Wait
 from delivery_verifier.faults.processes import Signal, Start
-from delivery_verifier.faults.proxied import Frames, Release
+from delivery_verifier.faults.proxied import DelayEnd, Frames, Release
 
 ACTIONS: dict[str, Action] = {
     "kill": Signal("SIGKILL", "exited"),
@@ -27,6 +27,7 @@ ACTIONS: dict[str, Action] = {
     "hold": Frames("hold"),
     "delay": Frames("delay"),
     "close": Frames("close"),
+    "delay_end": DelayEnd("delay"),
     "release": Release(),
     "elect_unclean": ElectUnclean(),
     "alter_topic": AlterTopic(),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from confluent_kafka import ElectionType, TopicPartition
+from confluent_kafka import ElectionType, KafkaException, TopicPartition
 
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.protocol.requests import PartitionState
@@ -17,6 +17,7 @@ from delivery_verifier.faults.open_injection import partition_name
 from delivery_verifier.faults.proofs import PartitionStates
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.data import setting_text
+from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Arm, Scenario
 
@@ -150,11 +151,19 @@ def _next_replicas_lead(states: PartitionStates, before: PartitionStates) -> boo
 
 
 def _elect(context: ActionContext, election: ElectionType, partitions: Iterable[tuple[str, int]]) -> bool:
-    """Asks the controller for an election. Returns whether the election was granted for all of `partitions`."""
+    """Asks the controller for an election. Returns whether the election was granted for all of `partitions`.
+
+    Raises StepFailed if the controller refuses the request as a whole, or gives no answer.
+    """
     client = topics.admin(context.cluster.connection)
     elected = [TopicPartition(topic, partition) for topic, partition in partitions]
     # No timeout is passed: confluent-kafka 2.16 raises SystemError for each timeout that elect_leaders documents.
-    errors = client.elect_leaders(election, elected).result(DEADLINE_S)
+    try:
+        errors = client.elect_leaders(election, elected).result(DEADLINE_S)
+    except (KafkaException, TimeoutError) as error:
+        reason = str(error) or f"no answer within {DEADLINE_S:g} s"
+        names = ", ".join(partition_name(part.topic, part.partition) for part in elected)
+        raise StepFailed(f"the controller elected no leaders ({election.name}) of {names}: {reason}") from error
     return not any(errors.values())
 
 

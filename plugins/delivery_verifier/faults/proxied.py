@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from delivery_verifier.cluster.proxy.rules import ProxyRule, rule_of
+from delivery_verifier.cluster.proxy.rules import LateEnd, ProxyRule, rule_of
 from delivery_verifier.faults.action import ActionContext, ActionProof
 from delivery_verifier.model.history import now_us
+from delivery_verifier.model.late_ends import facts_of, name_of
+from delivery_verifier.model.step_options import APIS
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,49 @@ class Frames:
         return rule_of({"action": self.name, "brokers": tuple(context.brokers), **options})
 
 
+API_NAMES = {key: name for name, key in APIS.items()}
+"""Maps an API key to the name of the request."""
+
+
+class DelayEnd(Frames):
+    """Delays the first request of each client that ends a transaction (EndTxn). The client's retry is not delayed.
+
+    A client that waits for the answer is only slower. A client that gives up waiting, closes the connection, and asks
+    again, has begun its next transaction when the late request reaches the coordinator. Proof: brokers have answered
+    the late requests of at least `clients` clients. The action `release` heals the injection.
+    """
+
+    def proof(self, context: ActionContext) -> ActionProof:
+        """Returns the late requests that brokers have answered. The result is empty while brokers have answered fewer
+        clients than the option `clients` gives (default: 1).
+
+        A key says which request it is, by its client and broker. The value holds the code of the answer (`error_code`,
+        0: no error), how late the answer was (`late_ms`), and how many requests of the same client overtook the late
+        request, by the name of the request, e.g. `AddPartitionsToTxn`.
+        """
+        answer = context.cluster.proxy("late_ends", rule=msgspec.to_builtins(self._rule(context)))
+        ends = [end for end in msgspec.convert(answer, list[LateEnd], strict=False) if end.error_code is not None]
+        enough = len({end.client for end in ends}) >= int(context.options.get("clients", 1))
+        return {name_of(end.transactional_id, end.is_commit, end.broker): _facts(end) for end in ends} if enough else {}
+
+    def _rule(self, context: ActionContext) -> ProxyRule:
+        return ProxyRule(
+            action="delay",
+            brokers=tuple(context.brokers),
+            direction="request",
+            api="EndTxn",
+            count=1,
+            delay_ms=int(context.options["delay_ms"]),
+        )
+
+
+def _facts(end: LateEnd) -> dict[str, int]:
+    overtaking = {API_NAMES.get(api, f"API {api}"): count for api, count in sorted(end.overtaken_by.items())}
+    return facts_of(end.error_code or 0, end.late_ms or 0, overtaking)
+
+
 class Release:
-    """Lets the proxy forward everything again. This ends (heals) the actions `drop`, `hold`, `delay` and `close`."""
+    """Lets the proxy forward everything again. This ends (heals) every other action of the proxy."""
 
     def do(self, context: ActionContext) -> int:
         """Ends every rule for the target brokers. The proxy then forwards what it held back."""

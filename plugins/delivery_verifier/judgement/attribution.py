@@ -16,15 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import comb
+from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from delivery_verifier.model.history import LEAD_US, Injection
 from delivery_verifier.store.times import as_us
 
-COLUMNS = ("arm", "kind", "also", "partition", "sent_at", "settled_at")
+COLUMNS = ("arm", "kind", "also", "producer", "partition", "sent_at", "settled_at")
 """The columns that this module reads from the files in anomalies/."""
 LAG_US = 1_000_000
 """How long after its recovery (µs) an injection may still hurt a record."""
@@ -38,14 +40,15 @@ any case of the anomaly belongs to no injection."""
 
 
 class Case(NamedTuple):
-    """A case: its arm, its anomalies, its partition, and the times (µs since the epoch) when its record was sent and
-    settled.
+    """A case: its arm, its anomalies, its producer, its partition, and the times (µs since the epoch) when its record
+    was sent and settled.
 
     The first of `kinds` hides the others. What is unknown is None.
     """
 
     arm: str
     kinds: tuple[str, ...]
+    producer: int | None
     partition: int | None
     sent_us: int | None
     settled_us: int | None
@@ -133,9 +136,9 @@ def read_cases(cases: pa.Table, of_arm: str = "") -> Iterator[Case]:
     if of_arm:
         cases = cases.filter(pc.equal(cases["arm"], of_arm))
     sent, settled = (as_us(cases[name]).to_pylist() for name in ("sent_at", "settled_at"))
-    names = (cases[name].to_pylist() for name in ("arm", "kind", "also", "partition"))
-    for arm, kind, also, partition, sent_us, settled_us in zip(*names, sent, settled, strict=True):
-        yield Case(arm, (kind, *(also or ())), partition, sent_us, settled_us)
+    names = (cases[name].to_pylist() for name in ("arm", "kind", "also", "producer", "partition"))
+    for arm, kind, also, *rest in zip(*names, sent, settled, strict=True):
+        yield Case(arm, (kind, *(also or ())), *rest)
 
 
 def _windows(injections: Sequence[Injection]) -> list[_Window]:
@@ -161,3 +164,9 @@ def _owner(case: Case, windows: Sequence[_Window]) -> int:
     if not met:
         return OUTSIDE
     return met[0] if case.settled_us is None else met[-1]
+
+
+def read_case_files(folder: Path) -> pa.Table | None:
+    """Returns the rows of anomalies/, with COLUMNS alone; None if the folder has no file."""
+    files = sorted(folder.glob("*.parquet"))
+    return pa.concat_tables([pq.read_table(file, columns=list(COLUMNS)) for file in files]) if files else None

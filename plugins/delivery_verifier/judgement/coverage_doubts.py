@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from delivery_verifier.contract.settings import Settings
 from delivery_verifier.judgement.attribution import OUTSIDE
+from delivery_verifier.judgement.damage import damage_doubts
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.excuses import excuse_doubts
 from delivery_verifier.judgement.replicas import replica_doubts
@@ -24,9 +26,9 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
     """Returns every reason why the arm must not be called HELD.
 
     The canary has no load that a fault could put to the test. So the only doubts that it can have here are doubts about
-    the replicas of its topic.
+    the replicas of its topic, and about offsets that cannot be read.
     """
-    doubts = list(replica_doubts(arm))
+    doubts = [*damage_doubts(arm), *replica_doubts(arm)]
     if not arm.is_canary:
         doubts = [
             *_faults(arm.run),
@@ -157,8 +159,20 @@ def _strangers(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt if a disturbance of the arm was not planned."""
-    unplanned = [disturbance for disturbance in arm.disturbances if not disturbance.planned]
+    """Yields a doubt if a disturbance of the arm was not planned.
+
+    An apparent unclean election that was not planned is no doubt of its own if the arm's topic forbids such elections
+    and nobody asked for one or altered the topic: it is a clean one that was seen late, and the change of leader that
+    was seen with it is a doubt if that was not planned.
+    """
+    observed = {disturbance.kind for disturbance in arm.disturbances}
+    settings = Settings.of_arm(arm.run.scenario, arm.spec)
+    possible = settings.unclean_leader_election or observed & {"unclean_request", "topic_altered"}
+    unplanned = [
+        disturbance
+        for disturbance in arm.disturbances
+        if not disturbance.planned and (disturbance.kind != "unclean_election" or possible)
+    ]
     if unplanned:
         counts = Counter(disturbance.kind for disturbance in unplanned)
         kinds = ", ".join(f"{count} x {kind}" for kind, count in counts.items())

@@ -13,11 +13,12 @@ import pyarrow as pa
 from msgspec import Struct
 
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
+from delivery_verifier.judgement.unexplained import UNEXPLAINED, unexplained_counts
 from delivery_verifier.store.ledger import OUTCOMES_SINCE
 
 Suite = Literal["guarantee", "evidence"]
-"""A suite of expectations. Each expectation of `guarantee` judges one anomaly in one arm. Each expectation of
-`evidence` judges one law (see LAWS)."""
+"""A suite of expectations. Each expectation of `guarantee` judges one anomaly in one arm, or its unexplained
+cases. Each expectation of `evidence` judges one law (see LAWS)."""
 Pair = tuple[str, int | None, int | None]
 """The name of a law or of a column of the books, and two counts that must be equal. A count that is missing is None."""
 
@@ -54,7 +55,8 @@ books/laws must have a row for every arm, with -1 as the partition."""
 
 
 class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
-    """One expectation that must be evaluated. `about` is the anomaly or the law (a key of LAWS) that it judges.
+    """One expectation that must be evaluated. `about` is the anomaly or the law (a key of LAWS) that it judges, or
+    a value of UNEXPLAINED.
 
     `arm` is empty in the suite `evidence`. `rows` is the number of rows that the expectation must see. `count` is taken
     from the books without Great Expectations: how many records show the anomaly, or how many pairs of counts break the
@@ -131,9 +133,22 @@ def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:
 def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
     """Returns one expectation for each subject or control and each anomaly for which the run was searched.
 
-    The tolerance follows from the contract and the claim.
+    The tolerance follows from the contract and the claim. Further expectations tolerate no unexplained case. Runs of
+    older formats have none of these.
     """
-    return [
+    unexplained = [
+        ExpectedEvaluation(
+            suite="guarantee",
+            arm=arm.name,
+            about=UNEXPLAINED[anomaly],
+            tolerance=0,
+            rows=producer_rows(arm),
+            count=count,
+        )
+        for arm in evidence.loaded
+        for anomaly, count in unexplained_counts(arm).items()
+    ]
+    return unexplained + [
         ExpectedEvaluation(
             suite="guarantee",
             arm=arm.name,

@@ -9,35 +9,33 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from delivery_verifier.contract.disturbances import disturbances, disturbances_of_arm
+from delivery_verifier.contract.disturbances import coordinator_partitions, disturbances, disturbances_of_arm
 from delivery_verifier.contract.rulings import Ruling, effective, refuses_late
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.judgement.attribution import COLUMNS, CasesByInjection, attribute_cases, kinds_sent_afterwards
+from delivery_verifier.judgement.attribution import (
+    CasesByInjection,
+    attribute_cases,
+    kinds_sent_afterwards,
+    read_case_files,
+)
 from delivery_verifier.judgement.transaction_counts import TransactionCounts, transactions_of
 from delivery_verifier.model.anomalies import Anomaly, searched_for
 from delivery_verifier.model.fault_actions import ACTS
-from delivery_verifier.model.history import (
-    Disturbance,
-    Injection,
-    Observation,
-    Offsets,
-    read_injections,
-    read_observations,
-    read_offsets,
-)
+from delivery_verifier.model.history import Disturbance, Injection, Observation, read_injections, read_observations
+from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Arm, Scenario
+from delivery_verifier.model.snapshot import Offsets, read_offsets
 from delivery_verifier.model.verdict import Exposure
-from delivery_verifier.store.books import Books, count_strangers
-from delivery_verifier.store.counts import LATE, case_counts
+from delivery_verifier.store.books import Books, count_missing, count_strangers
+from delivery_verifier.store.counts import LATE, UNPROVEN, case_counts
+from delivery_verifier.store.ledger import reported_counts
 from delivery_verifier.store.replicas import read_replicas
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.versions import versions
 
 EARLY = "ended_early/"
-"""The prefix of some notes in produce.json. Each of these notes names a producer whose load was ended by a fatal client
-error."""
+"""The prefix of a note in produce.json that names a producer whose load was ended by a fatal client error."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +48,12 @@ class Evidence:
     says what ledgers, the producers' counts and observations.json must have. `searched`: the anomalies for which the
     run was searched. The canary has cases of each of them (see `older_runs`). `strangers` maps each arm to the number
     of records in its topic that another client wrote; empty if the run was reconciled in a format without these counts.
+    `load_began_us`: the time before which nothing was sent (µs since the epoch).
     `ended_early` maps a producer (`<arm>/...`) to the fatal client error that ended its load. `transactions` maps each
-    arm that writes transactions to the counts of its transactions. `cases` is the content of anomalies/, with a row for
-    each record that shows an anomaly, up to a bound; None if there is no file.
+    arm that writes transactions to the counts of its transactions. `indeterminate` maps an arm to the number of its
+    attempts that the client reported as INDETERMINATE (see `reported_counts`). `cases` is the content of anomalies/,
+    with a row for each record that shows an anomaly, up to a bound; None if there is no file. `missing` maps (arm,
+    partition) to the number of reported attempts that were not found, but may stand at unreadable offsets.
     """
 
     scenario: Scenario
@@ -65,9 +66,12 @@ class Evidence:
     format_version: int
     searched: tuple[Anomaly, ...]
     strangers: Mapping[str, int]
+    load_began_us: int = 0
     ended_early: Mapping[str, str] = field(default_factory=dict)
     transactions: Mapping[str, TransactionCounts] = field(default_factory=dict)
+    indeterminate: Mapping[str, int] = field(default_factory=dict)
     cases: pa.Table | None = None
+    missing: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
     @classmethod
     def load(cls, run_dir: Path) -> Evidence:
@@ -84,16 +88,19 @@ class Evidence:
             observations = read_observations(_text(run.path / "observations.json"))
             offsets = read_offsets(_text(run.path / "offsets.json"))
             books = Books.read(run.path, reconciled)
-            cases = _cases(run.path / "anomalies")
-            replicas = read_replicas(run.path, settled)
+            cases = read_case_files(run.path / "anomalies")
+            replicas = read_replicas(run)
         except (msgspec.MsgspecError, pa.ArrowException) as error:
             raise IncompleteRun(f"{run.path} is damaged: {error}") from None
-        notes = run.manifest("produce").notes.items()
-        ended_early = {name.removeprefix(EARLY): error for name, error in notes if name.startswith(EARLY)}
+        load = run.manifest("produce")
+        ended_early = {name.removeprefix(EARLY): error for name, error in load.notes.items() if name.startswith(EARLY)}
+        indeterminate = reported_counts(load.counts, Outcome.INDETERMINATE)
         planted = canary.expected_counts(scenario, settled, reconciled)
         known = (scenario, injections, observations, offsets, books, planted, replicas, settled, searched_for(settled))
         strangers = count_strangers(run, scenario.arm_names)
-        return cls(*known, strangers, ended_early, transactions_of(scenario, run.manifest("produce").counts), cases)
+        begun = transactions_of(scenario, load.counts)
+        more = (load.started_at_us, ended_early, begun, indeterminate, cases, count_missing(run))
+        return cls(*known, strangers, *more)
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:
@@ -159,7 +166,8 @@ class ArmEvidence:
     @cached_property
     def disturbances(self) -> list[Disturbance]:
         """The disturbances of the arm's topic, of broker processes, and of coordinators of the arm's transactions."""
-        return disturbances_of_arm(self.spec, self.run.disturbances)
+        coordinators = coordinator_partitions(self.run.observations)
+        return disturbances_of_arm(self.spec, self.run.disturbances, coordinators, self.run.injections)
 
     @cached_property
     def rulings(self) -> dict[Anomaly, Ruling]:
@@ -171,10 +179,12 @@ class ArmEvidence:
     @cached_property
     def totals(self) -> dict[str, int]:
         """Maps each column of counts in books/producers to the sum over the arm's rows. If `late_convicts` is true, and
-        the sum of the column `resolved_late` is not 0, the key LATE maps to this sum, too."""
+        the sum of the column `resolved_late` is not 0, the key LATE maps to this sum, too. So does UNPROVEN to the
+        number of attempts in `missing`."""
         totals = self.run.books.totals(self.name)
         late = totals.get("resolved_late", 0) if self.late_convicts else 0
-        return totals | ({LATE: late} if late else {})
+        missing = sum(count for (arm, _), count in self.run.missing.items() if arm == self.name)
+        return totals | {key: count for key, count in ((LATE, late), (UNPROVEN, missing)) if count}
 
     @cached_property
     def late_convicts(self) -> bool:
@@ -232,12 +242,6 @@ class ArmEvidence:
 def is_power_loss(injection: Injection) -> bool:
     """Returns whether the injection was a loss of power."""
     return injection.action in ACTS and "power_loss" in ACTS[injection.action].counts_as
-
-
-def _cases(folder: Path) -> pa.Table | None:
-    """Returns the rows of anomalies/; None if the folder has no file."""
-    files = sorted(folder.glob("*.parquet"))
-    return pa.concat_tables([pq.read_table(file, columns=list(COLUMNS)) for file in files]) if files else None
 
 
 def _text(file: Path) -> bytes:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from delivery_verifier.contract.rules import LATE as LATE_PROMISE
 from delivery_verifier.contract.rules import unexplained
@@ -20,14 +21,15 @@ from delivery_verifier.judgement.checker_doubts import ALL, checker_doubts
 from delivery_verifier.judgement.coverage_doubts import coverage_doubts
 from delivery_verifier.judgement.evaluation import Validation, read_validation
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
-from delivery_verifier.judgement.excuses import CONVICTING, Excuses, excuses_of
+from delivery_verifier.judgement.excuses import Excuses, excuses_of
 from delivery_verifier.judgement.limits import limits
-from delivery_verifier.judgement.older_runs import unproven_counts
+from delivery_verifier.judgement.notes import notes
+from delivery_verifier.judgement.older_runs import unproven_counts, unruled_settings
 from delivery_verifier.judgement.sentences import arm_sentence, run_sentence
 from delivery_verifier.model.anomalies import TRANSACTIONAL, Anomaly
 from delivery_verifier.model.scenario import Bound, VerdictName, expected_text
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, RunVerdict
-from delivery_verifier.store.counts import LATE, case_counts
+from delivery_verifier.store.counts import LATE, UNPROVEN, case_counts
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.versions import versions
 
@@ -59,7 +61,7 @@ def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
     `validation` is what Great Expectations said. Raises ValueError if the scenario expects a bound of an arm, and
     the bound names neither an anomaly nor a column of the books.
     """
-    doubts = [*checker_doubts(evidence, validation), *unproven_counts(evidence)]
+    doubts = [*checker_doubts(evidence, validation), *unproven_counts(evidence), *unruled_settings(evidence)]
     arms = [_judge_arm(arm, [doubt for owner, doubt in doubts if owner in (ALL, arm.name)]) for arm in evidence.arms]
     subjects = [arm for arm in arms if arm.role == "subject"]
     controls = [arm for arm in arms if arm.role == "control" and arm.books.get("lost") is not None]
@@ -72,15 +74,15 @@ def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
         sentence=run_sentence(evidence, subjects, controls),
         limits=limits(evidence),
         arms=arms,
-        notes=_notes(evidence),
+        notes=notes(evidence),
     )
 
 
-def _judge_arm(arm: ArmEvidence, checker: list[Doubt]) -> ArmVerdict:
-    """Returns the verdict of one arm. `checker` are the checker doubts that belong to the arm."""
+def _judge_arm(arm: ArmEvidence, known: list[Doubt]) -> ArmVerdict:
+    """Returns the verdict of one arm. `known` are the arm's doubts about the checker, and those of its age."""
     spec = arm.spec
     findings = _canary_findings(arm) if arm.is_canary else _findings(arm)
-    doubts = [*checker, *coverage_doubts(arm)]
+    doubts = [*known, *coverage_doubts(arm)]
     verdict = verdict_of(doubts, findings)
     expectation = spec.expectation
     as_expected = verdict in expectation.verdicts and all(_meets(arm.totals, bound) for bound in expectation.bounds)
@@ -131,26 +133,25 @@ def _findings(arm: ArmEvidence) -> list[Finding]:
 
 
 def _split(finding: Finding, excuses: Excuses) -> list[Finding]:
-    """Returns the finding. If no disturbance can excuse some of its cases, a second finding forbids these.
+    """Returns the finding with its excuses. If no disturbance can excuse some of its cases, a second finding forbids
+    these.
 
-    The conviction rests on the cases. Great Expectations evaluates the books, which have no times.
+    The conviction rests on the cases. Great Expectations counts them, too (see `judgement.unexplained`).
     """
     anomaly = Anomaly(finding.anomaly)
     count, also = min(excuses.cases[anomaly], finding.count), min(excuses.hidden[anomaly], finding.also)
-    if anomaly not in CONVICTING or not count + also:
-        return [finding]
-    promise = unexplained(anomaly)
-    forbidden = msgspec.structs.replace(
+    permitted = replace(
         finding,
-        ruling="FORBIDDEN",
-        rule=promise.id,
-        sentence=promise.sentence,
-        source=promise.source,
-        tolerance=0,
-        count=count,
-        also=also,
+        count=finding.count - count,
+        also=finding.also - also,
+        excuses=excuses.excused.get(anomaly, []),
+        doubtful=excuses.doubtful[anomaly],
     )
-    return [msgspec.structs.replace(finding, count=finding.count - count, also=finding.also - also), forbidden]
+    if not count + also:
+        return [permitted]
+    promise = unexplained(anomaly)
+    ruled = {"ruling": "FORBIDDEN", "rule": promise.id, "sentence": promise.sentence, "source": promise.source}
+    return [permitted, replace(finding, **ruled, tolerance=0, count=count, also=also)]
 
 
 def _finding(arm: ArmEvidence, ruling: Ruling) -> Finding:
@@ -168,7 +169,7 @@ def _finding(arm: ArmEvidence, ruling: Ruling) -> Finding:
     )
     if ruling.anomaly is Anomaly.REORDERED and LATE in arm.totals:
         late = LATE_PROMISE
-        return msgspec.structs.replace(finding, rule=late.id, sentence=late.sentence, source=late.source)
+        return replace(finding, rule=late.id, sentence=late.sentence, source=late.source)
     return finding
 
 
@@ -200,7 +201,8 @@ def _canary_findings(arm: ArmEvidence) -> list[Finding]:
 def _meets(totals: dict[str, int], bound: Bound) -> bool:
     """Returns whether the arm's counts (`totals`) meet a bound that the scenario expects.
 
-    `bound.count` is the name of an anomaly or of a column of the books. Raises ValueError if it is neither.
+    `bound.count` is the name of an anomaly or of a column of the books. Raises ValueError if it is neither. If losses
+    are unproven, both the least and the greatest possible number of LOST must meet the bound.
     """
     name = bound.count.upper()
     if name in Anomaly.__members__:
@@ -209,23 +211,11 @@ def _meets(totals: dict[str, int], bound: Bound) -> bool:
         value = totals[bound.count.lower()]
     else:
         raise ValueError(f"expectation: {bound.count!r} is no anomaly and no column of the books: {sorted(totals)}")
-    return {"=": value == bound.value, ">=": value >= bound.value, "<=": value <= bound.value}[bound.op]
+    most = value + totals.get(UNPROVEN, 0) if name == Anomaly.LOST else value
+    return {"=": value == most == bound.value, ">=": value >= bound.value, "<=": most <= bound.value}[bound.op]
 
 
 def _longest_gap_s(arm: ArmEvidence) -> float | None:
     """Returns the longest time (s) between consecutive reports for one partition of the arm; None if unknown."""
     gaps_s = arm.run.books.values("gaps", "longest_gap_s", arm=arm.name)
     return max((float(gap_s) for gap_s in gaps_s), default=None)
-
-
-def _notes(evidence: Evidence) -> list[str]:
-    """Returns a note for each anomaly of an arm if only some cases of the anomaly were written to anomalies/."""
-    rows = evidence.books.rows("cases")
-    if not {"arm", "kind", "cases", "written", "cut"} <= set(rows.column_names):
-        return []
-    return [
-        f"{row['arm']}: {row['written']:,} of {row['cases']:,} cases of {row['kind']} were written down with their "
-        "evidence; all were counted"
-        for row in rows.to_pylist()
-        if row["cut"]
-    ]

@@ -13,7 +13,7 @@ from delivery_verifier.judgement.attribution import OUTSIDE, CasesByInjection, c
 from delivery_verifier.judgement.evaluation import LAWS, laws_of
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.older_runs import limits_of_age
-from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.scenario import FEWEST_RECORDS, Scenario
 from delivery_verifier.model.verdict import COUNTED, exposed
 from delivery_verifier.store.counts import LATE
 
@@ -100,7 +100,8 @@ def _advised(scenario: Scenario, rounds: int) -> str:
         return f"{text}."
     if "--scenario" in words:
         return f"{text}: this takes {math.ceil(needed / rounds)} runs of `{scenario.command}`."
-    least = scenario.min_exposed * needed  # with fewer records, the planner refuses so many cycles
+    # With fewer records, the planner refuses so many cycles. A run of an older version may have had fewer.
+    least = max(scenario.min_exposed * needed, FEWEST_RECORDS)
     if max(arm.records for arm in scenario.subjects) < least:
         words = _with_option(words, "--records", least)
     return f"{text}: `{shlex.join(_with_option(words, '--cycles', needed))}`."

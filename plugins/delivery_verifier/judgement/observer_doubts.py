@@ -13,8 +13,20 @@ from typing import NamedTuple
 
 from delivery_verifier.contract.disturbances import must_be_observed, observed_during
 from delivery_verifier.contract.observer import OBSERVER_LAG_US
-from delivery_verifier.judgement.evidence import Evidence
-from delivery_verifier.model.history import HEARTBEAT_US, LEAD_US, TRANSACTION_STATE, Injection, Observation
+from delivery_verifier.contract.rulings import effective
+from delivery_verifier.contract.settings import Settings
+from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
+from delivery_verifier.judgement.excuses import excuses_of
+from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.history import (
+    DISTURBANCES,
+    HEARTBEAT_US,
+    LEAD_US,
+    TRANSACTION_STATE,
+    Disturbance,
+    Injection,
+    Observation,
+)
 from delivery_verifier.model.scenario import Arm
 from delivery_verifier.store.tables import HEARTBEATS_SINCE
 
@@ -38,7 +50,7 @@ def observer_doubts(evidence: Evidence) -> Iterator[ObserverDoubt]:
     The observer must have seen every partition before the load. It must have seen an effect of every injection that
     bit, unless `must_be_observed` exempts the injection. During an injection, it must have seen the cluster at least
     every OBSERVER_LAG_US. If one of these observations is missing, others may be missing, too. The contract would then
-    rest on an incomplete history.
+    rest on an incomplete history. Outside of injections, only a conviction needs that sight (see `_blind_conviction`).
     """
     for arm in evidence.scenario.arms:
         yield from _first_observed(evidence, arm)
@@ -93,13 +105,14 @@ def _last_observed(evidence: Evidence) -> Iterator[ObserverDoubt]:
 
 
 def _blindness(evidence: Evidence, heartbeats: list[Observation]) -> Iterator[ObserverDoubt]:
-    """Yields doubts unless the heartbeats prove that the observer saw the cluster throughout every injection."""
+    """Yields doubts unless the heartbeats prove that the observer saw the cluster throughout every injection, and also
+    at all other times of the load that matter (see `_blind_conviction`)."""
     if not heartbeats:
         yield ObserverDoubt(ALL, "observer_blind", "the observations have no heartbeat")
         return
     blind = list(_blind_times(heartbeats, evidence.offsets.taken_at_us))
     for injection in evidence.injections:
-        begin_us, end_us = _window(injection, evidence.offsets.taken_at_us)
+        begin_us, end_us = _window(injection, evidence)
         longest_us = max((min(to_us, end_us) - max(from_us, begin_us) for from_us, to_us in blind), default=0)
         if longest_us > 0:
             detail = (
@@ -107,17 +120,62 @@ def _blindness(evidence: Evidence, heartbeats: list[Observation]) -> Iterator[Ob
                 f"for {longest_us / 1e6:.1f} s"
             )
             yield ObserverDoubt(ALL, "observer_blind", detail)
+    for arm in evidence.loaded:
+        yield from _blind_conviction(arm, blind)
 
 
-def _window(injection: Injection, taken_at_us: int) -> tuple[int, int]:
+def _blind_conviction(arm: ArmEvidence, blind: list[tuple[int, int]]) -> Iterator[ObserverDoubt]:
+    """Yields a doubt if the arm is convicted of an anomaly that a missed disturbance could excuse, and the observer did
+    not see the cluster for longer than OBSERVER_LAG_US between the begin of the load and the snapshot.
+
+    A disturbance that nobody planned can happen at any time. If the observer missed it, a rule may permit what seems
+    forbidden, so VIOLATED is not beyond doubt. A disturbance never forbids anything, and a planned one ends while its
+    injection lasts. So what the observer missed outside of injections cannot make HELD wrong, and a run without a
+    conviction may have such pauses: on a busy host they are common. Nor is there a doubt if no rule permits the anomaly
+    under the arm's settings, whatever happened, or if the arm's claim forbids the anomaly.
+
+    `blind` are the times, each as begin and end (µs since the epoch), in which the observer did not see the cluster.
+    """
+    began_us = min(arm.run.books.values("load", "at_us", arm=arm.name), default=0)
+    longest_us = max((to_us - max(from_us, began_us) for from_us, to_us in blind), default=0)
+    convicted = _convicted_unless_missed(arm) if longest_us > 0 else []
+    if convicted:
+        detail = (
+            f"{arm.name}: between the begin of the load and the snapshot the observer did not see the cluster for "
+            f"{longest_us / 1e6:.1f} s; a disturbance that it missed then may excuse {', '.join(convicted)}"
+        )
+        yield ObserverDoubt(arm.name, "observer_blind", detail)
+
+
+def _convicted_unless_missed(arm: ArmEvidence) -> list[Anomaly]:
+    """Returns the anomalies that convict the arm now, and would not after a disturbance of some kind that only the
+    observer sees."""
+    excuses, settings = excuses_of(arm), Settings.of_arm(arm.run.scenario, arm.spec)
+    missed = [
+        Disturbance(kind=name, at_us=arm.run.offsets.taken_at_us, planned=True)  # no alteration of a topic is later
+        for name, kind in DISTURBANCES.items()
+        if kind.seen_by == "observer"
+    ]
+    possible = effective(settings, arm.spec.claim, [*arm.disturbances, *missed])
+    counts = {
+        anomaly: arm.cases(anomaly)
+        if ruling.ruling == "FORBIDDEN"
+        else (excuses.cases[anomaly], excuses.hidden[anomaly])
+        for anomaly, ruling in arm.rulings.items()
+    }
+    return [anomaly for anomaly, count in counts.items() if any(count) and possible[anomaly].ruling == "PERMITTED"]
+
+
+def _window(injection: Injection, evidence: Evidence) -> tuple[int, int]:
     """Returns the beginning and the end (µs since the epoch) of the time in which the observer must see the cluster.
 
-    During this time, a disturbance may be due to the injection (see `contract.observer.in_window`). The time ends no
-    later than the snapshot, which was taken at `taken_at_us`.
+    During this time, a disturbance may be due to the injection (see `contract.observer.in_window`). The time begins no
+    earlier than the load: what was over before the load hurts no record, and what lasted is in the first observation
+    (see `_first_observed`). The time ends no later than the snapshot.
     """
-    recovered_us = injection.recovered_at_us
+    recovered_us, taken_at_us = injection.recovered_at_us, evidence.offsets.taken_at_us
     end_us = taken_at_us if recovered_us is None else min(recovered_us + OBSERVER_LAG_US, taken_at_us)
-    return injection.bite_at_us - LEAD_US, end_us
+    return max(injection.bite_at_us - LEAD_US, evidence.load_began_us), end_us
 
 
 def _blind_times(heartbeats: list[Observation], taken_at_us: int) -> Iterator[tuple[int, int]]:

@@ -1,4 +1,5 @@
-"""Older runs: what a verdict says of anomalies for which a run was not searched, because they are newer than the run.
+"""Older runs: what a verdict says of anomalies for which a run was not searched, because they are newer than the run,
+and of settings that are refused today, because the contract has no rule for them.
 
 A run is searched for an anomaly only if its canary has cases of the anomaly. If the check finds these cases, a count
 of 0 in other arms can be believed. If an older run is reconciled again, its books may count a newer anomaly. But its
@@ -8,6 +9,7 @@ canary stays as it is, without cases of the newer anomaly. All functions are pur
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.anomalies import Anomaly
@@ -29,6 +31,32 @@ def unproven_counts(evidence: Evidence) -> Iterator[tuple[str, Doubt]]:
                     "to show that the count is right"
                 )
                 yield arm.name, Doubt(kind="checker", name="anomaly_unproven", detail=detail)
+
+
+UNRULED = {
+    "socket.max.fails": (
+        "1",
+        "librdkafka keeps a connection on which a request timed out, and later requests may overtake that one",
+    )
+}
+"""The producer properties that older versions accepted and that no rule considers. Each has the only value that the
+rules allow for, which is also librdkafka's default, and what happens with another value."""
+
+
+def unruled_settings(evidence: Evidence) -> Iterator[tuple[str, Doubt]]:
+    """Yields (arm, doubt) if the arm's producers ran with another value of a property in UNRULED.
+
+    Such a value may let records be reordered where the contract forbids REORDERED, which is the only anomaly that it
+    causes. So a count of REORDERED in the arm convicts nobody, and the doubt is a checker doubt. Without such a count,
+    the doubt forbids HELD alone: a conviction then rests on other anomalies.
+    """
+    for arm in evidence.loaded:
+        for name, (only, effect) in UNRULED.items():
+            value = str(arm.spec.profile.producer.get(name, only))
+            if value != only:
+                kind: Literal["checker", "coverage"] = "checker" if any(arm.cases(Anomaly.REORDERED)) else "coverage"
+                detail = f"{arm.name}: {name} was {value}, for which no rule exists: {effect}"
+                yield arm.name, Doubt(kind=kind, name="setting_without_rule", detail=detail)
 
 
 def limits_of_age(evidence: Evidence) -> list[str]:

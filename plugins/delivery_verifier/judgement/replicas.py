@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from delivery_verifier.judgement.evidence import ArmEvidence
-from delivery_verifier.model.history import PartitionSnapshot
+from delivery_verifier.model.snapshot import PartitionSnapshot
 
 
 def replica_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from delivery_verifier.judgement.damage import unreadable_clause
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.transaction_counts import TransactionCounts
 from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_targets import TARGETS
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, exposed
-from delivery_verifier.store.counts import LATE
+from delivery_verifier.store.counts import LATE, UNPROVEN
 
 
 def arm_sentence(arm: ArmEvidence, verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]) -> str:
@@ -58,8 +59,10 @@ def _controls(controls: Sequence[ArmVerdict], faulted: bool, without: str) -> st
     """
     hurt, unhurt = [], []
     for control in controls:
+        unproven = control.books.get(UNPROVEN, 0)
         if cases := _with_cases(control.findings):
-            hurt.append(f"{control.arm} ({_listed(cases)})")
+            more = f", and {unproven:,} not found" if unproven else ""
+            hurt.append(f"{control.arm} ({_listed(cases)}{more})")
         else:
             unhurt.append(control.arm)
     which = "the fault hurt" if faulted else f"hurt {without} were"
@@ -72,10 +75,13 @@ def _control(control: ArmVerdict, faulted: bool, without: str) -> str:
 
     `faulted`: whether a fault took effect. If not, the sentence contains the words `without`, e.g. "without a fault".
     """
-    lost, reported = _count(control.books.get("lost", 0)), control.books.get("reported", 0)
+    lost, unproven = control.books.get("lost", 0), control.books.get(UNPROVEN, 0)
+    number = f"at least {lost:,}" if unproven else _count(lost)
+    records = f"{number} of {control.books.get('reported', 0):,} records"
+    more = f", and {unproven:,} that were not found may be at unreadable offsets" if unproven else ""
     if faulted:
-        return f"The fault took {lost} of {reported:,} records from the control {control.profile}."
-    return f"Of the control {control.profile}, {lost} of {reported:,} records were lost, {without}."
+        return f"The fault took {records} from the control {control.profile}{more}."
+    return f"Of the control {control.profile}, {records} were lost, {without}{more}."
 
 
 def _canary(verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]) -> str:
@@ -98,7 +104,7 @@ def _held(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
 
 
 def _with_cases(findings: Sequence[Finding]) -> list[Finding]:
-    return [finding for finding in findings if finding.count + finding.also]
+    return [finding for finding in findings if finding.cases]
 
 
 def _views(counts: TransactionCounts | None) -> str:
@@ -127,13 +133,30 @@ def _violated(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
     ruler = "the claim" if all(finding.ruled_by == "claim" for finding in broken) else "the contract"
     late = arm.totals.get(LATE, 0)
     landed = f" ({late:,} of them INDETERMINATE, and yet in the log behind a later record)" if late else ""
-    return f"of {_reported(arm)}, {_listed(broken)}{landed}, which {ruler} forbids"
+    unreadable = unreadable_clause(arm)
+    return (
+        f"of {_reported(arm)}, {_listed(broken)}{landed}{unreadable}, which {ruler} forbids{_beside(findings, broken)}"
+    )
+
+
+def _beside(findings: Sequence[Finding], broken: Sequence[Finding]) -> str:
+    """Returns a clause on the permitted cases of those anomalies of which other cases are forbidden; empty if there are
+    none."""
+    forbidden = {finding.anomaly for finding in broken}
+    text = ""
+    for finding in _with_cases(findings):
+        if finding.anomaly in forbidden and finding.tolerance is None:
+            excused = "" if finding.excused == finding.cases else f" (a disturbance excuses {_count(finding.excused)})"
+            text += f", and {_listed([finding])}, which it permits{excused}"
+    return text
 
 
 def _listed(findings: Sequence[Finding]) -> str:
-    return ", ".join(
-        f"{finding.count + finding.also:,} {KINDS[Anomaly(finding.anomaly)].participle}" for finding in findings
-    )
+    """Returns the anomalies with the number of their cases, e.g. `7 lost, 2 duplicated`."""
+    counts = Counter[str]()
+    for finding in findings:
+        counts[finding.anomaly] += finding.cases
+    return ", ".join(f"{count:,} {KINDS[Anomaly(anomaly)].participle}" for anomaly, count in counts.items())
 
 
 def _reported(arm: ArmEvidence) -> str:

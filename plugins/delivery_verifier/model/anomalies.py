@@ -37,9 +37,10 @@ class Anomaly(StrEnum):
 
 KINDS: dict[Anomaly, AnomalyKind] = {
     Anomaly.CORRUPTED: AnomalyKind(
-        definition="The checksum differs. If its (partition, offset) matches an acknowledgement it belongs to that "
-        "attempt, which is then found; otherwise it is unattributed. Bytes without any trace of a record of this run, "
-        "at an offset that was never acknowledged, are a stranger's: a doubt, and no case.",
+        definition="The checksum differs, of the record or of its whole batch. If its (partition, offset) matches an "
+        "acknowledgement it belongs to that attempt, which is then found; otherwise it is unattributed. Bytes without "
+        "any trace of a record of this run, at an offset that was never acknowledged, are a stranger's: a doubt, and "
+        "no case.",
         name="Damaged",
         participle="corrupted",
         record_that_is="damaged",

@@ -35,7 +35,7 @@ class ArmResult(_Part, frozen=True):
     summed over all producers and partitions. `longest_gap_s` is the longest time in seconds between two consecutive
     reports of records of one partition. `latency_ms_p99` is an upper bound of the latency of 99 % of the reported
     records. `records_per_s` is the number of reported records per second of the load. A figure that is not known is
-    None, never zero.
+    None, never zero. `excused` and `doubtful` are sums over all findings of the arm (see `Finding`).
     """
 
     arm: str
@@ -50,6 +50,8 @@ class ArmResult(_Part, frozen=True):
     longest_gap_s: float | None = None
     latency_ms_p99: float | None = None
     records_per_s: float | None = None
+    excused: int = 0
+    doubtful: int = 0
 
 
 class Attempt(_Part, frozen=True):
@@ -114,7 +116,8 @@ class Item(_Part, frozen=True):
 
     @property
     def green(self) -> bool:
-        """Whether the item ended as expected, or could not be run, as the user had announced."""
+        """Whether the item ended as expected. An item that this host could not run counts, too, if the user had said
+        with --expect-unavailable that the host cannot run it."""
         return self.state == "as expected" or (self.state == "unavailable" and self.expected_unavailable)
 
     @property
@@ -158,6 +161,13 @@ class CatalogueRun(_Part, frozen=True):
     def count(self, state: State) -> int:
         """Returns the number of items in `state`."""
         return Counter(item.state for item in self.items)[state]
+
+    @property
+    def excused(self) -> tuple[int, int]:
+        """How many cases disturbances excuse, and how many they would have to excuse, summed over all runs."""
+        arms = [arm for item in self.items for attempt in item.attempts for arm in attempt.arms]
+        excused = sum(arm.excused for arm in arms)
+        return excused, excused + sum(arm.doubtful for arm in arms)
 
     @property
     def exit_code(self) -> int:

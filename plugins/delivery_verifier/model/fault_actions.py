@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from delivery_verifier.model.act import Act
 from delivery_verifier.model.history import DisturbanceKind
-from delivery_verifier.model.step_options import BLOCKS, DELAY, FRAMES, LINKS_CUT, SETTING, VALUE
+from delivery_verifier.model.step_options import BLOCKS, CLIENTS, DELAY, FRAMES, LINKS_CUT, SETTING, VALUE
 
 _ENDED: tuple[DisturbanceKind, ...] = ("leader_change", "isr_shrink")
 """The kinds of disturbance that follow when a broker ends, stands still or loses its network connections."""
@@ -149,9 +149,19 @@ ACTS: dict[str, Act] = {
             options=FRAMES,
         ),
         Act(
+            name="delay_end",
+            summary="The proxy lets the request that ends each producer's next transaction (EndTxn) go only later.",
+            done="had the ends of transactions delayed",
+            bites=True,
+            proof_only_before_heal=True,
+            counts_as=("late_end",),
+            needs=("proxy",),
+            options=(DELAY, CLIENTS),
+        ),
+        Act(
             name="release",
             summary="The proxy forwards everything again, first what it held back.",
-            heals=("drop", "hold", "delay", "close"),
+            heals=("drop", "hold", "delay", "close", "delay_end"),
         ),
         Act(
             name="elect_unclean",

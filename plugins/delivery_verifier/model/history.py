@@ -33,10 +33,12 @@ DisturbanceKind = Literal[
     "isr_power_loss",
     "isolation",
     "connection_loss",
+    "late_end",
     "topic_altered",
     "client_crash",
     "application_resend",
     "unclean_coordinator_election",
+    "coordinator_power_loss",
 ]
 """The kinds of disturbance, by the names that they have in every file. `DISTURBANCES` gives their meanings."""
 
@@ -74,12 +76,20 @@ DISTURBANCES: dict[DisturbanceKind, KindOfDisturbance] = {
     "connection_loss": KindOfDisturbance(
         "connections between clients and a broker were held, delayed or cut", "injection", "cluster"
     ),
+    "late_end": KindOfDisturbance(
+        "a request that ends a transaction (EndTxn) reached its coordinator late", "injection", "topics"
+    ),
     "topic_altered": KindOfDisturbance("a topic got another value of a setting", "injection", "topics"),
     "client_crash": KindOfDisturbance("a client process was killed", "injection", "topics"),
     "application_resend": KindOfDisturbance("an application sent again what it had sent before", "injection", "topics"),
     "unclean_coordinator_election": KindOfDisturbance(
         f"an unclean election in `{TRANSACTION_STATE}`: the new coordinator may not know how transactions ended",
         "observer",
+        "cluster",
+    ),
+    "coordinator_power_loss": KindOfDisturbance(
+        f"`isr_power_loss` of `{TRANSACTION_STATE}`: the coordinator may not know how transactions ended",
+        "both",
         "cluster",
     ),
 }
@@ -169,9 +179,12 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     `planned`: whether an injected fault that is proven to have taken effect explains the event. `at_us` is in µs since
     the epoch. `topic` is empty if the disturbance may have touched any topic. `detail` describes the event for people.
-    In the kind `topic_altered`, the topic's `setting` got the new `value`. Only the kind `isr_power_loss` has
-    `replicas`. For a number m, take the last ISR that had at least m members. `replicas` is the greatest m for which
-    all members of this ISR lost power or crashed.
+    The kinds in `coordinators.OF_COORDINATORS` have no topic, and their `partitions` are those of
+    `__transaction_state`. `producers` are the numbers of those producers of an arm whose transactions the disturbance
+    may have touched. The list is empty if it may have touched any producer. In the kind `topic_altered`, the topic's
+    `setting` got the new `value`; this cannot have weakened what was over before `weakens_since_us` (µs since the
+    epoch). Only the kinds `isr_power_loss` and `coordinator_power_loss` have `replicas`. `isr_power_losses` says how
+    `replicas` is computed: the contract compares this number with min.insync.replicas.
     """
 
     kind: DisturbanceKind
@@ -180,46 +193,12 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     brokers: list[int] = []
     topic: str = ""
     partitions: list[int] = []
+    producers: list[int] = []
     detail: str = ""
     setting: str = ""
     value: str = ""
     replicas: int = 0
-
-
-class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One partition at the end of the load. The records that the verifier judges are at the offsets [start, end).
-
-    Behind them stand markers: records that the verifier wrote, to prove where the records before them end. `end` is the
-    offset of the first marker. `live_end` is the offset behind the last marker. If there is a record at or behind
-    `live_end`, the log still grew after the snapshot. `control_records` is the number of control records of
-    transactions in [start, end), which no consumer shows. `aborted_records` is the number of records of aborted
-    transactions in [start, end), which no read_committed consumer shows. Both numbers come from the headers of Kafka's
-    record batches. `log_append_time` is always False, and no code reads it. The field remains because stored
-    offsets.json files have it.
-    """
-
-    arm: str
-    topic: str
-    partition: int
-    start: int
-    end: int
-    live_end: int
-    leader: int
-    leader_epoch: int
-    log_append_time: bool = False
-    control_records: int = 0
-    aborted_records: int = 0
-
-
-class Offsets(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The snapshot of a run: the content of offsets.json. The step `settle` takes the snapshot once.
-
-    `taken_at_us` is in µs since the epoch.
-    """
-
-    bootstrap_servers: str
-    taken_at_us: int
-    partitions: list[PartitionSnapshot]
+    weakens_since_us: int = 0
 
 
 def read_injections(text: bytes) -> list[Injection]:
@@ -230,11 +209,6 @@ def read_injections(text: bytes) -> list[Injection]:
 def read_observations(text: bytes) -> list[Observation]:
     """Reads the content of observations.json strictly. Raises msgspec.MsgspecError, which names the wrong field."""
     return msgspec.json.decode(text, type=list[Observation])
-
-
-def read_offsets(text: bytes) -> Offsets:
-    """Reads the content of offsets.json strictly. Raises msgspec.MsgspecError, which names the wrong field."""
-    return msgspec.json.decode(text, type=Offsets)
 
 
 def now_us() -> int:

@@ -31,6 +31,11 @@ Pacing = Literal["spread", "flat_out", "scripted"]
 """All ways of pacing the load. A load is `scripted` if and only if the fault plan has `send` steps."""
 
 
+FEWEST_RECORDS = 1000
+"""The least number of records that a user may plan for an arm. With fewer, hardly a record is under way when the fault
+takes effect, so that a comparison of the subject with its controls shows nothing."""
+
+
 class Profile(Data, frozen=True):
     """Delivery settings of a producer and its topic, by Kafka's property names.
 

@@ -74,16 +74,17 @@ def _check_plan(scenario: Scenario) -> None:
 
 
 def _check_transactions(scenario: Scenario) -> None:
-    """Raises BadInput if an arm writes transactions although the fault plan or the load does not allow this.
+    """Raises BadInput if an arm writes transactions although the fault plan has an action on producers.
 
-    A fault plan with an action on producers does not allow transactions. A `scripted` load does not allow them, either.
     Also raises BadInput if `_check_coordinator` does.
     """
     names = [arm.name for arm in scenario.loaded if arm.transactional_id]
     clients = [step.action for step in scenario.fault.steps if step.act.clients]
-    what = f"the action {clients[0]}" if clients else "load.pacing scripted"
-    if names and (clients or scenario.load.pacing == "scripted"):
-        raise BadInput(f"arms.{names[0]} has a transactional.id, which does not go with {what}: leave one of them out")
+    if names and clients:
+        raise BadInput(
+            f"arms.{names[0]} has a transactional.id, which does not go with the action {clients[0]}: leave one of "
+            "them out"
+        )
     _check_coordinator(scenario)
 
 

@@ -61,6 +61,7 @@ def _number(name: str, meaning: str, low: int = 1, *, required: bool = False) ->
     )
 
 
+CLIENTS = _number("clients", "so many clients must have been hit for it to have bitten (default 1)")
 FRAMES = (
     Option(
         name="direction",
@@ -76,7 +77,7 @@ FRAMES = (
     ),
     _number("nth", "from which on, counted per broker and client.id since the step (default 1)"),
     _number("count", "how many per broker and client.id (default 0: all)", low=0),
-    _number("clients", "so many clients must have been hit for it to have bitten (default 1)"),
+    CLIENTS,
 )
 """The options that say which requests or responses an action of the proxy hits (see `cluster.proxy.rules.ProxyRule`),
 and how many clients the action must hit for the fault to have taken effect."""

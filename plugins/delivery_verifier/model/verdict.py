@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
+from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.scenario import Claim, Role, VerdictName
 
 
@@ -26,6 +27,20 @@ class Doubt(_Part, frozen=True):
     detail: str
 
 
+class Excuse(_Part, frozen=True):
+    """A disturbance that excuses cases of an anomaly, and the number of these cases.
+
+    The disturbance can have hurt only records that were acknowledged between `since_us` and `until_us` (µs since the
+    epoch). None stands for no known beginning, or no known end. If several disturbances can excuse a case, the case
+    counts only for the one that is nearest in time to its acknowledgement.
+    """
+
+    disturbance: Disturbance
+    since_us: int | None
+    until_us: int | None
+    count: int
+
+
 class Finding(_Part, frozen=True):
     """One anomaly in one arm: the number of cases, and the ruling, which forbids or permits the anomaly.
 
@@ -37,6 +52,10 @@ class Finding(_Part, frozen=True):
     are cases of another anomaly. Only for anomalies in SECONDARY (see `Anomaly`) can `also` be above 0. For REORDERED,
     `also` includes `reordered_late` (see `ArmVerdict`). The sum of `count` and `also` may be at most `tolerance`. If
     `tolerance` is None, any sum is permitted. In the canary, `tolerance` is the number of planted cases.
+
+    If the contract permits the anomaly because of disturbances, `excuses` has one entry for each disturbance that
+    excuses cases, in order of time. `doubtful` counts the cases for which no disturbance is known. Cases that were not
+    written down one by one are counted neither in `excuses` nor in `doubtful`.
     """
 
     anomaly: str
@@ -48,6 +67,18 @@ class Finding(_Part, frozen=True):
     tolerance: int | None
     count: int
     also: int
+    excuses: list[Excuse] = []
+    doubtful: int = 0
+
+    @property
+    def cases(self) -> int:
+        """The number of records that show the anomaly."""
+        return self.count + self.also
+
+    @property
+    def excused(self) -> int:
+        """The number of cases that a disturbance excuses."""
+        return sum(excuse.count for excuse in self.excuses)
 
 
 class Exposure(_Part, frozen=True):

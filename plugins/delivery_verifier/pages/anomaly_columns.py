@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from delivery_verifier.model.anomalies import Anomaly, column, subset
-from delivery_verifier.store.counts import case_counts
+from delivery_verifier.store.counts import UNPROVEN, case_counts
 
 ALWAYS = subset(
     "readers look for these three first, and must see that there were none; others would be columns of zeros",
@@ -23,8 +23,10 @@ def cases(books: Mapping[str, int], anomaly: Anomaly) -> int | None:
     """The number of attempts or records of one arm that show `anomaly`: the sum of its `case_counts`.
 
     `books` maps each column of counts in the books to the total of the arm. Returns None if `books` lacks the column of
-    `anomaly`.
+    `anomaly`, and for LOST if damage makes losses unproven, so that the number is unknown.
     """
+    if anomaly is Anomaly.LOST and UNPROVEN in books:
+        return None
     return sum(case_counts(books, anomaly)) if column(anomaly) in books else None
 
 

@@ -17,6 +17,7 @@ ADVICE = {
     "canary_wrong": f"Use no figure of this run: the check missed, or invented, a planted error. {_JUDGE_AGAIN}",
     "anomaly_unproven": "The run is older than the search for this anomaly. What a newer version counts in it is a "
     "hint, and no proof: run again, with this version.",
+    "setting_without_rule": "The run is older than the refusal of this setting. Leave the setting out, and run again.",
     "read_incomplete": "The topics were not read completely. While the brokers are still there, repeat the "
     "reconciliation; else run again.",
     "log_moved": "Something wrote to the topics after the snapshot. Find that writer (a producer left alive, "
@@ -49,8 +50,12 @@ ADVICE = {
     "the settings can be met, then run again.",
     "unexplained": "Something is wrong on a partition where, or at a time when, nothing happened that would excuse it: "
     "treat it as a finding. Look at its cases and at the brokers' logs, and run again.",
-    "replicas_differ": "A follower holds other records than its leader: treat it as a finding. Keep the brokers' data, "
-    "look at their logs around these offsets (an unclean restart, a damaged disk, a bug of Kafka), and run again.",
+    "log_unreadable": "Bytes of the leader's log have changed on its disk: treat it as a finding. The "
+    "brokers' data and logs are kept in the run's workspace: look at the leader's disk and log around these offsets, "
+    "and for the records in the data of a follower.",
+    "replicas_differ": "A follower holds other records than its leader: treat it as a finding. The brokers' data and "
+    "logs are kept in the run's workspace: look at them around these offsets (an unclean restart, a damaged disk, a "
+    "bug of Kafka), and run again.",
     "replica_not_read": "What this replica holds is unknown. Find out why its broker did not answer or lagged behind "
     "(its log, a busy host), and run again.",
     "load_ended_early": "A fatal client error ended a producer before its time. Its message says why.",

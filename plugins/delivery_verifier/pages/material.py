@@ -11,15 +11,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from delivery_verifier.model.history import (
-    Injection,
-    Observation,
-    Offsets,
-    read_injections,
-    read_observations,
-    read_offsets,
-)
+from delivery_verifier.model.history import Injection, Observation, read_injections, read_observations
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.snapshot import Offsets, read_offsets
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store import tables
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory

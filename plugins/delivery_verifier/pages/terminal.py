@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import TextIO
 
 from rich.box import ASCII, SIMPLE_HEAD, Box
@@ -16,6 +17,7 @@ from delivery_verifier.model.data import dumps
 from delivery_verifier.model.verdict import COUNTED, ArmVerdict, RunVerdict, exposed
 from delivery_verifier.pages.anomaly_columns import cases, columns, heading
 from delivery_verifier.pages.doubts import DoubtGroup, advice, doubt_groups
+from delivery_verifier.pages.excuses import excuse_lines
 from delivery_verifier.pages.words import clean, number, without_verdict
 
 STYLES = {"HELD": "bold green", "VIOLATED": "bold red", "INCONCLUSIVE": "bold yellow"}
@@ -49,6 +51,7 @@ def write(verdict: RunVerdict, stream: TextIO, *, as_json: bool = False) -> None
         _print(console, limit, "dim", indent=2)
     for table in _tables(verdict.arms, console):
         console.print(table)
+    _print_excuses(console, verdict.arms)
     for doubt in doubt_groups(verdict):
         _print_doubt(console, doubt)
 
@@ -63,6 +66,23 @@ def _print(console: Console, text: str, style: str = "", indent: int = 0) -> Non
         console.print(Padding(line, (0, 0, 0, indent)))
     else:
         console.print(" " * indent, line, sep="", soft_wrap=True)
+
+
+def _print_excuses(console: Console, arms: list[ArmVerdict]) -> None:
+    """Prints which disturbances excuse the cases of each arm and anomaly. Prints nothing for an anomaly without
+    cases that need a disturbance."""
+    for arm in arms:
+        for finding in arm.findings:
+            lines = excuse_lines(finding, _time)
+            if lines:
+                _print(console, f"{arm.arm}: {number(finding.cases)} {finding.anomaly} permitted", "dim")
+            for line in lines:
+                _print(console, line, "dim", indent=2)
+
+
+def _time(at_us: int) -> str:
+    """The time as text, in hours, minutes and seconds of UTC. `at_us`: the time in µs since the epoch."""
+    return f"{datetime.fromtimestamp(at_us // 1_000_000, UTC):%H:%M:%S}.{at_us // 1000 % 1000:03} UTC"
 
 
 def _print_doubt(console: Console, doubt: DoubtGroup) -> None:

@@ -28,7 +28,7 @@ from delivery_verifier.run.steps.reconcile import read_topic, reconcile
 from delivery_verifier.run.steps.settle import settle
 from delivery_verifier.run.steps.start_cluster import start_cluster
 from delivery_verifier.run.steps.stop_cluster import stop_cluster
-from delivery_verifier.run.steps.validate import validate
+from delivery_verifier.run.steps.validate import import_ahead, validate
 from delivery_verifier.store.run_directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def run(
         session = spark
         return judge(observe(params, name, listener, lambda: session), listener, lambda: session)
     with _raising_interruptions(), own_session(folders.runs_dir() / name) as own:
-        return judge(observe(params, name, listener, own), listener, own, own.end)
+        return judge(observe(params, name, listener, own, own.check, own.start), listener, own, own.end)
 
 
 def observe(
@@ -62,17 +62,20 @@ def observe(
     listener: ProgressListener,
     spark: SparkProvider,
     before_load: Callable[[], None] | None = None,
+    planned: Callable[[], None] = lambda: None,
 ) -> Path:
     """Performs the first half of a run: all steps that need the cluster, up to the reading of the topics with Spark.
 
     Returns the run directory. `params`, `name` and `listener` are those of `run`. `spark` returns the session that
-    reads the topics. `before_load` is called when the topics exist and nothing has been sent yet.
+    reads the topics. `before_load` is called when the topics exist and nothing has been sent yet. `planned` is called
+    when the step plan has finished: what takes long can start beside the cluster.
 
     The cluster is stopped at the end, even if a step fails. If all steps succeed, the brokers' data stay until `judge`
     decides whether to keep them.
     """
     steps = _Steps(name, listener)
     run_dir = steps.work("plan", lambda: plan_from_params(params, name))
+    planned()
     complete = False
     try:
         steps.work("start_cluster", lambda: start_cluster(run_dir))
@@ -99,6 +102,7 @@ def judge(
     verdict.
     """
     steps = _Steps(run_dir.name, listener)
+    import_ahead()
     with _removing_unjudged_workspace(run_dir):
         steps.work("reconcile", lambda: reconcile(run_dir, spark))
         if end_spark is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,31 +42,49 @@ def _is_no_interruption(entry: logging.LogRecord) -> bool:
 
 
 class OwnSession:
-    """A SparkProvider for the run in `run_dir`. The first call starts Spark, with settings for the run's size."""
+    """A SparkProvider for the run in `run_dir`. Its session has settings for the run's size."""
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
-        self._session: SparkSession | None = None
+        self._starting: Future[SparkSession] | None = None
+
+    def start(self) -> None:
+        """Begins to start Spark in another thread, unless Spark was started before. Returns at once.
+
+        The step plan must have finished, because the settings depend on the run's scenario.
+        """
+        if self._starting is None:
+            pool = ThreadPoolExecutor(1, thread_name_prefix="start of Spark")
+            self._starting = pool.submit(self._session)
+            pool.shutdown(wait=False)
+
+    def check(self) -> None:
+        """Raises the error of the start if it has failed already. Does not wait for a start that is under way."""
+        if self._starting is not None and self._starting.done():
+            self._starting.result()
 
     def __call__(self) -> SparkSession:
-        """Returns the session. The first call needs the run's scenario, so the step plan must have finished."""
-        if self._session is None:
-            prepare_spark()
-            from spark_jobs.session import local_session
-
-            self._session = local_session(_records(self._run_dir))
-        return self._session
+        """Returns the session, once it has started. Raises the error of the start if there was one."""
+        self.start()
+        assert self._starting is not None
+        return self._starting.result()
 
     def end(self) -> None:
-        """Ends the session if it was started and has not been ended.
+        """Ends the session if it was started and has not been ended. Waits for a start that is under way.
 
         Raises subprocess.TimeoutExpired if the JVM does not end in time.
         """
-        session, self._session = self._session, None
-        if session is not None:
+        starting, self._starting = self._starting, None
+        if starting is not None and starting.exception() is None:
             from spark_jobs.session import end
 
-            end(session)
+            end(starting.result())
+
+    def _session(self) -> SparkSession:
+        prepare_spark()
+        from spark_jobs.session import local_session
+
+        return local_session(_records(self._run_dir))
 
 
 @contextmanager

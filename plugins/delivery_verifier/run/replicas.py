@@ -1,29 +1,35 @@
 """Reads every replica of the snapshot, and compares each follower's log with its leader's.
 
 Spark compares single records, but only those in the leaders' logs. If a follower's log differs from its leader's below
-the high watermark, nobody sees this until the follower becomes leader. Each broker is read by a thread of its own.
+the high watermark, nobody sees this until the follower becomes leader. Each broker is read by a thread of its own. The
+threads are daemons: whoever interrupts the step, or waits until the deadline, does not wait for a broker that is slow.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from delivery_verifier.cluster.connection import UnsupportedSecurity
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.protocol.fetch import FETCH_BYTES, Refused
+from delivery_verifier.cluster.protocol.fetch import CORRUPT_MESSAGE, FETCH_BYTES, Fetched, Refused
 from delivery_verifier.cluster.replica_logs import FetchAt, ReplicaLog, difference, log_batches, read_log
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
-from delivery_verifier.model.history import PartitionSnapshot
+from delivery_verifier.model.snapshot import PartitionSnapshot
 from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.table import arrow_schema
 
 DEADLINE_S = 60.0
 """Seconds in which the high watermarks of all replicas must pass the end of the snapshot."""
+READING_S = 600.0
+"""Seconds in which all replicas must have been read, differences located, and the above waited for."""
+
+TOO_LATE = "did not end within"
+"""Words of the reason why a replica was not read, if the reading took too long."""
 
 
 class _Replica(NamedTuple):
@@ -37,70 +43,122 @@ _Logs = dict[_Replica, ReplicaLog | str]
 """The log of each replica, or the reason why it was not read."""
 
 
-def read_replicas(cluster: Cluster, snapshot: Sequence[PartitionSnapshot], deadline_s: float = DEADLINE_S) -> pa.Table:
+class _Deadlines(NamedTuple):
+    """The deadlines of a reading, by the monotonic clock. `in_sync_s`: until when high watermarks must reach the end of
+    the snapshot. `end_s`: until when all must have been read. `reading_s`: how many seconds that gives."""
+
+    in_sync_s: float
+    end_s: float
+    reading_s: float
+
+    def check(self) -> None:
+        """Raises DeadlinePassed once all must have been read."""
+        if time.monotonic() >= self.end_s:
+            raise DeadlinePassed(self.passed)
+
+    @property
+    def passed(self) -> str:
+        """Why a replica was not read by the end, in words."""
+        return f"the reading of all replicas {TOO_LATE} {self.reading_s:g} s"
+
+
+def read_replicas(
+    cluster: Cluster,
+    snapshot: Sequence[PartitionSnapshot],
+    deadline_s: float = DEADLINE_S,
+    reading_s: float = READING_S,
+) -> pa.Table:
     """Returns the table `REPLICAS`: what each replica of the partitions in `snapshot` holds.
 
     A replica that cannot be read gets a row with the reason, and no digest. `deadline_s`: seconds in which the high
-    watermarks of all replicas must pass the end of the snapshot.
+    watermarks of all replicas must pass the end of the snapshot. `reading_s`: seconds in which all replicas must have
+    been read. A replica that has not been read by then gets a row that says so.
     """
+    now_s = time.monotonic()
+    deadlines = _Deadlines(now_s + min(deadline_s, reading_s), now_s + reading_s, reading_s)
     states = cluster.partitions(sorted({partition.topic for partition in snapshot}))
     replicas = dict[int, list[_Replica]]()
     for partition in snapshot:
         state = states.get((partition.topic, partition.partition))
         for broker in sorted({partition.leader, *(state.replicas if state else ())}):
             replicas.setdefault(broker, []).append(_Replica(partition, broker))
-    until_s, logs = time.monotonic() + deadline_s, _Logs()
-    with ThreadPoolExecutor(len(replicas) or 1, "replicas") as pool:
-        for of_broker in pool.map(lambda own: _read_broker(cluster, own, until_s), replicas.values()):
-            logs |= of_broker
-    rows = [_row(cluster, logs, replica) for replica in logs]
+    logs = _read_brokers(cluster, replicas, deadlines)
+    rows = [_row(cluster, logs, replica, deadlines) for replica in logs]
     order = [("arm", "ascending"), ("partition", "ascending"), ("broker", "ascending")]
     return pa.Table.from_pylist(rows, schema=arrow_schema(REPLICAS)).sort_by(order)
 
 
-def _read_broker(cluster: Cluster, replicas: Sequence[_Replica], until_s: float) -> _Logs:
-    """Returns the logs of `replicas`, which are all on one broker. A broker that does not answer is not asked again.
+def _read_brokers(cluster: Cluster, replicas: Mapping[int, Sequence[_Replica]], deadlines: _Deadlines) -> _Logs:
+    """Returns the logs of `replicas`, by broker. Of a replica that was not read in time, the reason says so.
 
-    `until_s` is the time, by the monotonic clock, until which the replicas must reach the end of the snapshot.
+    An error that no thread expects is raised here.
     """
-    logs, silent = _Logs(), ""
+    done, errors = _Logs(), list[BaseException]()
+
+    def read(own: Sequence[_Replica]) -> None:
+        try:
+            _read_broker(cluster, own, deadlines, done)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=read, args=(own,), name="replicas", daemon=True) for own in replicas.values()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, deadlines.end_s - time.monotonic()))
+    if errors:
+        raise errors[0]
+    read_until_now = dict(done)  # a thread may still add to it
+    return {replica: read_until_now.get(replica, deadlines.passed) for own in replicas.values() for replica in own}
+
+
+def _read_broker(cluster: Cluster, replicas: Sequence[_Replica], deadlines: _Deadlines, done: _Logs) -> None:
+    """Adds to `done` the logs of `replicas`, which are all on one broker. A broker that does not answer is not asked
+    again."""
+    silent = ""
     for replica in replicas:
         try:
-            logs[replica] = silent or _read(cluster, replica, until_s)
+            done[replica] = silent or _read(cluster, replica, deadlines)
         except (DeadlinePassed, Refused) as error:
-            logs[replica] = str(error)
+            done[replica] = str(error)
         except (OSError, UnsupportedSecurity) as error:
-            logs[replica] = silent = str(error) or type(error).__name__
-    return logs
+            done[replica] = silent = str(error) or type(error).__name__
 
 
-def _read(cluster: Cluster, replica: _Replica, until_s: float) -> ReplicaLog:
-    """Reads one replica once its high watermark has reached the end of the snapshot. Raises DeadlinePassed if that does
-    not happen until `until_s` (monotonic clock), and OSError if the broker does not answer or refuses the request."""
+def _read(cluster: Cluster, replica: _Replica, deadlines: _Deadlines) -> ReplicaLog:
+    """Reads one replica once its high watermark has reached the end of the snapshot. Raises DeadlinePassed if one of
+    the deadlines passes, and OSError if the broker does not answer or refuses the request."""
     partition, broker = replica
     answers = ["none"]
 
     def whole() -> bool:
+        deadlines.check()
         try:
             answer = cluster.backend.requests.fetch(broker, partition.topic, partition.partition, partition.start, 1)
         except Refused as error:
             answers.append(str(error))
-            return False
+            return error.code == CORRUPT_MESSAGE  # waiting repairs nothing
         answers.append(str(answer.high_watermark))
         return answer.high_watermark >= partition.end
 
     what = f"the high watermark of {partition.topic}/{partition.partition} on broker {broker} to reach {partition.end}"
-    wait_until(whole, what, max(0.0, until_s - time.monotonic()), detail=lambda: f"(last answer: {answers[-1]})")
-    return read_log(log_batches(_fetch(cluster, replica), partition.start, partition.end), partition.start)
+    remaining_s = max(0.0, deadlines.in_sync_s - time.monotonic())
+    wait_until(whole, what, remaining_s, detail=lambda: f"(last answer: {answers[-1]})")
+    return read_log(log_batches(_fetch(cluster, replica, deadlines), partition.start, partition.end), partition.start)
 
 
-def _fetch(cluster: Cluster, replica: _Replica) -> FetchAt:
-    """Returns a function that fetches batches of `replica`."""
+def _fetch(cluster: Cluster, replica: _Replica, deadlines: _Deadlines) -> FetchAt:
+    """Returns a function that fetches batches of `replica`, and raises DeadlinePassed once all must have been read."""
     topic, partition = replica.partition.topic, replica.partition.partition
-    return lambda offset: cluster.backend.requests.fetch(replica.broker, topic, partition, offset, FETCH_BYTES)
+
+    def fetch(offset: int) -> Fetched:
+        deadlines.check()
+        return cluster.backend.requests.fetch(replica.broker, topic, partition, offset, FETCH_BYTES)
+
+    return fetch
 
 
-def _row(cluster: Cluster, logs: _Logs, replica: _Replica) -> dict[str, Any]:
+def _row(cluster: Cluster, logs: _Logs, replica: _Replica, deadlines: _Deadlines) -> dict[str, Any]:
     """Returns the row of `replica` in the table REPLICAS. `logs` holds the logs of all replicas.
 
     If the log of `replica` differs from the leader's log, reads both logs again to find the difference.
@@ -109,14 +167,14 @@ def _row(cluster: Cluster, logs: _Logs, replica: _Replica) -> dict[str, Any]:
     row: dict[str, Any] = {"arm": partition.arm, "partition": partition.partition, "broker": replica.broker}
     if isinstance(log, str):
         return row | {"detail": log}
-    row |= {"digest": log.digest, "read_until": log.read_until, "batches": log.batches}
+    row |= {"digest": log.digest, "read_until": log.read_until, "batches": log.batches, "sound": log.sound}
     row |= {"epochs": list(log.epochs), "epoch_starts": list(log.epochs.values())}
     leader = logs[_Replica(partition, partition.leader)]
     if isinstance(leader, str) or leader.digest == log.digest:
         return row
     try:
         sides = [
-            log_batches(_fetch(cluster, side), partition.start, partition.end)
+            log_batches(_fetch(cluster, side, deadlines), partition.start, partition.end)
             for side in (_Replica(partition, partition.leader), replica)
         ]
         differs = difference(sides[0], sides[1])

@@ -24,8 +24,9 @@ from delivery_verifier.cluster.protocol import batches
 from delivery_verifier.host.waiting import pause, wait_until
 from delivery_verifier.model import record
 from delivery_verifier.model.errors import StepFailed
-from delivery_verifier.model.history import Offsets, PartitionSnapshot, now_us
+from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Arm, Scenario
+from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 
 MARKERS_APART_S = 1.0
 """The least number of seconds between the two markers that prove the end of a partition's snapshot."""

@@ -29,6 +29,10 @@ COUNTS = tuple(count.name for count in declared.COUNTS)
 STRANGERS = "strangers/"
 """The prefix of counts of reconcile.json: `strangers/<arm>` is the number of records in the arm's topic that another
 client wrote."""
+MISSING = "missing/"
+"""The prefix of counts of reconcile.json: `missing/<arm>/<partition>` is the number of reported attempts of which no
+record was found, but which are not proven LOST, because the partition has unreadable offsets. Only counts above 0 are
+there."""
 STRANGERS_SINCE = 2
 """The first version of the format with counts of STRANGERS. Before, such a record counted as a corrupted record."""
 
@@ -134,6 +138,13 @@ def count_strangers(run: RunDirectory, arms: Collection[str]) -> dict[str, int]:
     if missing := [arm for arm in arms if STRANGERS + arm not in manifest.counts]:
         raise IncompleteRun(f"reconcile.json does not say how many strangers wrote to the topic of {missing[0]}")
     return {arm: manifest.counts[STRANGERS + arm] for arm in arms}
+
+
+def count_missing(run: RunDirectory) -> dict[tuple[str, int], int]:
+    """Returns the counts MISSING of reconcile.json by (arm, partition)."""
+    counts = run.manifest("reconcile").counts
+    keys = {name: name.removeprefix(MISSING).rsplit("/", 1) for name in counts if name.startswith(MISSING)}
+    return {(arm, int(partition)): counts[name] for name, (arm, partition) in keys.items()}
 
 
 def total_column(anomaly: Anomaly) -> str:

@@ -13,6 +13,9 @@ from delivery_verifier.store.table import Column
 LATE = "reordered_late"
 """A key of `ArmEvidence.totals`. Its value is the sum of the arm's column `resolved_late`. The key exists only if
 this sum is above 0, and `ArmEvidence.late_convicts` says that late INDETERMINATE attempts count as REORDERED."""
+UNPROVEN = "lost_unproven"
+"""A key of `ArmEvidence.totals`. Its value is the number of reported attempts of the arm that were not found, but may
+be at unreadable offsets, so that they are not counted as LOST. The key exists only if this number is above 0."""
 
 _COUNTS_OF_ATTEMPTS = {
     "attempted": "attempts in the ledger",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -49,12 +51,25 @@ dense numbers, and dictionaries only for values that repeat."""
 
 
 def outcomes_key(outcome: str, producer: str) -> str:
-    """Returns the key, among the counts in produce.json and settle.json, of a count that the producer made itself.
+    """Returns the name under which produce.json and settle.json hold one count of a producer.
 
-    The count is the number of attempts that the client reported to the producer with `outcome`. `outcome` may also be
+    The producer itself counts the attempts that its client reported with `outcome`, e.g. ACKED. `outcome` may also be
     MISCOUNTED. `producer` is `<arm>/<producer>/<session>`.
     """
     return f"outcomes_{outcome.lower()}/{producer}"
+
+
+def reported_counts(counts: Mapping[str, int], outcome: str) -> dict[str, int]:
+    """Maps each arm to the number of its attempts that the client reported with `outcome`.
+
+    `counts` are the counts of produce.json. An arm is left out if its producers did not count that themselves, because
+    the run is of a format before OUTCOMES_SINCE.
+    """
+    reported, prefix = Counter[str](), outcomes_key(outcome, "")
+    for name, count in counts.items():
+        if name.startswith(prefix):
+            reported[name.removeprefix(prefix).split("/")[0]] += count
+    return dict(reported)
 
 
 def writer(file: Path) -> pq.ParquetWriter:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import io
 from typing import TYPE_CHECKING
 
 from delivery_verifier.store.table import ARM, PARTITION, Column, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from delivery_verifier.store.run_directory import RunDirectory
 
 REPLICAS = Table(
     "replicas",
@@ -23,6 +25,12 @@ REPLICAS = Table(
         Column("batches", "int64", "number of batches; null as above", True, "batches"),
         Column("epochs", "list<int64>", "leader epochs of the batches, in the order of the log; null as above", True),
         Column("epoch_starts", "list<int64>", "the first offset of each of these epochs; null as above", True),
+        Column(
+            "sound",
+            "boolean",
+            "whether every batch has the right CRC-32C and begins where the one before ended; null as above",
+            True,
+        ),
         Column("differs_from", "int64", "first offset at which it differs from the leader's; null if nowhere", True),
         Column("differs_until", "int64", "offset behind the last such offset; null as above", True),
         Column("detail", "string", "why it was not read, or its first difference from the leader's", True),
@@ -31,17 +39,17 @@ REPLICAS = Table(
 )
 
 
-def read_replicas(run_dir: Path, format_version: int) -> pa.Table | None:
-    """Returns the table of the replicas of a run.
+def read_replicas(run: RunDirectory) -> pa.Table | None:
+    """Returns the table of the replicas of a run. The step `settle` writes it.
 
-    If the file of the table is missing, returns a table without rows and columns. But if `format_version` is too old to
-    have this table, returns None. `format_version` is the version in the manifest of the step that writes the table.
-    Raises pyarrow.ArrowException if the file is damaged or lacks a column.
+    If settle wrote no such table, returns a table without rows and columns. But if the format of settle is too old to
+    have this table, returns None. Raises IncompleteRun if the file is not as settle wrote it, or is there although
+    settle did not write it. Raises pyarrow.ArrowException if the file lacks a column.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    file = run_dir / REPLICAS.file
-    if file.is_file():
-        return pq.read_table(file, columns=list(REPLICAS.column_names))
-    return None if format_version < REPLICAS.since else pa.table({})
+    if (run.path / REPLICAS.file).is_file():
+        content = run.sealed_alone("settle", REPLICAS.file)
+        return pq.read_table(io.BytesIO(content), columns=list(REPLICAS.column_names))
+    return None if run.manifest("settle").format_version < REPLICAS.since else pa.table({})

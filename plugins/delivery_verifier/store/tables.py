@@ -16,13 +16,15 @@ from delivery_verifier.store.counts import COUNTS
 from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.table import ARM, PARTITION, Column, Table
 
-_VERSION_OF_FORM = 2
+_VERSION_OF_FORM = 3
 """The newest version of the run directory's format that added or changed something other than kinds of anomalies."""
 FORMAT_VERSION = max(_VERSION_OF_FORM, *(kind.since for kind in KINDS.values()))
 """The version of the run directory's format that this program writes, and the highest version that it reads."""
 HEARTBEATS_SINCE = 2
 """The first version of the run directory's format in which observations.json has the heartbeats of the observer. It is
 also the first in which the observer watches `__transaction_state`, the topic of the transaction coordinators."""
+EXCUSES_SINCE = 3
+"""The first version of the run directory's format in which validation.json has expectations on unexplained cases."""
 
 LEDGER = Table(
     "ledger",
@@ -71,7 +73,7 @@ LOG = Table(
             "raw: in the snapshot; tail: behind it; committed and committed_tail: the same ranges once more, as "
             "read_committed shows them (only arms with transactions and, beside them, the canary)",
         ),
-        Column("timestamp", "timestamp", "the record's timestamp in Kafka", unit="UTC, µs"),
+        Column("timestamp", "timestamp", "the record's timestamp in Kafka; null: unreadable", True, "UTC, µs"),
         Column("header_run", "string", "run token of the header; null where `parsed` is false", nullable=True),
         Column("header_arm", "int32", "arm's ordinal of the header; null as above", nullable=True),
         Column("producer", "int32", "producer of the header; null as above", nullable=True),

@@ -10,12 +10,15 @@ from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.holder import Holder
 from delivery_verifier.cluster.layout import KEEPER_SOCKET
 from delivery_verifier.host.processes import user_of
-from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.inputs import BadInput, bad_input
+from delivery_verifier.store.run_directory import RunDirectory
 
 BEGUN_WITHIN_S = 60.0
 """Seconds to wait for the keeper of a run that has only just begun."""
+LISTENING_WITHIN_S = 15.0
+"""Seconds to wait for a keeper to take requests. A keeper holds the host's lock a moment before it takes requests."""
 ENDED_WITHIN_S = 60.0
 """Seconds to wait for the brokers of a run to end."""
 
@@ -37,14 +40,16 @@ def end(holder: Holder) -> str:
     """Ends `holder`, the run that uses this host. Returns what happened, in words, once the host is free.
 
     The keeper (the parent process of the brokers) ends the brokers. Then the current step of the run fails with the
-    text that this function leaves in the workspace, and the run removes the workspace. Raises StepFailed if the keeper
-    does not answer, and DeadlinePassed if the run does not end in time.
+    text that this function leaves in the workspace, and the run removes the workspace. But a run whose topics have been
+    read needs no broker any more, and goes on to its verdict. Raises StepFailed if the keeper does not answer, and
+    DeadlinePassed if the run does not end in time.
     """
     workspace = wait_until(lambda: _workspace(holder), "the run's keeper to start", BEGUN_WITHIN_S)
     if not _holds(holder):
         return f"run {holder.name} has ended by itself"
     reason = f"`kdv stop` ended the run on purpose ({_user()}, {time.strftime('%Y-%m-%d %H:%M:%S')})"
     try:
+        _wait_for_listener(workspace, holder)
         (workspace / lease.STOPPED).write_text(reason)
         lease.call(workspace / KEEPER_SOCKET, "finish", keep_workspace=True)
     except (OSError, lease.ClusterGone) as error:
@@ -53,11 +58,29 @@ def end(holder: Holder) -> str:
             return f"run {holder.name} has ended by itself"
         keeper = (lease.holder() or holder).process.pid
         # A ClusterGone gives the reason that was just written, as if the stop had worked.
-        why = "its keeper does not answer" if isinstance(error, lease.ClusterGone) else error
+        why = "its keeper does not answer" if isinstance(error, lease.ClusterGone | DeadlinePassed) else error
         remedy = f"`kill -KILL {keeper}` ends the keeper, and its brokers with it"
         raise StepFailed(f"run {holder.name} cannot be ended in an orderly way ({why}); {remedy}") from None
     wait_until(lambda: not _holds(holder), f"run {holder.name} to end", ENDED_WITHIN_S)
-    return f"ended the cluster of run {holder.name}: it gets no verdict, unless its topics had been read already"
+    return f"ended the cluster of run {holder.name}: {_outlook(holder)}"
+
+
+def _wait_for_listener(workspace: Path, holder: Holder) -> None:
+    """Waits until the keeper takes requests, or the run has ended. Raises DeadlinePassed if neither happens in time."""
+    socket = workspace / KEEPER_SOCKET
+    wait_until(lambda: socket.exists() or not _holds(holder), "the keeper to take requests", LISTENING_WITHIN_S)
+
+
+def _outlook(holder: Holder) -> str:
+    """Returns in words whether the run, whose cluster has ended, may still get a verdict."""
+    if holder.run_dir is None:
+        return "it gets no verdict, unless its topics had been read already"
+    run = RunDirectory(Path(holder.run_dir))
+    if (run.path / "read_topic.json").is_file():
+        return "its topics had been read already, so it goes on to its verdict"
+    if (run.path / "settle.json").is_file():
+        return "it gets no verdict, unless it had just read the last of its topics"
+    return "it gets no verdict"
 
 
 def _workspace(holder: Holder) -> Path | None:

@@ -8,8 +8,10 @@ from msgspec.structs import replace
 
 from delivery_verifier.catalogue import ENTRIES, build
 from delivery_verifier.catalogue.entry import Entry
+from delivery_verifier.contract.observer import OBSERVER_LAG_US
 from delivery_verifier.contract.rules import PROMISES, RULES
 from delivery_verifier.model.data import dumps
+from delivery_verifier.model.scenario import ClusterSpec
 from delivery_verifier.model.scenario_checks import check, loads
 from delivery_verifier.planning.build import check_settings
 
@@ -39,6 +41,16 @@ def test_an_entry_builds_a_scenario_that_can_run(name: str) -> None:
     assert loads(dumps(scenario)) == scenario
     for arm in scenario.arms:
         check_settings(arm.profile, scenario.cluster.kafka_version, scenario.load.payload_bytes)
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_no_session_is_so_short_that_a_loss_of_power_of_a_whole_isr_passes_for_a_late_look(name: str) -> None:
+    """A broker that kept its power and is in the ISR within the observer's lag counts as having been in it before. An
+    ISR changes only once a broker's session has ended."""
+    scenario = build(ENTRIES[name], "a-run")
+    if any("power_loss" in step.act.counts_as for step in scenario.fault.steps):
+        assert scenario.cluster.session_timeout_ms * 1000 > OBSERVER_LAG_US
+    assert ClusterSpec().session_timeout_ms * 1000 > OBSERVER_LAG_US, "what every run of a user's own has"
 
 
 @pytest.mark.parametrize("name", ENTRIES)

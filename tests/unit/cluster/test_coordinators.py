@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from support.evidence import RUN
 
 from delivery_verifier.catalogue import ENTRIES, build
-from delivery_verifier.cluster.coordinators import partition_of
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.faults.open_injection import OpenInjection, Proofs
 from delivery_verifier.faults.proofs import coordinated_partitions, prove
+from delivery_verifier.model.coordinators import partition_of
 from delivery_verifier.model.fault_plan import Trigger
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Scenario

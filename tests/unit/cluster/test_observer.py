@@ -97,6 +97,25 @@ def test_a_broker_that_does_not_answer_delays_no_other_and_gets_no_second_questi
     assert (brokers.asked[1], brokers.most_under_way) == (1, 1)
 
 
+def test_an_observer_that_watches_nothing_asks_nobody(brokers: Brokers, observing: Observer) -> None:
+    class Turns(threading.Event):
+        taken = 0
+
+        def wait(self, timeout: float | None = None) -> bool:
+            self.taken += 1
+            return super().wait(timeout)
+
+    observing._done = turns = Turns()
+    observing.start()
+    until(lambda: min(brokers.asked.values()) > 2, "all brokers to be asked")
+    observing.watch([])
+    at_rest = turns.taken
+    until(lambda: turns.taken > at_rest + 6, "a question that was under way to be over")
+    asked, counted_from = dict(brokers.asked), turns.taken
+    until(lambda: turns.taken > counted_from + 30, "each thread to take its turn again")
+    assert dict(brokers.asked) == asked
+
+
 def test_of_one_epoch_the_leaders_view_is_recorded_and_never_that_of_a_broker_that_is_cut_off(
     brokers: Brokers, observing: Observer, seen: Callable[[str], list[Observation]]
 ) -> None:
@@ -106,6 +125,74 @@ def test_of_one_epoch_the_leaders_view_is_recorded_and_never_that_of_a_broker_th
     asked = min(brokers.asked.values())
     until(lambda: min(brokers.asked.values()) > asked + 20, "all brokers to be asked again")
     assert seen("partition")[-1].isr == [3]
+
+
+FULL, SHRUNK, ALONE = state(3, 5, 1, 2, 3), state(3, 5, 2, 3), state(3, 5, 3)
+
+
+def looks(brokers: Brokers, observing: Observer) -> list[int]:
+    """Returns the times at which the observer, from now on, claims to see the cluster; after two answers of each broker
+    that answers, so that what was answered before does not count."""
+
+    def asked(more: int) -> None:
+        answering = [at for at in brokers.asked if at not in brokers.stuck]
+        before = dict(brokers.asked)
+        until(lambda: all(brokers.asked[at] >= before[at] + more for at in answering), "answers")
+
+    wait_until(lambda: set(observing._believed) == {1, 2, 3} - brokers.stuck, "the last answers to lapse", 30)
+    asked(3)
+    seen: list[int] = []
+    observing._heartbeat.beat = lambda at_us: seen.append(at_us)  # type: ignore[method-assign, assignment, func-returns-value]
+    asked(10)
+    return seen
+
+
+def test_in_one_epoch_a_broker_that_is_cut_off_cannot_undo_what_the_leader_said_though_the_leader_falls_silent(
+    brokers: Brokers, observing: Observer, seen: Callable[[str], list[Observation]]
+) -> None:
+    brokers.views = {1: {KEY: FULL}, 2: {KEY: SHRUNK}, 3: {KEY: SHRUNK}}
+    observing.start()
+    until(lambda: seen("partition") and seen("partition")[-1].isr == [2, 3], "the leader's ISR to be recorded")
+    brokers.stuck |= {2, 3}
+    claimed = looks(brokers, observing)
+    assert [it.isr for it in seen("partition")][-1] == [2, 3]
+    assert claimed == [], "a broker that is cut off is no sight of the cluster"
+    brokers.stuck.clear()
+    brokers.over.set()
+    brokers.views[2] = brokers.views[3] = {KEY: FULL}
+    until(lambda: seen("partition")[-1].isr == [1, 2, 3], "the leader itself to say who joined")
+
+
+def test_that_a_broker_left_the_isr_is_believed_without_the_leader_and_against_those_that_are_cut_off(
+    brokers: Brokers, observing: Observer, seen: Callable[[str], list[Observation]]
+) -> None:
+    brokers.views = {key: {KEY: FULL} for key in (1, 2, 3)}
+    observing.start()
+    until(lambda: seen("partition") and set(observing._believed) == {1, 2, 3}, "all to be recorded")
+    brokers.stuck.add(3)
+    brokers.views[2] = {KEY: SHRUNK}
+    until(lambda: seen("partition")[-1].isr == [2, 3], "what the controller removed to be recorded")
+    assert looks(brokers, observing), "half of those that may be current are enough"
+
+
+def test_the_new_epochs_isr_is_recorded_whoever_reports_it(
+    brokers: Brokers, observing: Observer, seen: Callable[[str], list[Observation]]
+) -> None:
+    brokers.views = {key: {KEY: ALONE} for key in (1, 2, 3)}
+    observing.start()
+    until(lambda: seen("partition"), "the first state to be recorded")
+    brokers.stuck.add(1)
+    brokers.views[2] = {KEY: state(1, 6, 1, 2, 3)}
+    until(lambda: seen("partition")[-1].isr == [1, 2, 3], "the new epoch to be recorded")
+
+
+def test_a_single_broker_of_three_that_answers_may_be_the_one_that_is_cut_off(
+    brokers: Brokers, observing: Observer
+) -> None:
+    observing.start()
+    until(lambda: set(observing._believed) == {1, 2, 3}, "an answer of each")
+    brokers.stuck |= {2, 3}
+    assert looks(brokers, observing) == []
 
 
 @pytest.mark.parametrize("refused", [True, False], ids=["nobody_listens", "silence"])
@@ -181,3 +268,35 @@ def test_after_a_long_pause_the_heartbeat_comes_at_once() -> None:
 
 def test_a_clock_that_was_set_back_shows_in_the_heartbeat_even_by_less_than_a_heartbeats_time() -> None:
     assert beats(0, 800_000, 400_000, 500_000, 1_400_000) == [(0, 0), (400_000, -400_000), (1_400_000, 900_000)]
+
+
+@pytest.mark.parametrize(
+    ("answers", "recorded"),
+    [
+        ([(2, 10.2, 5, [1, 2, 3]), (3, 10.3, 5, [1, 2, 3]), (2, 10.4, 6, [2, 3])], [[2, 3]]),
+        ([(3, 10.3, 5, [1, 2])], [[1, 2]]),
+        ([(2, 10.3, 5, [1, 2])], [[1, 2]]),
+    ],
+    ids=["the_old_answer_alone", "the_same_again", "another"],
+)
+def test_an_answer_that_is_older_than_the_record_shrinks_no_isr_when_the_leader_falls_silent(
+    brokers: Brokers,
+    tmp_path: Path,
+    seen: Callable[[str], list[Observation]],
+    answers: list[tuple[int, float, int, list[int]]],
+    recorded: list[list[int]],
+) -> None:
+    observer = Observer(brokers, (1, 2, 3), tmp_path / "observations.jsonl")  # type: ignore[arg-type]
+
+    def take(broker: int, at_s: float, reported: PartitionState | None) -> None:
+        view = None if reported is None else {KEY: reported}
+        observer._take(broker, observer_module._Answer(view, reported is not None, at_s))
+
+    for broker in (1, 2, 3):
+        take(broker, 10.0, state(1, 5, 1, 2))
+    for broker in (1, 2):  # 3 is back in the ISR, and slow to say so itself
+        take(broker, 10.1, state(1, 5, 1, 2, 3))
+    take(1, 10.2, None)  # the leader is killed
+    for broker, at_s, epoch, isr in answers:
+        take(broker, at_s, state(1 if epoch == 5 else 2, epoch, *isr))
+    assert [it.isr for it in seen("partition")] == [[1, 2], [1, 2, 3], *recorded]

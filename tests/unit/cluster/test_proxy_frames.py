@@ -11,9 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delivery_verifier.catalogue import ENTRIES
+from delivery_verifier.cluster.fake import FakeCluster
+from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.proxy.flows import UNTIL_RELEASED, Closed, Conversation, Flow
-from delivery_verifier.cluster.proxy.frames import NotKafka, Splitter, request_of
+from delivery_verifier.cluster.proxy.frames import NotKafka, Splitter, TransactionEnd, request_of, transaction_end_of
 from delivery_verifier.cluster.proxy.rules import ProxyRule, RuleBook, rule_of
+from delivery_verifier.faults.action import ActionContext
+from delivery_verifier.faults.actions import ACTIONS
 from delivery_verifier.faults.proxied import Frames
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.step_options import APIS
@@ -220,17 +224,100 @@ def test_a_full_direction_makes_its_sender_wait_until_it_is_let_go() -> None:
 def test_every_step_of_the_catalogue_at_the_proxy_is_a_rule() -> None:
     steps = [step for entry in ENTRIES.values() for step in entry.fault.steps if step.action in PROXIED]
     for step in steps:
-        options = {name: value for name, value in step.options.items() if name != "clients"}
-        assert rule_of({"action": step.action, "brokers": (1,), **options})
+        fake = FakeCluster(capabilities=("proxy",))
+        ACTIONS[step.action].do(ActionContext(Cluster(fake), [1], step.options))
+        assert [rule_of(rule).brokers for rule in fake.proxy_rules] == [(1,)]
 
 
 PROXIED = [name for name, act in ACTS.items() if act.needs == ("proxy",)]
 
 
 def test_the_actions_of_the_proxy_are_those_of_its_rules() -> None:
-    assert set(PROXIED) == {"drop", "hold", "delay", "close"} == set(ACTS["release"].heals)
+    assert set(PROXIED) == {"drop", "hold", "delay", "close", "delay_end"} == set(ACTS["release"].heals)
     assert all(
         {option.name for option in ACTS[name].options} - {"clients"} < set(ProxyRule.__struct_fields__)
         for name in PROXIED
     )
     assert Frames("drop").name == "drop"
+
+
+END_TXN, ADD_PARTITIONS = APIS["EndTxn"], APIS["AddPartitionsToTxn"]
+LATE = ProxyRule(action="delay", brokers=(1,), direction="request", api="EndTxn", count=1, delay_ms=6000)
+
+
+def end_request(
+    correlation: int, commit: bool = True, client: str = "one", version: int = 1, of: str = "kdv-0"
+) -> bytes:
+    body = struct.pack(">h", len(of)) + of.encode() + struct.pack(">qhb", 4711, 3, commit)
+    return request(correlation, END_TXN, client, version, body)
+
+
+def end_response(correlation: int, error_code: int = 0) -> bytes:
+    return response(correlation, struct.pack(">ih", 0, error_code))
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_the_end_of_a_transaction_is_read_from_its_request(commit: bool) -> None:
+    assert transaction_end_of(end_request(1, commit)) == TransactionEnd("kdv-0", commit)
+
+
+def test_no_other_request_and_no_flexible_one_is_read_as_the_end_of_a_transaction() -> None:
+    assert transaction_end_of(request(1, ADD_PARTITIONS)) is None
+    assert transaction_end_of(end_request(1, version=3)) is None
+    for size in range(len(request(1, END_TXN, rest=b"")), len(end_request(1))):
+        with pytest.raises(NotKafka):
+            transaction_end_of(end_request(1)[:size])
+
+
+@pytest.mark.parametrize("error_code", [0, 48])
+def test_a_late_end_is_noted_with_what_overtook_it_and_what_it_was_answered(error_code: int) -> None:
+    book = RuleBook()
+    book.put(LATE)
+    old, new, other = (Conversation(1, book) for _ in range(3))
+    old.from_client(end_request(1, commit=False), 10.0)
+    old.from_client(request(2, ADD_PARTITIONS), 10.1)  # it waits behind the late request: it overtakes nothing
+    assert [(end.transactional_id, end.is_commit, end.error_code) for end in book.late_ends(LATE)] == [
+        ("kdv-0", False, None)
+    ]
+    other.from_client(request(1, ADD_PARTITIONS, client="two"), 11.0)
+    Conversation(2, book).from_client(request(1, ADD_PARTITIONS), 11.0)  # at another broker
+    new.from_client(end_request(1, commit=False), 12.0)
+    new.from_client(request(2, ADD_PARTITIONS), 12.0)
+    assert not old.requests.out and new.requests.out
+    old.from_broker(end_response(1, error_code), 16.01)
+    new.from_client(request(3, ADD_PARTITIONS), 17.0)
+    (end,) = book.late_ends(LATE)
+    assert (end.client, end.broker, end.late_ms, end.error_code) == ("one", 1, 6010, error_code)
+    assert end.overtaken_by == {END_TXN: 1, ADD_PARTITIONS: 1}
+    book.release([1])
+    assert book.late_ends(LATE) == []
+
+
+def test_an_end_that_no_rule_delays_is_not_noted() -> None:
+    book = RuleBook()
+    rules = [ProxyRule(action=action, brokers=(1,), direction="request", api="EndTxn") for action in ("drop", "close")]
+    for rule in rules:
+        book.put(rule)
+        with suppress(Closed):
+            Conversation(1, book).from_client(end_request(1), 0.0)
+        assert book.hits(rule) and book.late_ends(rule) == []
+        book.release([1])
+
+
+def test_late_ends_are_proof_once_brokers_have_answered_enough_clients() -> None:
+    fake = FakeCluster(capabilities=("proxy",))
+    fields = {"client": "a-0", "broker": 2, "transactional_id": "kdv-a-0", "is_commit": True, "came_at": 1.0}
+    answered = {"late_ms": 6003, "error_code": 0, "overtaken_by": {str(END_TXN): 1, str(ADD_PARTITIONS): 2}}
+    context = ActionContext(Cluster(fake), [1, 2, 3], {"delay_ms": 6000, "clients": 2})
+    fake.late_ends = [{**fields, **answered}, {**fields, "client": "b-0", "transactional_id": "kdv-b-0"}]
+    assert ACTIONS["delay_end"].proof(context) == {}
+    fake.late_ends[1] |= {"late_ms": 6001, "error_code": 48, "is_commit": False}
+    assert ACTIONS["delay_end"].proof(context) == {
+        "EndTxn (commit) of kdv-a-0 at broker 2": {
+            "error_code": 0,
+            "late_ms": 6003,
+            "AddPartitionsToTxn": 2,
+            "EndTxn": 1,
+        },
+        "EndTxn (abort) of kdv-b-0 at broker 2": {"error_code": 48, "late_ms": 6001},
+    }

@@ -36,7 +36,8 @@ def test_a_leader_of_an_earlier_epoch_is_not_believed() -> None:
     assert newest({1: {KEY: state(1, 4, (1, 2, 3))}, 2: {KEY: state(3, 5, (2, 3))}}) == {KEY: state(3, 5, (2, 3))}
 
 
-def test_without_the_leaders_own_view_the_view_of_most_is_believed() -> None:
+def test_without_the_leaders_own_view_the_smallest_isr_is_believed_however_many_are_cut_off() -> None:
+    assert newest({1: {KEY: FULL}, 2: {KEY: FULL}, 4: {KEY: SHRUNK}}) == {KEY: SHRUNK}
     assert newest({1: {KEY: FULL}, 2: {KEY: state(3, 5, (2, 3))}, 4: {KEY: state(3, 5, (2, 3))}}) == {
         KEY: state(3, 5, (2, 3))
     }

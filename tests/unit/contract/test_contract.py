@@ -22,7 +22,9 @@ from delivery_verifier.model.scenario import Claim
 
 KINDS: tuple[DisturbanceKind, ...] = get_args(DisturbanceKind)
 COORDINATOR: DisturbanceKind = "unclean_coordinator_election"
-QUIET = tuple(kind for kind in KINDS if kind not in ("isr_power_loss", "unclean_request", COORDINATOR))
+POWER: DisturbanceKind = "coordinator_power_loss"
+LATE_END: DisturbanceKind = "late_end"
+QUIET = tuple(kind for kind in KINDS if kind not in ("isr_power_loss", "unclean_request", COORDINATOR, LATE_END))
 """All disturbances except those that can lose records, or tear transactions, under any settings."""
 LOST, DUPLICATED, REORDERED, MISPLACED, RESENT = (
     Anomaly.LOST,
@@ -40,6 +42,7 @@ ONE: Changes = {"max_in_flight": 1}
 NO_RETRY: Changes = {"retries": 0}
 FLUSHED: Changes = {"flush_messages": 1}
 NO_ELR: Changes = {"elr": False}
+NO_LOG_ELR: Changes = {"transaction_log_elr": False}
 JAVA: Changes = {"client": "java"}
 
 
@@ -112,6 +115,12 @@ TABLE: list[tuple[str, Changes, tuple[DisturbanceKind, ...], set[Anomaly]]] = [
     ("transactional", {}, (COORDINATOR,), {Anomaly.ABORTED_VISIBLE, Anomaly.TORN}),
     ("transactional", UNCLEAN, (COORDINATOR,), {Anomaly.ABORTED_VISIBLE, Anomaly.TORN}),  # the topic lost nothing
     ("idempotent", UNCLEAN | MIN1, (COORDINATOR,), set()),
+    ("transactional", FLUSHED, (POWER,), set()),  # of one replica: the other that confirmed it has the entry
+    ("transactional", FLUSHED | NO_LOG_ELR, (POWER,), {Anomaly.ABORTED_VISIBLE, Anomaly.TORN}),
+    ("idempotent", NO_ELR, (POWER,), set()),
+    ("transactional", {}, (LATE_END,), {Anomaly.ABORTED_VISIBLE, Anomaly.TORN}),
+    ("transactional", JAVA, (LATE_END,), set()),  # each transaction has an epoch of its own
+    ("safe", {}, (LATE_END,), set()),
     ("idempotent", {}, QUIET, set()),
     ("safe", {}, QUIET, set()),
     ("idempotent", UNCLEAN, ("unclean_election",), {LOST, MISPLACED}),
@@ -144,6 +153,27 @@ def test_every_rule_is_the_one_that_permits_in_some_line_of_the_table() -> None:
     of_all = contract(settings("transactional"), [disturbance("isr_power_loss", replicas=3)]).values()
     silent = {rule.id for rule in RULES} - {*used, *(ruling.rule for ruling in of_all)}
     assert not silent, "add a line to TABLE that only these rules permit"
+
+
+@pytest.mark.parametrize("of_topic", [{}, {"replication_factor": 1}, NO_ELR])
+@pytest.mark.parametrize(
+    ("replicas", "of_log", "torn"),
+    [
+        (0, {}, False),
+        (1, {}, False),
+        (2, {}, True),
+        (1, {"transaction_log_min_isr": 1}, True),
+        (0, {"transaction_log_elr": False}, True),
+    ],
+)
+def test_a_transaction_may_be_torn_once_all_that_confirmed_its_end_lost_their_power(
+    replicas: int, of_log: Changes, torn: bool, of_topic: Changes
+) -> None:
+    of = settings("transactional", **FLUSHED, **of_log, **of_topic)
+    rulings = contract(of, [disturbance(POWER, replicas=replicas)])
+    assert {kind for kind, ruling in rulings.items() if ruling.because} == (
+        {Anomaly.TORN, Anomaly.ABORTED_VISIBLE} if torn else set()
+    )
 
 
 def test_what_only_an_unplanned_disturbance_permits_says_so() -> None:
@@ -258,7 +288,8 @@ def test_an_order_that_the_contract_does_not_respect_is_found() -> None:
 
 def test_every_field_of_the_settings_has_an_order_or_a_reason_to_have_none() -> None:
     named = {*(order.field for order in strength.STRENGTH_ORDERS), *strength.WITHOUT_EFFECT}
-    assert set(Settings.__slots__) - named == {"transactional_id", "client"}, "not comparable"
+    of_cluster = {"transaction_log_min_isr", "transaction_log_elr"}  # all arms of a run have the same
+    assert set(Settings.__slots__) - named == {"transactional_id", "client"} | of_cluster, "not comparable"
 
 
 def test_acks_0_is_the_stronger_against_copies_and_promises_no_order() -> None:
@@ -290,6 +321,7 @@ def test_where_the_clients_differ_the_rule_says_what_java_does_and_that_it_speak
     dice, differing = random.Random(17), set[str]()
     for _ in range(3000):
         base = random_settings(dice)
+        base = replace(base, transactional_id=dice.choice(("", "kdv")))
         both = [replace(base, client="librdkafka"), replace(base, client="java")]
         differing |= {rule.id for rule in RULES if len({rule.applies(it) for it in both}) == 2}
     assert differing == {rule.id for rule in RULES if rule.java}

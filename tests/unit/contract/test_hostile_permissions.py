@@ -4,6 +4,7 @@ another topic, that has no proof, or that did not reach enough replicas."""
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -20,6 +21,7 @@ from support.evidence import (
     Rows,
     a_scenario,
     arm,
+    beats,
     both,
     case,
     cases,
@@ -31,17 +33,33 @@ from support.evidence import (
     setting,
     the_injections,
     the_observations,
+    with_arm,
 )
 
 from delivery_verifier.catalogue import PROFILES
-from delivery_verifier.contract.disturbances import disturbances_of_topic
+from delivery_verifier.contract.disturbances import disturbances, disturbances_of_topic
+from delivery_verifier.contract.reach import reaches
 from delivery_verifier.contract.rules import RULES, ContractRule
 from delivery_verifier.contract.rulings import contract
 from delivery_verifier.contract.settings import Settings
+from delivery_verifier.judgement.transaction_counts import TransactionCounts
 from delivery_verifier.model import fault_actions
 from delivery_verifier.model.act import Act
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.model.history import INJECTED, ON_TOPICS, Disturbance, DisturbanceKind, Injection
+from delivery_verifier.model.coordinators import OF_COORDINATORS, partition_of
+from delivery_verifier.model.history import (
+    INJECTED,
+    LEAD_US,
+    ON_TOPICS,
+    TRANSACTION_STATE,
+    Disturbance,
+    DisturbanceKind,
+    Injection,
+    Observation,
+)
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.verdict import ArmVerdict
+from delivery_verifier.store.tables import FORMAT_VERSION
 
 CHANGES: list[dict[str, Any]] = [
     {},
@@ -99,7 +117,7 @@ def test_what_was_not_planned_or_has_no_proof_is_only_ever_a_doubt(rule: Contrac
 
 def test_no_rule_lives_on_a_disturbance_that_may_have_touched_any_topic() -> None:
     of_brokers: set[DisturbanceKind] = {"broker_crash", "broker_stop", "broker_freeze"}
-    everywhere = of_brokers | (set(INJECTED) - set(ON_TOPICS))
+    everywhere = of_brokers | (set(INJECTED) - set(ON_TOPICS) - OF_COORDINATORS)  # these touch arms by their ids
     assert everywhere >= {"power_loss", "isolation", "connection_loss"}
     assert everywhere <= set(get_args(DisturbanceKind))
     assert not any(set(rule.kinds) & everywhere for rule in RULES), "the run would excuse arms that were not hurt"
@@ -214,3 +232,158 @@ def test_an_unclean_election_that_nobody_asked_for_convicts_where_the_topic_forb
     subject = next(arm for arm in evidence.arms if arm.name == SUBJECT)
     assert "unclean_election" in {disturbance.kind for disturbance in subject.disturbances}
     assert arm(judged(evidence)).verdict == "VIOLATED"
+
+
+WRITER = a_scenario("transactional")
+OWN = partition_of(WRITER.arm("transactional").transactional_ids[0], 3)
+"""The partition of `__transaction_state`, of three, that keeps the transactional.id of the arm."""
+
+
+def coordinators(*isrs: tuple[int, int, int, list[int]]) -> list[Observation]:
+    """Returns observations of three partitions of `__transaction_state`. `isrs`: (partition, at_us, leader, ISR). The
+    epoch is the leader's number less one."""
+    first = [(at, 1, 1, [1, 2, 3]) for at in range(3)]
+    return [
+        Observation(at_us=us, kind="partition", topic=TRANSACTION_STATE, partition=at, leader=by, isr=isr)
+        if by == 1
+        else Observation(
+            at_us=us, kind="partition", topic=TRANSACTION_STATE, partition=at, leader=by, leader_epoch=by - 1, isr=isr
+        )
+        for at, us, by, isr in (*first, *isrs)
+    ]
+
+
+def torn(
+    *cuts: Injection, seen: list[Observation], producers: int = 1, producer: int = 0, sent_us: int = BITE
+) -> ArmVerdict:
+    """Returns the verdict on a torn transaction of `producer`, whose topic flushes every record, after `cuts`. Its
+    record was acknowledged a second after it was sent."""
+    flushed = msgspec.structs.replace(
+        WRITER.arm("transactional").profile,
+        topic=WRITER.arm("transactional").profile.topic | {"flush.messages": 1},
+    )
+    run = with_arm(WRITER, "transactional", profile=flushed, producers=producers)
+    count = setting("books/producers.parquet", "torn", 1, arm="transactional", producer=producer, partition=0)
+    row = case(sent_us, sent_us + SECOND, "TORN", arm="transactional") | {"producer": producer}
+    add = both(count, lambda rows: _expose(rows, run, cuts))
+    more: dict[str, Any] = {
+        "observations": sorted([*the_observations(run), *seen, *beats()], key=lambda it: it.at_us),
+        "injections": [*the_injections(run), *cuts],
+        "cases": cases(row),
+        "transactions": {"transactional": TransactionCounts(58, 52, 5)},
+        "format_version": FORMAT_VERSION,
+    }
+    return arm(judged(evidence_of(run, add, **more)), "transactional")
+
+
+def _expose(rows: Rows, run: Scenario, cuts: Sequence[Injection]) -> None:
+    rows["books/exposure.parquet"] += [
+        {"arm": one.name, "injection": cut.id, "reported": 150, "outstanding": 20} for one in run.loaded for cut in cuts
+    ]
+
+
+def test_a_transaction_log_that_lost_its_power_excuses_what_is_torn_and_one_that_kept_it_does_not() -> None:
+    assert torn(cut(1, 2, 3), seen=coordinators()).verdict == "HELD"
+    assert torn(cut(1, 2), seen=coordinators()).verdict == "VIOLATED"
+    assert torn(seen=coordinators()).verdict == "VIOLATED"
+
+
+def test_a_transaction_log_excuses_only_the_transactions_that_it_keeps() -> None:
+    others = [at for at in range(3) if at != OWN]
+    gone = [(at, BITE + SECOND // 2, 2, [2, 3]) for at in others]
+    assert torn(cut(2, 3), seen=coordinators(*gone)).verdict == "VIOLATED"
+    own = (OWN, BITE + SECOND // 2, 2, [2, 3])
+    assert torn(cut(2, 3), seen=coordinators(own)).verdict == "HELD"
+
+
+def test_an_unclean_election_of_another_coordinator_excuses_nothing() -> None:
+    def unclean(at: int) -> list[Observation]:
+        return coordinators((at, BITE + SECOND, 2, [2]), (at, BITE + 2 * SECOND, 3, [3]))
+
+    own, other = torn(seen=unclean(OWN)), torn(seen=unclean((OWN + 1) % 3))
+    assert (own.verdict, "torn.coordinator" in {it.rule for it in own.findings}) == ("INCONCLUSIVE", True)
+    assert other.verdict == "VIOLATED"
+
+
+def test_a_clean_election_of_a_coordinator_that_was_seen_one_look_late_excuses_nothing() -> None:
+    joined_and_elected = [(OWN, BITE + SECOND, 2, [2]), (OWN, BITE + 2 * SECOND, 3, [2, 3])]
+    assert torn(seen=coordinators(*joined_and_elected)).verdict == "VIOLATED"
+
+
+def test_a_transaction_log_excuses_only_the_producers_whose_transactions_it_keeps() -> None:
+    ids = msgspec.structs.replace(WRITER.arm("transactional"), producers=4).transactional_ids
+    stranger = next(number for number, name in enumerate(ids) if partition_of(name, 3) != OWN)
+    own = (OWN, BITE + SECOND // 2, 2, [2, 3])
+    assert torn(cut(2, 3), seen=coordinators(own), producers=4).verdict == "HELD"
+    verdict = torn(cut(2, 3), seen=coordinators(own), producers=4, producer=stranger)
+    assert (verdict.verdict, [(it.kind, it.name) for it in verdict.doubts]) == (
+        "INCONCLUSIVE",
+        [("coverage", "unexplained")],
+    )
+
+
+@pytest.mark.parametrize(("early_us", "verdict"), [(0, "HELD"), (2 * SECOND, "HELD"), (2 * SECOND + 1, "INCONCLUSIVE")])
+def test_a_transaction_log_excuses_nothing_from_before_the_loss_of_its_power(early_us: int, verdict: str) -> None:
+    # The loss was seen in the time of the kill, whose window begins a second before BITE.
+    assert torn(cut(1, 2, 3), seen=coordinators(), sent_us=BITE - early_us).verdict == verdict
+
+
+DELAY = msgspec.structs.replace(
+    the_injections(WRITER)[0],
+    id=3,
+    action="delay",
+    bite_at_us=BITE - 60 * SECOND,
+    healed_at_us=BITE - 52 * SECOND,
+    recovered_at_us=BITE - 50 * SECOND,
+)
+"""An injection that was over long before the kill of the hand-made run, and that permits no torn transaction."""
+
+
+def test_a_later_loss_of_a_transaction_logs_power_excuses_nothing_that_another_injection_did() -> None:
+    assert torn(cut(1, 2, 3), DELAY, seen=coordinators()).verdict == "HELD"
+    assert torn(cut(1, 2, 3), DELAY, seen=coordinators(), sent_us=BITE - 55 * SECOND).verdict == "INCONCLUSIVE"
+
+
+def test_an_unclean_election_of_a_coordinator_begins_with_the_injection_in_whose_time_it_was_seen() -> None:
+    seen = coordinators((OWN, BITE + SECOND, 2, [2]), (OWN, BITE + 2 * SECOND, 3, [3]))
+    injections = the_injections(WRITER)
+    (reach,) = [
+        it
+        for it in reaches(disturbances(seen, injections), seen, injections)
+        if it.disturbance.kind == "unclean_coordinator_election"
+    ]
+    assert (reach.since_us, reach.until_us) == (BITE - LEAD_US, None)
+
+
+def test_an_unclean_election_excuses_no_transaction_from_before_it() -> None:
+    profile = WRITER.arm("transactional").profile
+    unclean = msgspec.structs.replace(profile, topic=profile.topic | {"unclean.leader.election.enable": True})
+    run = with_arm(WRITER, "transactional", profile=unclean)
+    ousted = partition(run, BITE + SECOND, "transactional", 0, 2, 1, [2])
+    stale = partition(run, BITE + 2 * SECOND, "transactional", 0, 3, 2, [3])
+    seen = [*(it for it in the_observations(run) if it.at_us <= BITE), ousted, stale]
+    count = setting("books/producers.parquet", "torn", 1, arm="transactional", producer=0, partition=0)
+    for acked_us, excused in ((BITE - SECOND, True), (BITE - 55 * SECOND, False)):
+        more: dict[str, Any] = {
+            "observations": seen,
+            "cases": cases(case(acked_us - 1, acked_us, "TORN", arm="transactional")),
+            "transactions": {"transactional": TransactionCounts(58, 52, 5)},
+            "injections": [*the_injections(run), DELAY],
+        }
+        verdict = judged(evidence_of(run, both(count, lambda rows: _expose(rows, run, [DELAY])), **more))
+        assert (("coverage", "unexplained") not in doubts(verdict, "transactional")) == excused
+
+
+@pytest.mark.parametrize(
+    ("unclean", "planned", "said"),
+    [(True, True, "INCONCLUSIVE"), (False, True, "HELD"), (False, False, "INCONCLUSIVE")],
+)
+def test_a_clean_election_that_was_seen_late_is_a_doubt_where_unclean_ones_are_possible(
+    unclean: bool, planned: bool, said: str
+) -> None:
+    topic = RUN.arm(SUBJECT).profile.topic | {"unclean.leader.election.enable": unclean}
+    run = with_arm(RUN, SUBJECT, profile=msgspec.structs.replace(RUN.arm(SUBJECT).profile, topic=topic))
+    at_us = RECOVERED if planned else RECOVERED + 2 * SECOND
+    back = partition(run, at_us, SUBJECT, 0, 1, 2, [1, 2, 3])  # 1 was out of the ISR when it was last seen
+    verdict_of_run = judged(evidence_of(run, observations=[*the_observations(run), back]))
+    assert arm(verdict_of_run).verdict == said

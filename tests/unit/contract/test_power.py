@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from delivery_verifier.contract.disturbances import disturbances
+from delivery_verifier.contract.reach import reaches
 from delivery_verifier.model import fault_actions
 from delivery_verifier.model.act import Act
 from delivery_verifier.model.history import Injection, Observation
@@ -129,3 +130,20 @@ def test_an_eligible_leader_from_outside_the_isr_is_a_clean_election() -> None:
     kinds = [it.kind for it in disturbances(seen, [])]
     assert "unclean_election" not in kinds
     assert "unclean_election" in [it.kind for it in disturbances([replace(it, elr=[]) for it in seen], [])]
+
+
+def test_a_loss_that_spares_the_records_prolongs_no_reach_of_one_that_takes_them() -> None:
+    all_, last = off(20, 1, 2, 3, healed_at_us=25 * SECOND, recovered_at_us=27 * SECOND), off(90, 1)
+    seen = [ALL, isr(26, 1, 2, 3), isr(86, 1)]
+    cuts = [all_, replace(last, healed_at_us=95 * SECOND)]
+    assert found(seen, *cuts) == [(0, 3, True), (0, 1, True)]
+    reached = [it for it in reaches(disturbances(seen, cuts), seen, cuts) if it.disturbance.kind == "isr_power_loss"]
+    assert [(it.disturbance.replicas, it.until_us) for it in reached] == [(3, 25 * SECOND), (1, 95 * SECOND)]
+    kept = [ALL, isr(86, 1)]
+    assert found(kept, replace(all_, recovered_at_us=None), *cuts[1:])[0] == (0, 3, True), "without a recovery, too"
+
+
+def test_a_cut_while_all_are_without_power_is_a_loss_of_its_own_and_waits_for_the_power_of_both() -> None:
+    cuts = [off(20, 1, 2, 3, healed_at_us=40 * SECOND), off(30, 1, healed_at_us=35 * SECOND)]
+    reached = [it for it in reaches(disturbances([ALL], cuts), [ALL], cuts) if it.disturbance.kind == "isr_power_loss"]
+    assert [(it.disturbance.at_us, it.until_us) for it in reached] == [(at * SECOND, 40 * SECOND) for at in (20, 30)]

@@ -21,6 +21,10 @@ WITHOUT_SCENARIO: dict[str, str] = {
         ("torn.coordinator", "aborted_visible.coordinator"),
         "no action asks for an unclean election in __transaction_state, and without being asked Kafka elects none",
     ),
+    **dict.fromkeys(
+        ("torn.power_of_coordinator", "aborted_visible.power_of_coordinator"),
+        "no scenario that cuts the power has an arm that writes transactions",
+    ),
     "reordered.split": "is the Java client's alone, and a run exercises librdkafka",
 }
 """The rules that no scenario of the catalogue tests, each with the reason."""

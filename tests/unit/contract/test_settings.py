@@ -103,3 +103,13 @@ def test_the_arm_of_a_run_has_librdkafka_whatever_client_its_settings_were_writt
     assert run.subjects[0].profile.client == "java"
     assert Settings.of_arm(run, run.subjects[0]).client == "librdkafka"
     assert Settings.of_profile(written, client="java").client == "java"
+
+
+@pytest.mark.parametrize(("brokers", "stated", "expected"), [(3, {}, 2), (2, {}, 2), (1, {}, 1), (3, {"min": 1}, 1)])
+def test_the_transaction_log_has_the_replicas_that_its_cluster_gives_it(
+    brokers: int, stated: dict[str, int], expected: int
+) -> None:
+    made = catalogue.scenario("r", profile=PROFILES["safe"], fault=catalogue.FAULTS["none"], load=Load(), records=1000)
+    settings = {"transaction.state.log.min.isr": value for value in stated.values()}
+    run = replace(made, cluster=replace(made.cluster, brokers=brokers, broker_settings=settings))
+    assert Settings.of_arm(run, run.arms[0]).transaction_log_min_isr == expected

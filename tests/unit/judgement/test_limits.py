@@ -10,8 +10,10 @@ import msgspec
 import pytest
 from support.commands import commands, plan, without_git
 from support.evidence import RUN, evidence_of
+from support.older_runs import NAMES, RUNS
 
 from delivery_verifier import catalogue
+from delivery_verifier.judgement.judge import load_and_judge
 from delivery_verifier.judgement.limits import limits
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.planning.build import scenario_from_params
@@ -69,6 +71,14 @@ def test_a_run_of_ones_own_is_repeated_with_more_cycles(fault: str, fields: dict
     again: Any = plan(command)
     assert again.fault.cycles == 29 and (again.fault.name, again.seed) == (fault, done.seed)
     assert [arm.profile.producer for arm in again.arms] == [arm.profile.producer for arm in done.arms]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stored_run_with_fewer_records_than_are_allowed_now_is_advised_a_command_that_is_accepted(name: str) -> None:
+    verdict = load_and_judge(RUNS / name)
+    (command,) = (command for limit in verdict.limits for command in commands(limit))
+    again: Any = plan(command)
+    assert again.fault.cycles == 29 and again.subjects[0].records == catalogue.FEWEST_RECORDS
 
 
 def test_a_run_whose_command_nobody_knows_gets_no_command() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,18 +19,25 @@ from support.evidence import (
     arm,
     beat,
     beats,
+    case,
+    cases,
     doubts,
     evidence_of,
     judged,
     lost,
+    setting,
     the_observations,
+    with_arm,
 )
 from support.older_runs import NAMES, older_run
 from support.sealed_runs import relink
 
+from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.judge import load_and_judge
+from delivery_verifier.judgement.observer_doubts import observer_doubts
 from delivery_verifier.model.history import Observation, read_observations
+from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store.books import STRANGERS
 from delivery_verifier.store.tables import FORMAT_VERSION, HEARTBEATS_SINCE
 
@@ -72,10 +80,57 @@ def test_a_gap_is_a_doubt_if_it_is_in_the_time_of_an_injection(without: tuple[in
     assert verdict.verdict == ("INCONCLUSIVE" if doubted else "HELD")
 
 
+QUIET = (RECOVERED + 2 * SECOND, LAST)
+"""A time after every injection, in which load still flows."""
+BEFORE = (BITE - 20 * SECOND, BITE - 10 * SECOND)
+"""A time before the load begins."""
+
+
+def late_loss(profile: str, without: tuple[int, int], **more: Any) -> RunVerdict:
+    """Returns the verdict on records that were lost although they were sent when the kill of partition 0 was over, if
+    the observer did not see the cluster in the time `without`."""
+    run = a_scenario(profile, **more)
+    seen = sorted([*the_observations(run), *beats(without=without)], key=lambda it: it.at_us)
+    table = cases(case(BITE + 4_500_000, BITE + 4_600_000, arm=profile))
+    return judged(evidence_of(run, lost(1, profile), observations=seen, cases=table, format_version=HEARTBEATS_SINCE))
+
+
+def test_a_conviction_that_a_missed_disturbance_could_undo_is_in_doubt_after_a_gap_outside_of_injections() -> None:
+    assert late_loss("acks_1", BEFORE).verdict == "VIOLATED", "what happens before the load hurts no record"
+    verdict = late_loss("acks_1", QUIET)
+    assert (verdict.verdict, doubts(verdict, "acks_1") & BLIND) == ("INCONCLUSIVE", BLIND)
+    assert any("did not see the cluster for 2.0 s" in doubt.detail for doubt in arm(verdict, "acks_1").doubts)
+    assert not doubts(verdict, "control-acks_0") & BLIND, "that arm is not convicted"
+
+
+def test_a_conviction_that_nothing_could_excuse_stands_after_a_gap_outside_of_injections() -> None:
+    assert late_loss("idempotent", QUIET).verdict == "VIOLATED", "no disturbance permits it"
+    assert late_loss("acks_1", QUIET, claim="at_least_once").verdict == "VIOLATED", "the claim forbids it"
+
+
+def test_a_reordering_that_a_missed_shrink_could_excuse_is_in_doubt_after_a_gap() -> None:
+    profile = PROFILES["acks_all"]
+    one = msgspec.structs.replace(profile, producer=profile.producer | {"max.in.flight.requests.per.connection": 1})
+    run = with_arm(a_scenario("acks_all", "none"), "acks_all", profile=one)
+    swapped = setting("books/producers.parquet", "reordered", 1, arm="acks_all", producer=0, partition=0)
+    verdicts = []
+    for without in (BEFORE, QUIET):
+        seen = sorted([*the_observations(run), *beats(without=without)], key=lambda it: it.at_us)
+        verdicts.append(judged(evidence_of(run, swapped, observations=seen, format_version=HEARTBEATS_SINCE)).verdict)
+    assert verdicts == ["VIOLATED", "INCONCLUSIVE"]
+
+
 @pytest.mark.parametrize("pause_us", [999_999, 1_000_000, 1_000_001])
 def test_the_longest_pause_that_is_no_gap_is_the_lag_that_the_contract_allows_for(pause_us: int) -> None:
     looks = [beat(it.at_us, pause_us) if it.at_us == BITE + 1 else it for it in beats()]
     assert (doubts(judged(run_with(looks))) == BLIND) == (pause_us > SECOND)
+
+
+@pytest.mark.parametrize(("first_us", "doubted"), [(BITE - 3 * SECOND // 5, False), (BITE - 2 * SECOND // 5, True)])
+def test_what_was_not_seen_before_anything_was_sent_is_no_doubt(first_us: int, doubted: bool) -> None:
+    """A fault may bite less than a second after the load begins."""
+    evidence = dataclasses.replace(run_with(beats(first_us=first_us)), load_began_us=BITE - SECOND // 2)
+    assert ("observer_blind" in {doubt.name for doubt in observer_doubts(evidence)}) == doubted
 
 
 def test_an_observer_that_began_late_or_ended_early_is_a_doubt() -> None:

@@ -8,12 +8,20 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
+from support.current_runs import agreeing_replicas, with_replicas
+from support.evidence import RUN, SUBJECT, arm, both, evidence_of, judged, setting, with_arm
 from support.older_runs import NAMES, RUNS, judgement, judgement_today, older_run, stored_judgement
 from support.sealed_runs import relink
 
+from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.judge import load_and_judge
+from delivery_verifier.judgement.older_runs import UNRULED
 from delivery_verifier.model.steps import MANIFESTS
+from delivery_verifier.planning.own_settings.producer_names import ONLY_VALUE
+from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.tables import FORMAT_VERSION
 
@@ -96,3 +104,49 @@ def test_a_run_of_this_format_that_does_not_say_how_many_strangers_wrote_is_refu
     relink(run)
     with pytest.raises(IncompleteRun, match="does not say how many strangers"):
         load_and_judge(run.path)
+
+
+def test_a_table_of_replicas_that_settle_did_not_write_is_refused(tmp_path: Path) -> None:
+    run = older_run(NAMES[0], tmp_path)
+    pq.write_table(agreeing_replicas(run), run.path / REPLICAS.file)
+    with pytest.raises(IncompleteRun, match=r"replicas\.parquet is not as step settle wrote it"):
+        load_and_judge(run.path)
+
+
+def test_a_table_of_replicas_that_was_altered_is_refused(tmp_path: Path) -> None:
+    run = _of_today(NAMES[0], tmp_path)
+    with_replicas(run, agreeing_replicas(run))
+    assert Evidence.load(run.path).replicas is not None
+    pq.write_table(agreeing_replicas(run).slice(1), run.path / REPLICAS.file)
+    with pytest.raises(IncompleteRun, match=r"replicas\.parquet is not as step settle wrote it"):
+        load_and_judge(run.path)
+
+
+@pytest.mark.parametrize(
+    ("fails", "counts", "verdict", "kind"),
+    [
+        (1, {}, "HELD", None),
+        (3, {}, "INCONCLUSIVE", "coverage"),
+        ("0", {}, "INCONCLUSIVE", "coverage"),
+        (1, {"reordered": 1}, "VIOLATED", None),
+        (3, {"reordered": 1}, "INCONCLUSIVE", "checker"),
+        (3, {"lost": 1, "reordered": 1}, "INCONCLUSIVE", "checker"),
+        (3, {"lost": 1}, "VIOLATED", "coverage"),
+    ],
+)
+def test_a_setting_that_is_refused_today_forbids_held_and_what_rests_on_the_order(
+    fails: int | str, counts: dict[str, int], verdict: str, kind: str | None
+) -> None:
+    changed = RUN.arm(SUBJECT).profile
+    changed = replace(changed, producer=changed.producer | {"socket.max.fails": fails})
+    where = {"arm": SUBJECT, "producer": 0, "partition": 0}
+    change = both(*(setting("books/producers.parquet", name, count, **where) for name, count in counts.items()))
+    if "lost" in counts:
+        change = both(change, setting("books/producers.parquet", "found", 399, **where))
+    found = arm(judged(evidence_of(with_arm(RUN, SUBJECT, profile=changed), change)))
+    assert found.verdict == verdict
+    assert [doubt.kind for doubt in found.doubts if doubt.name == "setting_without_rule"] == ([kind] if kind else [])
+
+
+def test_a_setting_that_is_refused_today_has_its_only_value_in_the_doubt() -> None:
+    assert {name: only for name, (only, _) in UNRULED.items()} == {name: only for name, (only, _) in ONLY_VALUE.items()}

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from support.record_batches import damaged, with_crc
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster.connection import Address
@@ -180,7 +181,7 @@ def batch(
     body = (
         b"" if ends is None else bytes((34, 0, 0x80, 1, 0, 8)) + struct.pack(">hh", 0, ends) + bytes((12,)) + bytes(7)
     )
-    return struct.pack(">qi", first, len(header + body)) + header + body
+    return with_crc(struct.pack(">qi", first, len(header + body)) + header + body)
 
 
 def served(monkeypatch: pytest.MonkeyPatch, *answers: bytes) -> None:
@@ -224,6 +225,12 @@ def test_what_ends_a_transaction_may_stand_behind_the_snapshot(monkeypatch: pyte
     served(monkeypatch, log[: len(batch(0, 5))], b"")
     with pytest.raises(ConnectionError, match="gave no batch of t/0 at offset 5"):
         batches.unseen(BROKER, "t", 0, 0, 5)
+
+
+def test_a_batch_whose_checksum_is_wrong_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = batch(0, 5) + damaged(batch(5, 1, ends=ABORT)) + damaged(batch(6, 4)) + batch(10, 1, ends=COMMIT)
+    served(monkeypatch, log)
+    assert batches.unseen(BROKER, "t", 0, 0, 11) == (1, 0)
 
 
 def test_offsets_that_no_batch_holds_are_no_control_records(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -179,3 +179,14 @@ def test_what_was_sent_again_is_told_only_where_something_was() -> None:
     )
     assert [name for name, _ in cell(quiet, "acks_1").counts] == ["lost", "duplicated", "reordered"]
     assert cell(resent, "acks_1").counts[-1] == ("resent", "200")
+
+
+def test_the_matrix_says_which_share_of_the_permitted_cases_a_disturbance_excuses() -> None:
+    hurt = replace(attempt("as expected"), arms=[replace(arm(), excused=9, doubtful=1), replace(arm(), excused=30)])
+    found = catalogue(replace(item("a"), attempts=(hurt, attempt("as expected"))))
+    sentence = (
+        "Of 40 cases that settings permit only because of a disturbance, 39 (97.5 %) name the one that excuses them"
+    )
+    assert found.excused == (39, 40)
+    assert sentence in page.render(found, "../..") and sentence in table.document(found)
+    assert "because of a disturbance" not in rendered(item("a", "as expected"))

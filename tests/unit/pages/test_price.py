@@ -89,6 +89,14 @@ def test_the_page_shows_every_figure_marks_what_went_wrong_and_says_how_it_was_m
     assert "acks_1" in plain.getvalue() and "1,001" in plain.getvalue() and "5.62 s" in plain.getvalue()
 
 
+def test_what_a_run_flat_out_lost_is_shown_beside_its_throughput(tmp_path: Path) -> None:
+    prices = price([made(tmp_path, "price.flat_out.acks_1", lost=4321, indeterminate=7)], "")
+    page, plain = price_page.render(prices), io.StringIO()
+    assert 'class="n unsure" data-name="lost">4,321<' in page and 'class="n unsure" data-name="no answer">7<' in page
+    price_page.text(prices, plain)
+    assert "4,321" in plain.getvalue()
+
+
 def test_what_was_not_measured_is_said_and_no_figure_takes_its_place(tmp_path: Path) -> None:
     page = price_page.render(price([made(tmp_path, "price.none.acks_1")], ""))
     assert page.count("Not measured.") == 1 and "leader killed</td>" not in page

@@ -13,11 +13,13 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from support import report_material, report_material_large
 from support.report_tables import ANOMALIES, CASES, case
 
+from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.pages.report import page, story
 from delivery_verifier.pages.report.inventory import DATA_DOCS
@@ -80,6 +82,19 @@ def test_a_violated_run_shows_its_cases_and_tells_the_story_of_one(tmp_path: Pat
     assert "DUPLICATED in acks_all: 61 in all, the first 20 shown" in told
     assert "planted on purpose" in told
     assert "broker 2 1, 2, 3 #1 kill broker 2" in told
+
+
+@pytest.mark.parametrize("kind", Anomaly)
+def test_a_case_of_any_kind_that_is_the_only_one_has_its_story(tmp_path: Path, kind: Anomaly) -> None:
+    path, verdict = report_material.violated(tmp_path)
+    (file,) = (path / "anomalies").iterdir()
+    cases = pq.read_table(file)
+    lost = cases.filter(pc.and_(pc.equal(cases["arm"], "acks_all"), pc.equal(cases["kind"], "LOST"))).slice(0, 1)
+    renamed = lost.set_column(lost.column_names.index("kind"), "kind", pa.array([kind.value]))
+    pq.write_table(renamed.cast(cases.schema), file)
+    assert f"{KINDS[kind].name}: record 4,000 of producer 0, partition 1, arm acks_all" in visible(
+        page.render(path, verdict)
+    )
 
 
 def test_a_lost_record_says_at_which_leader_epoch_it_was_cut_off(tmp_path: Path) -> None:

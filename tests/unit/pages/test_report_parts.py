@@ -16,6 +16,7 @@ from support import report_material
 from delivery_verifier.judgement import (
     checker_doubts,
     coverage_doubts,
+    damage,
     observer_doubts,
     older_runs,
     replicas,
@@ -118,7 +119,7 @@ def test_a_share_never_rounds_something_to_nothing() -> None:
     assert share(1, 0) == ""
 
 
-DOUBTERS = (checker_doubts, coverage_doubts, observer_doubts, older_runs, replicas, stakes)
+DOUBTERS = (checker_doubts, coverage_doubts, damage, observer_doubts, older_runs, replicas, stakes)
 
 
 def test_every_doubt_that_the_judge_can_raise_has_its_own_advice() -> None:

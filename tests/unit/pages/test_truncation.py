@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from delivery_verifier.model.history import Offsets, PartitionSnapshot
+from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.truncation import Truncations
 from delivery_verifier.store.replicas import REPLICAS

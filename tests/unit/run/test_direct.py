@@ -3,6 +3,7 @@ error."""
 
 from __future__ import annotations
 
+import threading
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,10 +12,12 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import SparkSession
 
+from delivery_verifier.host.waiting import pause
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.model.steps import DECLARED
-from delivery_verifier.run import direct
+from delivery_verifier.run import direct, local_spark
 from delivery_verifier.run.local_spark import OwnSession
+from delivery_verifier.run.steps import validate
 
 FUNCTIONS = {"plan": "plan_from_params", "conclude": "judge_and_report"}
 SPARK = cast("SparkSession", object())
@@ -37,6 +40,7 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         replace(declared.name)
     monkeypatch.setattr(direct.Cluster, "of_run", lambda run: SimpleNamespace(socket=tmp_path))
     monkeypatch.setattr(direct.lease, "renewed", lambda socket: nullcontext())
+    monkeypatch.setattr(direct, "import_ahead", lambda: None)
     monkeypatch.setattr(direct, "_removing_unjudged_workspace", lambda run_dir: nullcontext())
     return noted
 
@@ -57,6 +61,79 @@ def test_a_session_of_the_runs_own_ends_once_spark_is_needed_no_more(
     monkeypatch.setattr(OwnSession, "end", lambda self: calls.append("end"))
     direct.run({}, "r", lambda progress: None)
     assert calls[calls.index("reconcile") + 1] == "end" and calls[calls.index("end") + 1] == "validate"
+
+
+def test_a_session_of_the_runs_own_starts_beside_the_cluster(calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OwnSession, "start", lambda self: calls.append("start Spark"))
+    direct.run({}, "r", lambda progress: None)
+    assert calls[:3] == ["plan", "start Spark", "start_cluster"]
+
+
+def test_a_start_of_spark_that_fails_is_an_error_where_spark_is_needed_and_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(local_spark, "prepare_spark", fail)
+    with local_spark.own_session(tmp_path) as unused:
+        unused.start()
+    with pytest.raises(ZeroDivisionError), local_spark.own_session(tmp_path) as own:
+        own.start()
+        own()
+
+
+def test_a_start_of_spark_that_has_failed_is_an_error_before_the_load_begins(
+    calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    def topics(run_dir: Path) -> None:
+        while any(thread.name.startswith("start of Spark") for thread in threading.enumerate()):
+            pause(0.01)
+
+    monkeypatch.setattr(local_spark, "prepare_spark", fail)
+    monkeypatch.setattr(direct, "create_topics", topics)
+    with pytest.raises(ZeroDivisionError):
+        direct.run({}, "r", lambda progress: None)
+    assert "stop_cluster {'keep': False}" in calls and not {"produce", "inject_fault"} & set(calls)
+
+
+def test_a_start_of_spark_that_is_under_way_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    going_on = threading.Event()
+    monkeypatch.setattr(OwnSession, "_session", lambda self: going_on.wait(60) and {}["failed"])
+    own = OwnSession(tmp_path)
+    own.check()
+    own.start()
+    own.check()
+    going_on.set()
+    with pytest.raises(KeyError, match="failed"):
+        own()
+
+
+def test_an_import_ahead_that_fails_leaves_its_error_to_validate(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried, tracebacks = list[str](), list[object]()
+
+    def fail(name: str) -> None:
+        tried.append(name)
+        raise ImportError(name)
+
+    monkeypatch.setattr(validate, "import_module", fail)
+    monkeypatch.setattr(threading, "excepthook", tracebacks.append)
+    validate.import_ahead()
+    for thread in threading.enumerate():
+        if thread.name == "import ahead":
+            thread.join()
+    assert tried == ["expectations.vocabulary"] and tracebacks == []
+
+
+def test_great_expectations_is_imported_beside_the_reconciliation(
+    calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(direct, "import_ahead", lambda: calls.append("import"))
+    direct.run({}, "r", lambda progress: None, SPARK)
+    assert calls[calls.index("import") + 1] == "reconcile"
 
 
 def test_steps_that_need_the_cluster_are_worked_while_it_is_up_and_no_other_step_is(calls: list[str]) -> None:

@@ -39,7 +39,7 @@ def test_an_older_run_that_is_judged_again_says_by_whose_rules_and_who_made_it(t
 def test_a_run_that_its_own_version_judges_has_no_such_note(
     tmp_path: Path, committed: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KDV_HOME", str(tmp_path))
+    bare_host(tmp_path, monkeypatch)
     monkeypatch.setattr(plan.preflight, "require", lambda scenario: None)
     monkeypatch.setattr("delivery_verifier.planning.build.commit", lambda: "abc1234")
     run = RunDirectory(plan.plan_from_params({}, "mine"))

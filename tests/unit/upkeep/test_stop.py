@@ -18,6 +18,7 @@ from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.cluster.layout import KEEPER_SOCKET
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.host.processes import myself, user_of
+from delivery_verifier.model.steps import StepName
 from delivery_verifier.run.steps.plan import plan_from_params
 from delivery_verifier.store.run_directory import RunDirectory
 from delivery_verifier.upkeep import doctor, stop
@@ -126,7 +127,7 @@ def test_a_stop_ends_the_run_and_tells_it_why(keeper: Keeper, capsys: pytest.Cap
     assert cli.main(["stop", "nightly", "--yes"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("run nightly (user ") and printed.endswith(
-        "ended the cluster of run nightly: it gets no verdict, unless its topics had been read already\n"
+        "ended the cluster of run nightly: it gets no verdict\n"
     )
     assert keeper.requests == ["finish"] and lease.holder() is None
     with pytest.raises(lease.ClusterGone, match=r"^`kdv stop` ended the run on purpose \(user .*, pid "):
@@ -164,7 +165,43 @@ def test_where_no_run_uses_the_host_there_is_nothing_to_stop(capsys: pytest.Capt
     assert "no run uses this host" in capsys.readouterr().err
 
 
-def test_a_keeper_that_does_not_answer_is_not_killed_but_named(keeper: Keeper) -> None:
+@pytest.mark.parametrize(
+    ("steps", "outlook"),
+    [
+        (["produce"], ": it gets no verdict"),
+        (["produce", "settle"], ": it gets no verdict, unless it had just read the last of its topics"),
+        (["settle", "read_topic"], ": its topics had been read already, so it goes on to its verdict"),
+    ],
+)
+def test_a_stop_says_whether_a_verdict_may_still_come(keeper: Keeper, steps: list[StepName], outlook: str) -> None:
+    for step in steps:
+        with keeper.run.writing(step):
+            pass
+    assert stop.end(stop.running("nightly")).endswith(outlook)
+
+
+def test_a_stop_waits_for_a_keeper_that_holds_the_lock_and_does_not_listen_yet(
+    keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A keeper takes the lock, and only then its socket. The socket appears while the stop waits for it."""
+    socket, waits = keeper.workspace / KEEPER_SOCKET, list[str]()
+    later = socket.rename(socket.with_suffix(".later"))
+    wait_until = stop.wait_until
+
+    def listening_meanwhile(predicate: Any, what: str, deadline_s: float) -> Any:
+        waits.append(what)
+        if "requests" in what:
+            assert not predicate(), "nobody listens yet"
+            later.rename(socket)
+        return wait_until(predicate, what, deadline_s)
+
+    monkeypatch.setattr(stop, "wait_until", listening_meanwhile)
+    assert stop.end(stop.running("nightly")).startswith("ended the cluster of run nightly")
+    assert keeper.requests == ["finish"] and "the keeper to take requests" in waits
+
+
+def test_a_keeper_that_does_not_answer_is_not_killed_but_named(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stop, "LISTENING_WITHIN_S", 0.1)
     holder = lease.holder()
     assert holder is not None
     (keeper.workspace / KEEPER_SOCKET).unlink()

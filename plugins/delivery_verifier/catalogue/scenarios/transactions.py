@@ -1,11 +1,13 @@
-"""Transactions: what they promise when the broker that coordinates them is killed."""
+"""Transactions: what they promise when the broker that coordinates them is killed, and when their end comes late."""
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
-from delivery_verifier.catalogue.parts import MOVED, control, step, subject
+from delivery_verifier.catalogue.parts import AT_ONCE, BITTEN, MOVED, SETTLED, broken, control, step, subject
 from delivery_verifier.catalogue.profiles import PROFILES
-from delivery_verifier.model.fault_plan import FaultPlan, Trigger
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.scenario import Expectation, Load
 
 _RATE, _CYCLES, _ROUND_S = 500, 3, 9.0
@@ -57,4 +59,69 @@ _COORDINATOR_KILLED = Entry(
     rules=("lost.acks_0", "lost.never", "duplicated.never", "aborted_visible.never", "torn.never"),
 )
 
-ENTRIES: tuple[Entry, ...] = (_COORDINATOR_KILLED,)
+_BLOCK = 20
+_LATE_MS, _PATIENCE_MS = 6000, 2000
+"""_LATE_MS: how late the end of a transaction comes. _PATIENCE_MS: how long the impatient client waits for an answer.
+Between the two, the client must have asked again and sent the first records of its next transaction."""
+_IMPATIENT = replace(
+    PROFILES["transactional"],
+    name="transactional_impatient",
+    summary="As transactional, with a client that soon closes a connection on which no answer comes, and asks again.",
+    producer=PROFILES["transactional"].producer | {"socket.timeout.ms": _PATIENCE_MS},
+)
+
+
+def _overtaken_end() -> tuple[FaultStep, ...]:
+    """Returns the steps that end a transaction twice: the second end, which was sent first, hits the next transaction.
+
+    At the first `send`, the open transaction of every producer is complete, and its end comes late. Then a new
+    transaction begins with a block to partition 2. The step that waits for the bite waits until the late ends are
+    answered. The second `send` begins with a block to partition 0, which is new in the open transaction, and is also
+    its last.
+    """
+    return (
+        step(AT_ONCE, "delay_end", "all", delay_ms=_LATE_MS, clients=2),
+        step(AT_ONCE, "send"),
+        step(BITTEN, "wait"),
+        step(SETTLED, "release"),
+        step(AT_ONCE, "send"),
+    )
+
+
+_LATE_END = Entry(
+    name="transactional.late_end",
+    title="Transactions: a client asks twice for the end of one, and the next one is ended too",
+    promise="A transaction is seen whole or not at all. But a request to end one that was under way too long ends the "
+    "next one, as far as that has come, if the client did not wait for the answer and asked again: neither names a "
+    "transaction, only a producer, whose epoch stays. Nobody tells the client. Clients that speak version 2 of "
+    "transactions are safe; librdkafka does not yet. A client that waits is safe from this delay, too.",
+    source="KAFKA-17754; KIP-98, atomicity; KIP-890 (what it closes for clients with transaction version 2)",
+    tags=("promises",),
+    arms=(
+        ArmPlan(
+            name="impatient",
+            role="subject",
+            profile=_IMPATIENT,
+            claim="exactly_once",
+            expectation=broken(LOST=0, TORN=_BLOCK, ABORTED_VISIBLE=_BLOCK),
+        ),
+        control("transactional", "exactly_once"),
+        control("safe", "exactly_once"),
+    ),
+    load=Load(partitions=3, pacing="scripted", block=_BLOCK, transaction_records=2 * _BLOCK, abort_every=2),
+    fault=FaultPlan(
+        name="late_end",
+        summary=f"Let the end of a transaction reach its coordinator {_LATE_MS / 1000:g} s late, where one client "
+        f"waits {_PATIENCE_MS / 1000:g} s and asks again; first an abort, and then a commit.",
+        duration_s=20,
+        steps=(step(AT_ONCE, "send"), *_overtaken_end(), *_overtaken_end()),
+    ),
+    rules=("torn.late_end", "aborted_visible.late_end", "torn.never", "aborted_visible.never", "lost.never"),
+)
+"""Every transaction holds two blocks, and every `send` three, to the partitions 0, 1 and 2. So a transaction that is
+open after the warm-up, or after an even number of `send` steps, holds the block to partition 2, and gets the block to
+partition 0 next. The transactions are aborted and committed in turn. The first late end is the abort of the fourth
+transaction: it aborts the first block of the fifth, which the client then commits (TORN). The second late end is the
+commit of the seventh: it commits the first block of the eighth, which the client then aborts (ABORTED_VISIBLE)."""
+
+ENTRIES: tuple[Entry, ...] = (_COORDINATOR_KILLED, _LATE_END)

@@ -37,7 +37,7 @@ from delivery_verifier.cluster.embedded import disks
 from delivery_verifier.cluster.embedded.backend import KeeperSpec
 from delivery_verifier.cluster.embedded.node_processes import NodeProcesses
 from delivery_verifier.cluster.layout import CONTROLLER, KEEPER_SOCKET
-from delivery_verifier.cluster.observer import Observer
+from delivery_verifier.cluster.observer import OBSERVATIONS, Observer
 from delivery_verifier.cluster.protocol.broker_requests import RepeatedRequests
 from delivery_verifier.host import folders
 from delivery_verifier.host.processes import ProcessId, identify
@@ -52,7 +52,7 @@ class Keeper(NodeProcesses):
 
     def __init__(self, spec: KeeperSpec) -> None:
         workspace, layout = Path(spec.workspace), spec.layout
-        observer = Observer(RepeatedRequests(layout.connection), layout.brokers, workspace / "observations.jsonl")
+        observer = Observer(RepeatedRequests(layout.connection), layout.brokers, workspace / OBSERVATIONS)
         super().__init__(workspace, layout, observer)
         self.owner, self.lease_s = spec.owner, spec.lease_s
         self.guests: list[ProcessId] = []
@@ -66,7 +66,7 @@ class Keeper(NodeProcesses):
         self.lease_ends_at_s = time.monotonic() + self.lease_s
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer also poll the partitions of `topics`."""
+        """Makes the observer poll the partitions of `topics`, and of no other topic."""
         self.observer.watch(topics)
 
     def adopt(self, pid: int) -> None:

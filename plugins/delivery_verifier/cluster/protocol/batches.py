@@ -48,7 +48,7 @@ class Unseen(NamedTuple):
 
 def unseen(address: Address, topic: str, partition: int, start: int, end: int) -> Unseen:
     """Counts the records at the offsets [start, end) that are hidden from every read_committed consumer. `address`: the
-    address of the partition's leader.
+    address of the partition's leader. Records of a batch whose checksum is wrong are not counted.
 
     Every transaction with records in this range must have been committed or aborted. The control batch that ends such a
     transaction may stand after `end`, so the log is read until all these transactions have ended. Raises OSError if a
@@ -86,8 +86,14 @@ def _batches(address: Address, topic: str, partition: int, offset: int) -> Itera
 
 
 def parse(data: bytes) -> Iterator[Batch]:
-    """Yields the complete batches in `data`, the bytes of a fetch. Raises the same errors as `whole_batches`."""
+    """Yields the complete batches in `data`, the bytes of a fetch. Raises the same errors as `whole_batches`.
+
+    A batch whose checksum is wrong is yielded as a batch without records: what it holds is unknown.
+    """
     for raw in whole_batches(data):
+        if not raw.sound:
+            yield Batch(raw.first, raw.end, 0, -1, False, None)
+            continue
         (producer_id,) = struct.unpack_from(">q", raw.data, _PRODUCER_ID)
         (records,) = struct.unpack_from(">i", raw.data, _RECORDS)
         kind = _control_kind(raw.data[_BODY:], raw.first) if raw.attributes & CONTROL else None

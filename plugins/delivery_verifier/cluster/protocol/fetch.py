@@ -12,6 +12,8 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import google_crc32c
+
 from delivery_verifier.cluster.connection import Address
 from delivery_verifier.cluster.protocol.encoding import Reader, call, varint
 
@@ -26,10 +28,18 @@ is the size in bytes of the rest of the batch, which begins after the field leng
 _HEADER_BYTES, _FRAME_BYTES = 61, 12
 """Sizes in bytes. `_HEADER_BYTES`: the size of all fields before the records of a batch. `_FRAME_BYTES`: the size of
 the fields base offset and length together."""
+_CHECKED_FROM = 21
+"""The position in a batch from which on its CRC covers all bytes."""
+CORRUPT_MESSAGE = 2
+"""Kafka's error code for a batch that a broker or a client cannot read."""
 
 
 class Refused(ConnectionError):
-    """The broker answered a Fetch with an error code."""
+    """The broker answered a Fetch with an error `code`. `name`: the name of the partition."""
+
+    def __init__(self, name: str, code: int) -> None:
+        self.code = code
+        super().__init__(f"{name} was not fetched: error {code}" + " (CORRUPT_MESSAGE)" * (code == CORRUPT_MESSAGE))
 
 
 class Fetched(NamedTuple):
@@ -50,13 +60,25 @@ class RawBatch(NamedTuple):
     attributes: int
     data: bytes
 
+    @property
+    def computed_crc(self) -> int:
+        """The CRC-32C of the bytes of the batch. It equals `crc` unless these bytes have changed."""
+        return int(google_crc32c.value(self.data[_CHECKED_FROM:]))
+
+    @property
+    def sound(self) -> bool:
+        """Whether the checksum in the header fits the bytes. It covers all but the first five fields of the header."""
+        return self.computed_crc == self.crc
+
 
 def fetch(address: Address, topic: str, partition: int, offset: int, most_bytes: int = FETCH_BYTES) -> Fetched:
     """Fetches batches of a partition from `offset` on. The first of them may begin before `offset`.
 
+    If `most_bytes` is 1, the broker sends a single batch, and does not wait for one.
     Raises Refused if the broker reports an error, and another OSError if the broker does not answer.
     """
-    body = struct.pack(">hhih", 1, 12, 6, 3) + b"kdv\0" + struct.pack(">iiiibii", -1, WAIT_MS, 1, most_bytes, 0, 0, -1)
+    wait_ms = WAIT_MS if most_bytes > 1 else 0
+    body = struct.pack(">hhih", 1, 12, 6, 3) + b"kdv\0" + struct.pack(">iiiibii", -1, wait_ms, 1, most_bytes, 0, 0, -1)
     body += b"\2" + varint(len(topic) + 1) + topic.encode() + b"\2"
     body += struct.pack(">iiqiqi", partition, -1, offset, -1, -1, most_bytes) + b"\0\0"
     answer = call(address, body + b"\1\1\0", TIMEOUT_S)  # no forgotten topic, no rack, no tagged field
@@ -73,7 +95,7 @@ def _fetched(answer: bytes, name: str) -> Fetched:
     reader.tags()
     reader.skip(4)
     if error := reader.number("h"):
-        raise Refused(f"{name} was not fetched: error {error}")
+        raise Refused(name, error)
     reader.skip(4)
     if reader.varint() != 2:
         raise ValueError(f"it is not about {name}")
@@ -82,7 +104,7 @@ def _fetched(answer: bytes, name: str) -> Fetched:
     reader.skip(4)
     error, high_watermark = reader.number("h"), reader.number("q")
     if error:
-        raise Refused(f"{name} was not fetched: error {error}")
+        raise Refused(name, error)
     reader.skip(16)
     for _ in range(reader.varint() - 1):  # aborted transactions
         reader.skip(16)

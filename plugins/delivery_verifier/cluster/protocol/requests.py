@@ -194,9 +194,9 @@ def topic_setting(
 def _settings(address: Address, answer: bytes, with_values: bool) -> dict[str, str]:
     """Reads `answer`, a response of the broker at `address` about topic settings.
 
-    If `with_values` is true, the answer is a DescribeConfigsResponse v1, and the result is the value of the setting by
-    topic. Otherwise, the answer is an IncrementalAlterConfigsResponse v0, and the result is empty. Raises
-    ConnectionError if the request was refused for one of the topics, or if the answer cannot be read.
+    If `with_values` is true, the answer is a DescribeConfigsResponse v1 about one setting, and the result maps each
+    topic to the value of this setting. Otherwise, the answer is an IncrementalAlterConfigsResponse v0, and the result
+    is empty. Raises ConnectionError if the request was refused for one of the topics, or if the answer cannot be read.
     """
     reader, values = Reader(answer), dict[str, str]()
     try:

@@ -9,8 +9,15 @@ from __future__ import annotations
 
 from collections import deque
 
-from delivery_verifier.cluster.proxy.frames import Request, Splitter, correlation_of, request_of
-from delivery_verifier.cluster.proxy.rules import Direction, ProxyRule, RuleBook
+from delivery_verifier.cluster.proxy.frames import (
+    Request,
+    Splitter,
+    correlation_of,
+    error_of_transaction_end,
+    request_of,
+    transaction_end_of,
+)
+from delivery_verifier.cluster.proxy.rules import Direction, LateEnd, ProxyRule, RuleBook
 from delivery_verifier.model.errors import VerifierError
 
 UNTIL_RELEASED = float("inf")
@@ -87,13 +94,15 @@ class Conversation:
     """A client's connection to the broker with the id `broker`. The rules of `book` act on its requests and responses.
 
     A rule acts on responses of one API, but a response does not name its API. So this class remembers each request by
-    its correlation id until the response with this id arrives.
+    its correlation id until the response with this id arrives. It also notes in `book` what becomes of an EndTxn
+    request that a rule holds or delays (see LateEnd).
     """
 
     def __init__(self, broker: int, book: RuleBook) -> None:
         self.broker, self._book = broker, book
         self.requests, self.responses = Flow(), Flow()
         self._open: dict[int, Request] = {}
+        self._late_ends: dict[int, LateEnd] = {}
 
     def from_client(self, data: bytes, now: float) -> None:
         """Takes in bytes that the client sent, and applies the rules to each complete request. `now`: the monotonic
@@ -101,7 +110,11 @@ class Conversation:
         connection."""
         for frame in self.requests.splitter.feed(data):
             request = request_of(frame)
+            if not self._late_ends:  # behind a late request of its own connection, nothing overtakes
+                self._book.note_overtaking(request.api, request.client, self.broker)
             rule = self._decide("request", request)
+            if rule is not None and rule.action in ("hold", "delay"):
+                self._note_late_end(frame, request, rule, now)
             if rule is None or rule.action != "drop":
                 if request.answered:
                     self._open[request.correlation] = request
@@ -112,6 +125,8 @@ class Conversation:
         time in seconds. Raises NotKafka if the bytes are not Kafka's protocol, and Closed if a rule closes the
         connection."""
         for frame in self.responses.splitter.feed(data):
+            if late := self._late_ends.pop(correlation_of(frame), None):
+                late.answer(error_of_transaction_end(frame), now)
             request = self._open.pop(correlation_of(frame), None)
             rule = None if request is None else self._decide("response", request)
             if rule is None or rule.action != "drop":
@@ -119,6 +134,17 @@ class Conversation:
 
     def _decide(self, direction: Direction, request: Request) -> ProxyRule | None:
         return self._book.decide(direction, request.api, request.client, self.broker)
+
+    def _note_late_end(self, frame: bytes, request: Request, rule: ProxyRule, now: float) -> None:
+        if end := transaction_end_of(frame):
+            self._late_ends[request.correlation] = late = LateEnd(
+                client=request.client,
+                broker=self.broker,
+                transactional_id=end.transactional_id,
+                is_commit=end.is_commit,
+                came_at=now,
+            )
+            self._book.note(rule, late)
 
     def _pass(self, flow: Flow, frame: bytes, rule: ProxyRule | None, now: float) -> None:
         """Puts a frame into `flow`. Without a rule, the frame is due at once. A rule can make the frame due later.

@@ -2,7 +2,8 @@
 
 A frame consists of a size field (int32), and of a request or response of this size. A request begins with API key and
 version (int16 each), correlation id (int32) and client.id (nullable string). A response begins with the
-correlation id of its request. Sources: the Kafka protocol guide, and `ProduceRequest.json` for the position of acks.
+correlation id of its request. Sources: the Kafka protocol guide, `ProduceRequest.json` for the position of acks, and
+`EndTxnRequest.json` and `EndTxnResponse.json`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from delivery_verifier.model.step_options import APIS
 PRODUCE, PRODUCE_FLEXIBLE, PRODUCE_TRANSACTIONAL = APIS["Produce"], 9, 3
 """`PRODUCE` is the API key of Produce requests. `PRODUCE_FLEXIBLE` is the first flexible version (KIP-482) of Produce
 requests. `PRODUCE_TRANSACTIONAL` is their first version with a transactional.id."""
+END_TXN, END_TXN_FLEXIBLE = APIS["EndTxn"], 3
+"""`END_TXN` is the API key of EndTxn requests. `END_TXN_FLEXIBLE` is their first flexible version (KIP-482)."""
 LARGEST = 1 << 27
 """Size in bytes of the largest frame that the proxy accepts. Brokers accept no frame above 100 MiB
 (socket.request.max.bytes)."""
@@ -68,6 +71,41 @@ def request_of(frame: bytes) -> Request:
         return Request(api, correlation, client, api != PRODUCE or _acks(frame, version, body) != 0)
     except (struct.error, IndexError) as error:
         raise NotKafka(f"a request that ends too early: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionEnd:
+    """An EndTxn request: it commits (`is_commit`) or aborts the transaction of `transactional_id`."""
+
+    transactional_id: str
+    is_commit: bool
+
+
+def transaction_end_of(frame: bytes) -> TransactionEnd | None:
+    """Returns the end of a transaction that the request in `frame` asks for. Returns None for any other request, and
+    for a flexible EndTxn request, which librdkafka does not send. Raises NotKafka if the frame ends too early."""
+    try:
+        api, version, _, length = struct.unpack_from(">hhih", frame, 4)
+        if api != END_TXN or version >= END_TXN_FLEXIBLE:
+            return None
+        start = 14 + max(length, 0)
+        (length,) = struct.unpack_from(">h", frame, start)
+        # Behind the transactional.id stand the producer id (int64) and its epoch (int16).
+        return TransactionEnd(
+            frame[start + 2 : start + 2 + length].decode(errors="replace"), frame[start + 12 + length] != 0
+        )
+    except (struct.error, IndexError) as error:
+        raise NotKafka(f"an EndTxn request that ends too early: {error}") from None
+
+
+def error_of_transaction_end(frame: bytes) -> int:
+    """Returns the error code in a response to an EndTxn request that is not flexible. Raises NotKafka if the frame ends
+    too early. Before the code stand the correlation id and the throttle time (int32 each)."""
+    try:
+        (code,) = struct.unpack_from(">h", frame, 12)
+    except struct.error as error:
+        raise NotKafka(f"an EndTxn response that ends too early: {error}") from None
+    return int(code)
 
 
 def correlation_of(frame: bytes) -> int:

@@ -50,6 +50,30 @@ class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return msgspec.json.encode(self, order="deterministic").decode()
 
 
+class LateEnd(Struct, kw_only=True):
+    """An EndTxn request, the request that ends a transaction, that a rule holds or delays.
+
+    `is_commit`: whether the request commits the transaction of `transactional_id`; otherwise it aborts it. `came_at`:
+    when the proxy got the request (seconds, monotonic). `late_ms`: the time from `came_at` to the broker's answer, in
+    ms. `error_code`: Kafka's code in this answer (0: no error). `late_ms` and `error_code` are None until the broker
+    answers. `overtaken_by`: by API key, how many requests the same client sent to the same broker on other connections
+    between `came_at` and the answer.
+    """
+
+    client: str
+    broker: int
+    transactional_id: str
+    is_commit: bool
+    came_at: float
+    late_ms: int | None = None
+    error_code: int | None = None
+    overtaken_by: dict[int, int] = {}
+
+    def answer(self, error_code: int, now: float) -> None:
+        """Notes the broker's answer. `now`: the monotonic time in seconds."""
+        self.error_code, self.late_ms = error_code, round((now - self.came_at) * 1000)
+
+
 def rule_of(fields: object) -> ProxyRule:
     """Returns the rule that `fields` describes. `fields` maps names of fields of `ProxyRule` to their values, as read
     from JSON. Raises ValueError if a field is wrong. The message names the field."""
@@ -68,12 +92,14 @@ def number(api: str | int) -> int:
 class _RuleInForce:
     """A rule in force. `matched`: how many frames the rule matched, by (broker id, client.id). `acted`: on how many
     frames the rule acted, by (broker id, client.id). `brokers`: the brokers on whose frames the rule still acts. A
-    control request `release` removes brokers from this set."""
+    control request `release` removes brokers from this set. `late_ends`: the EndTxn requests that the rule made late,
+    in the order in which they came."""
 
     def __init__(self, rule: ProxyRule) -> None:
         self.rule, self.api, self.brokers = rule, number(rule.api), set(rule.brokers)
         self.matched: Counter[tuple[int, str]] = Counter()
         self.acted: Counter[tuple[int, str]] = Counter()
+        self.late_ends: list[LateEnd] = []
 
 
 class RuleBook:
@@ -106,6 +132,22 @@ class RuleBook:
                 active.acted[broker, client] += 1
                 return rule
         return None
+
+    def note(self, rule: ProxyRule, end: LateEnd) -> None:
+        """Notes an EndTxn request that `rule`, which is in force, made late."""
+        self._in_force[rule.key].late_ends.append(end)
+
+    def note_overtaking(self, api: int, client: str, broker: int) -> None:
+        """Notes in every late end of `client` that `broker` has not answered that another request overtook it."""
+        for active in self._in_force.values():
+            for end in active.late_ends:
+                if (end.client, end.broker) == (client, broker) and end.error_code is None:
+                    end.overtaken_by[api] = end.overtaken_by.get(api, 0) + 1
+
+    def late_ends(self, rule: ProxyRule) -> list[LateEnd]:
+        """Returns the EndTxn requests that the rule made late. The result is empty if the rule is not in force."""
+        active = self._in_force.get(rule.key)
+        return list(active.late_ends) if active else []
 
     def release(self, brokers: Sequence[int]) -> None:
         """Removes `brokers` from all rules in force, so that these rules no longer act on frames of these brokers. If a

@@ -4,7 +4,8 @@ applies its rules to some of the frames.
 The keeper, the parent process of the brokers, starts the proxy. Brokers advertise the proxy's addresses only on their
 listener PROXIED, so that clients can also connect directly. The proxy takes control requests on a Unix socket in the
 workspace, the folder with the cluster's data (see `lease.call`). `put` puts a rule in force. `hits` asks how often a
-rule acted. `release` removes brokers from all rules, and sends all frames that wait on connections to these brokers.
+rule acted, and `late_ends` which EndTxn requests it made late. `release` removes brokers from all rules, and sends all
+frames that wait on connections to these brokers.
 """
 
 from __future__ import annotations
@@ -140,6 +141,8 @@ class Proxy:
             return None
         if operation == "hits":
             return self.book.hits(rule_of(arguments["rule"]))
+        if operation == "late_ends":
+            return msgspec.to_builtins(self.book.late_ends(rule_of(arguments["rule"])), str_keys=True)
         if operation == "release":
             self.release(arguments["brokers"])
             return None

@@ -6,8 +6,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from delivery_verifier.contract.rules.losses import LOST
-from delivery_verifier.contract.rules.rule import ContractRule
+from delivery_verifier.contract.rules.rule import JAVA_SOURCE, MEASURED, ContractRule
+from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import TRANSACTIONAL, Anomaly, subset
+from delivery_verifier.model.history import Disturbance
 
 _SENTENCES = subset(
     "only transactions lose markers: these are the transactional kinds",
@@ -54,6 +56,8 @@ def _of_coordinator(anomaly: Anomaly) -> ContractRule:
     The election loses no record of the arm's topic. So it excuses only TORN and ABORTED_VISIBLE. The settings of the
     arm's topic do not matter, because the topic `__transaction_state` has its own settings. Such an election happens
     only if an operator asks for it or alters `__transaction_state`.
+
+    The arm must have a transactional.id that this partition of `__transaction_state` keeps.
     """
     return ContractRule(
         id=f"{anomaly.value.lower()}.coordinator",
@@ -67,7 +71,74 @@ def _of_coordinator(anomaly: Anomaly) -> ContractRule:
     )
 
 
+def _acknowledged_by_all(settings: Settings, disturbance: Disturbance) -> bool:
+    """Whether all replicas that had confirmed the end of a transaction lost their power.
+
+    At least transaction.state.log.min.isr in-sync replicas confirm it. If fewer of them lost their power, Kafka elects
+    one that has the entry, provided that there are eligible leader replicas (see `power.isr_power_losses`). The arm's
+    topic has other replicas: how many they are, and whether they are eligible, does not matter.
+    """
+    return not settings.transaction_log_elr or disturbance.replicas >= settings.transaction_log_min_isr
+
+
+def _of_coordinators_power(anomaly: Anomaly) -> ContractRule:
+    """Returns the rule that permits `anomaly` after all in-sync replicas of a coordinator's log lost their power.
+
+    Kafka writes that log with acks=all, and leaves flushing to the operating system, whatever flush.messages the arm's
+    topic has.
+    """
+    return ContractRule(
+        id=f"{anomaly.value.lower()}.power_of_coordinator",
+        anomaly=anomaly,
+        condition="transactional.id",
+        applies=lambda settings: bool(settings.transactional_id),
+        kinds=("coordinator_power_loss",),
+        far_enough=_acknowledged_by_all,
+        far_enough_text="of at least transaction.state.log.min.isr that were in sync together (of any number without "
+        "eligible leader replicas)",
+        sentence=f"{_FORGOTTEN[anomaly]} The log of the coordinator is in the memory of its replicas, whatever "
+        "flush.messages the topic has: when all of them lose power, the entry is gone.",
+        source="KIP-98 (the transaction log decides how a transaction ends); Kafka: TransactionLog (acks=-1, no flush "
+        "interval of its own); Apache Kafka documentation, operations: application vs. OS flush management",
+    )
+
+
+_LATE = subset(
+    "only transactions have an end: these are the transactional kinds",
+    {
+        Anomaly.TORN: "If librdkafka gets no answer to its abort, it asks again, and begins its next transaction. The "
+        "request that was late then aborts this one, as far as it has come: its producer id and epoch are the same. If "
+        "the client goes on to a partition that is new in the transaction, the coordinator opens another one under "
+        "it, and its commit succeeds: without the records before.",
+        Anomaly.ABORTED_VISIBLE: "If librdkafka gets no answer to its commit, it asks again, and begins its next "
+        "transaction. The request that was late then commits this one, as far as it has come: its producer id and "
+        "epoch are the same. If the client goes on to a partition that is new in the transaction, the coordinator "
+        "opens another one under it, and its abort succeeds: for the records behind.",
+    },
+)
+
+
+def _of_late_end(anomaly: Anomaly) -> ContractRule:
+    """Returns the rule that permits `anomaly` after an EndTxn request that reached its coordinator late."""
+    return ContractRule(
+        id=f"{anomaly.value.lower()}.late_end",
+        anomaly=anomaly,
+        condition="librdkafka, transactional.id",
+        applies=lambda settings: settings.client == "librdkafka" and bool(settings.transactional_id),
+        kinds=("late_end",),
+        sentence=_LATE[anomaly],
+        source="KAFKA-17754; Jepsen, Bufstream 0.1.0 (aborted reads and torn transactions in Kafka itself); librdkafka "
+        f"issue 5423 (it does not speak KIP-890 yet); {MEASURED} with librdkafka 2.16 (the documentation promises "
+        "atomicity, we follow behaviour)",
+        java="The Java client since 4.0 speaks version 2 of transactions (KIP-890), the default of new clusters since "
+        "4.0: every end of a transaction raises the producer epoch, and the late request is refused "
+        f"(PRODUCER_FENCED or INVALID_PRODUCER_EPOCH; {JAVA_SOURCE}).",
+    )
+
+
 TRANSACTIONS: tuple[ContractRule, ...] = (
     *(_in_transactions(loss, anomaly) for anomaly in TRANSACTIONAL for loss in LOST if loss.transactional),
     *(_of_coordinator(anomaly) for anomaly in TRANSACTIONAL),
+    *(_of_coordinators_power(anomaly) for anomaly in TRANSACTIONAL),
+    *(_of_late_end(anomaly) for anomaly in TRANSACTIONAL),
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from delivery_verifier.host.java.runtime import java_home, version
+from delivery_verifier.host.processes import identify
 
 QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 """JVM options that silence a JVM's message about an archive that does not fit. The JVM would print the message to
@@ -59,12 +60,14 @@ class ClassArchive(NamedTuple):
         return [f"-XX:ArchiveClassesAtExit={self.written}", *QUIET.split()]
 
     def keep(self) -> None:
-        """Renames `written` to `file`. Removes the unfinished archives of other processes.
+        """Renames `written` to `file`. Removes what processes that have ended left behind unfinished.
 
         Call this method only when the JVM that writes the archive has ended. Before, the archive is not complete. Does
         nothing if no JVM of this process wrote an archive.
         """
         if self.written.exists():
             os.replace(self.written, self.file)
-            for leftover in self.file.parent.glob(f"{self.file.stem}.*.part"):
-                leftover.unlink(missing_ok=True)
+            for unfinished in self.file.parent.glob(f"{self.file.stem}.*.part"):
+                pid = unfinished.suffixes[-2].removeprefix(".")
+                if pid.isdigit() and identify(int(pid)) is None:  # else the JVM of a process that lives may still write
+                    unfinished.unlink(missing_ok=True)

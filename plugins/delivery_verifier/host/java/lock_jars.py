@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import pyspark
 
 from delivery_verifier.host.java.jars import LOCK_FILE
+from delivery_verifier.host.java.runtime import java_home
 
 KAFKA_VERSIONS = ("4.0.2", "4.1.2", "4.2.1", "4.3.1", "4.4.0")
 LOG4J = "2.25.4"
@@ -73,11 +75,11 @@ def _resolve(
         "</dependencies></ivy-module>"
     )
     listing = cache / "libs"
-    subprocess.run(["rm", "-rf", str(listing)], check=True)
+    shutil.rmtree(listing, ignore_errors=True)
     pattern = f"{listing}/[organisation]/[module]/[revision]/[artifact]-[revision].[ext]"
     subprocess.run(
         [
-            "java",
+            java_home() / "bin/java",
             "-jar",
             ivy_jar,
             "-ivy",

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from delivery_verifier.model.catalogue_run import STATES, CatalogueRun
 from delivery_verifier.pages.html import asset, environment, source_of
 from delivery_verifier.pages.matrix import tables as matrix
-from delivery_verifier.pages.words import enumeration
+from delivery_verifier.pages.words import enumeration, number, share
 from delivery_verifier.store import catalogue_runs
 
 SIGNS = {"good": "✔", "proven": "✔", "bad": "✘", "unsure": "?"}
@@ -49,6 +49,7 @@ def render(catalogue: CatalogueRun, runs: str, history: Sequence[CatalogueRun] =
             everyday=matrix.everyday(tables),
             headline=headline(catalogue),
             counts=counts(catalogue),
+            excused=excused(catalogue),
             repeated=sum(len(item.attempts) > 1 for item in catalogue.items),
             seconds=_seconds(catalogue),
             signs=SIGNS,
@@ -90,6 +91,17 @@ def counts(catalogue: CatalogueRun) -> str:
     """
     return enumeration(
         [f"{catalogue.count(state)} {state}" for state in reversed(STATES) if catalogue.count(state)], last="and"
+    )
+
+
+def excused(catalogue: CatalogueRun) -> str:
+    """How many of the permitted cases a disturbance excuses, as a sentence; empty if no case needs a disturbance."""
+    count, whole = catalogue.excused
+    if not whole:
+        return ""
+    return (
+        f"Of {number(whole)} cases that settings permit only because of a disturbance, {number(count)} "
+        f"({share(count, whole)}) name the one that excuses them; the others are doubts."
     )
 
 

@@ -83,8 +83,14 @@ class Group:
     columns: tuple[Column, ...]
 
 
+WENT_WRONG = (
+    Column("lost", _count("lost"), count=True),
+    Column("duplicated", _count("duplicated"), count=True),
+    Column("out of order", _count("reordered"), count=True),
+    Column("no answer", _count("unanswered"), count=True),
+)
 GROUPS = (
-    Group("As fast as the client can", ("flat_out",), (Column("records/s", _per_s),)),
+    Group("As fast as the client can", ("flat_out",), (Column("records/s", _per_s), *WENT_WRONG)),
     Group(
         "At a fixed rate",
         ("none", "kill_leader"),
@@ -93,10 +99,7 @@ GROUPS = (
             Column("99 % within", _ms("latency_ms_p99")),
             Column("99.9 % within", _ms("latency_ms_p999")),
             Column("longest silence", _gap),
-            Column("lost", _count("lost"), count=True),
-            Column("duplicated", _count("duplicated"), count=True),
-            Column("out of order", _count("reordered"), count=True),
-            Column("no answer", _count("unanswered"), count=True),
+            *WENT_WRONG,
         ),
     ),
 )

@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Observation
+from delivery_verifier.model.verdict import ArmVerdict
+from delivery_verifier.pages.excuses import excuse_of_row
 from delivery_verifier.pages.leadership import Clock, Leadership, injection_during, injection_name, topic_of
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.truncation import Truncations
@@ -28,7 +30,8 @@ class Case:
     `sent`: the time when the record was sent. `settled`: the time when its outcome was known. `leader`: the
     leader of the partition at `settled` or, if the outcome was never known, at `sent`. `isr`: the ISR at the same time.
     `injection`: the name of the first injection that could have hurt the record (see `injection_during`). `offsets`:
-    the offsets of the copies of the record. A text is an en dash if its value does not exist or is not known.
+    the offsets of the copies of the record. `excuse`: the disturbance that excuses the case (see `excuse_of_row`).
+    A text is an en dash if its value does not exist or is not known.
     `truncation`: how a lost record was removed when a log was truncated (see `truncation.Truncations`), or an empty
     text if that is not known.
     """
@@ -40,6 +43,7 @@ class Case:
     sent: str
     settled: str
     offsets: str
+    excuse: str
     truncation: str
 
 
@@ -98,11 +102,14 @@ def role_of(material: Material, arm: str) -> str:
 
     Returns an empty text if neither contains the arm.
     """
-    for judged in material.verdict.arms if material.verdict else []:
-        if judged.arm == arm:
-            return judged.role
-    scenario = material.scenario
+    judged, scenario = _verdict_of(material, arm), material.scenario
+    if judged:
+        return judged.role
     return str(scenario.arm(arm).role) if scenario is not None and arm in scenario.arm_names else ""
+
+
+def _verdict_of(material: Material, arm: str) -> ArmVerdict | None:
+    return next((judged for judged in (material.verdict.arms if material.verdict else []) if judged.arm == arm), None)
 
 
 def _rank(material: Material, arm: str, kind: str) -> tuple[int, str, int]:
@@ -125,6 +132,7 @@ def _case(
         sent=clock.text(row["sent_at"]),
         settled=clock.text(row["settled_at"]),
         offsets=offsets_text(row["offsets"]),
+        excuse=excuse_of_row(_verdict_of(material, row["arm"]), row, clock.text),
         truncation=truncations.text(row),
     )
 

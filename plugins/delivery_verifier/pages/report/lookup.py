@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow.dataset as ds
 
-from delivery_verifier.model.history import PartitionSnapshot
 from delivery_verifier.model.record import MARKER_PRODUCER
+from delivery_verifier.model.snapshot import PartitionSnapshot
 from delivery_verifier.pages.leadership import Clock
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.words import number

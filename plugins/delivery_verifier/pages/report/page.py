@@ -95,7 +95,7 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "run_id": run_id,
         "scenario": scenario,
         "subject_topic": subject_topic(material),
-        "arms": [(arm, finding_rows(arm)) for arm in verdict.arms] if verdict else [],
+        "arms": [(arm, finding_rows(arm, zero.text)) for arm in verdict.arms] if verdict else [],
         "further": _further_cases,
         "doubts": doubt_groups(verdict),
         "events": events(material, zero),

@@ -52,15 +52,13 @@ def _reason(arm: ArmVerdict) -> tuple[str, str]:
 
 
 def _is_broken(finding: Finding) -> bool:
-    return finding.tolerance is not None and finding.count + finding.also > finding.tolerance
+    return finding.tolerance is not None and finding.cases > finding.tolerance
 
 
 def _counted(arm: ArmVerdict, finding: Finding) -> str:
     """The cases of a finding as a clause, e.g. `3,246 acknowledged records are missing from the log`."""
-    count, beyond = (
-        finding.count + finding.also,
-        f" (tolerated: {number(finding.tolerance)})" if finding.tolerance else "",
-    )
+    count, beyond = finding.cases, f" (tolerated: {number(finding.tolerance)})" if finding.tolerance else ""
+    beyond += _beside(arm, finding)
     if count == 1:
         return f"1 record is {record_that_is(finding.anomaly)}{beyond}"
     if finding.anomaly not in Anomaly.__members__:
@@ -73,14 +71,38 @@ def _counted(arm: ArmVerdict, finding: Finding) -> str:
     return f"{number(count)} {reported}records are {kind.records_that_are}{unknown}{beyond}"
 
 
+def _beside(arm: ArmVerdict, finding: Finding) -> str:
+    """A clause on the permitted cases of the anomaly of which `finding` forbids other cases; empty if there are none.
+
+    The contract then permits the anomaly because of disturbances, and no disturbance excuses the cases of `finding`.
+    """
+    permitted = [other for other in arm.findings if other.anomaly == finding.anomaly and other.tolerance is None]
+    others = sum(other.cases for other in permitted)
+    if not permitted:
+        return ""
+    if not others:
+        return ", which no disturbance excuses"
+    excused = sum(other.excused for other in permitted)
+    known = "" if excused == others else f", though a disturbance surely excuses only {number(excused)}"
+    return f", which no disturbance excuses ({number(others)} more {'is' if others == 1 else 'are'} permitted{known})"
+
+
 def _convicting_case(finding: Finding) -> str:
     beyond = f" (more than {number(finding.tolerance)})" if finding.tolerance else ""
     return record_that_is(finding.anomaly) + beyond
 
 
 def _permitted(arm: ArmVerdict) -> str:
-    """The sentence on the anomalies that are permitted in any number, or an empty text if no anomaly is permitted."""
-    permitted = [record_that_is(finding.anomaly) for finding in arm.findings if finding.tolerance is None]
+    """The sentence on the anomalies that are permitted in any number, or an empty text if no anomaly is permitted.
+
+    An anomaly is left out if some of its cases are not permitted.
+    """
+    broken = {finding.anomaly for finding in arm.findings if _is_broken(finding)}
+    permitted = [
+        record_that_is(finding.anomaly)
+        for finding in arm.findings
+        if finding.tolerance is None and finding.anomaly not in broken
+    ]
     if not permitted:
         return ""
     return f"Not held against it, because it may happen with these settings: a record that is {enumeration(permitted)}."

@@ -14,6 +14,7 @@ from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import ArmVerdict, Finding
+from delivery_verifier.pages.excuses import TimeText, excuse_lines
 from delivery_verifier.pages.leadership import Clock, injection_during, injection_name
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.events import partitions_text
@@ -34,7 +35,7 @@ class FindingRow:
     `name`: the name of the anomaly in plain language. `definition`: the definition of the anomaly. `tolerated`: the
     number of tolerated cases as text. `share`: the cases as a share of a count of the books, e.g. of the attempts. The
     share is empty if there is no case, or if this count is not known. It is also empty if the cases of REORDERED
-    include attempts that were never reported.
+    include attempts that were never reported. `excuses`: which disturbances excuse the cases (see `excuse_lines`).
     """
 
     finding: Finding
@@ -42,6 +43,7 @@ class FindingRow:
     definition: str
     tolerated: str
     share: str
+    excuses: list[str]
     mark: str
     """How the number of cases compares with the tolerance.
 
@@ -50,7 +52,7 @@ class FindingRow:
     """
 
 
-def finding_rows(arm: ArmVerdict) -> list[FindingRow]:
+def finding_rows(arm: ArmVerdict, time_text: TimeText) -> list[FindingRow]:
     """The rows of the findings of one arm. Findings above their tolerance come first, those without a case last."""
     rows = [
         FindingRow(
@@ -59,6 +61,7 @@ def finding_rows(arm: ArmVerdict) -> list[FindingRow]:
             definition=KINDS[Anomaly(finding.anomaly)].definition if finding.anomaly in Anomaly.__members__ else "",
             tolerated="any number" if finding.tolerance is None else number(finding.tolerance),
             share=_share(arm, finding),
+            excuses=excuse_lines(finding, time_text),
             mark=_mark(finding),
         )
         for finding in arm.findings

@@ -20,6 +20,9 @@ from delivery_verifier.pages.report import page
 from delivery_verifier.run import rules_version
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
+ON_DISK = {"log_unreadable", "replicas_differ"}
+"""Names of doubts that only the brokers' data and logs can explain."""
+
 
 class RunNotGreen(VerifierError, RuntimeError):
     """The run is not green: an arm did not end as the scenario expects, or is INCONCLUSIVE.
@@ -39,8 +42,8 @@ def judge_and_report(run_dir: Path) -> RunVerdict:
     """Judges the run, writes verdict.json and report.html, and returns the verdict.
 
     A note of the verdict says so if another version of the verifier made the run. Then removes the brokers' data,
-    unless an arm under test (role `subject`) is VIOLATED or the variable KDV_KEEP is 1. In the first case, the data may
-    explain the violation. Raises IncompleteRun if the output of an earlier step is missing or altered.
+    unless they may explain what was found (see `_explained_by_data`), or the variable KDV_KEEP is 1. Raises
+    IncompleteRun if the output of an earlier step is missing or altered.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -54,9 +57,14 @@ def judge_and_report(run_dir: Path) -> RunVerdict:
         output.notes["judged_by"] = str(judge)
         output.write_json("verdict.json", verdict)
         page.write(run_dir, verdict, output.staging / "report.html")
-    violated = any(arm.verdict == "VIOLATED" for arm in verdict.arms if arm.role == "subject")
-    _clear_workspace(run, scenario.run_token, keep=violated)
+    _clear_workspace(run, scenario.run_token, keep=_explained_by_data(verdict))
     return verdict
+
+
+def _explained_by_data(verdict: RunVerdict) -> bool:
+    """Returns whether an arm under test (role `subject`) is VIOLATED, or any arm has a doubt of ON_DISK."""
+    violated = any(arm.verdict == "VIOLATED" for arm in verdict.arms if arm.role == "subject")
+    return violated or any(doubt.name in ON_DISK for arm in verdict.arms for doubt in arm.doubts)
 
 
 def _clear_workspace(run: RunDirectory, run_token: str, keep: bool) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from delivery_verifier.cluster import lease, topics
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.cluster.observer import OBSERVATIONS
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.history import TRANSACTION_STATE
 from delivery_verifier.model.scenario import Scenario
@@ -35,6 +36,10 @@ def create_topics(run_dir: Path) -> None:
             detail=lambda: cluster.out_of_sync(names),
         )
         cluster.watch(watched_topics(scenario))
+        observations = cluster.workspace / OBSERVATIONS
+        wait_until(
+            lambda: b'"heartbeat"' in observations.read_bytes(), "the observer to see the topics before the load", 60
+        )
         output.counts["topics"] = len(names)
 
 

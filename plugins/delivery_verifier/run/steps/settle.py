@@ -7,6 +7,7 @@ verdict HELD or VIOLATED. The snapshot says where each partition ends.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 from delivery_verifier.cluster import lease, topics
 from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.cluster.observer import OBSERVATIONS
 from delivery_verifier.faults.actions import heal
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.judgement import canary
@@ -24,9 +26,10 @@ from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.run.replicas import read_replicas
+from delivery_verifier.run.replicas import READING_S, read_replicas
 from delivery_verifier.run.sealing import seal_ledgers
 from delivery_verifier.run.snapshot import DEADLINE_S, AckedWriter, take_snapshot
+from delivery_verifier.run.unreadable import with_unreadable
 from delivery_verifier.store import ledger
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 
@@ -38,7 +41,9 @@ def settle(run_dir: Path) -> None:
     The canary is a topic with known anomalies, which test the verifier itself. The step writes the canary's ledgers,
     offsets.json (the snapshot), replicas.parquet, and observations.json. The file observations.json has all that the
     cluster's observer saw: changes of leaders, of in-sync replicas and of brokers' processes, and its own heartbeats.
-    A replica that differs from its leader, or cannot be read, is later a reason to give no verdict.
+    A replica that differs from its leader, or cannot be read, is later a reason to give no verdict. The snapshot names
+    the offsets that cannot be read from the leader, because bytes on its disk have changed. The notes name the
+    partitions in which not all offsets were looked at.
 
     Raises TimeoutError if replicas stay out of sync or records still arrive, StepFailed if the verifier's own records
     are not written as planned, ProducerDied if the canary's producer process fails, and ValueError if a topic's
@@ -63,10 +68,15 @@ def settle(run_dir: Path) -> None:
         _plant_canary(scenario, writer, output)
         seal_ledgers([send_and_forget(scenario, cluster.workspace / "canary", canary.FORGOTTEN)], output)
         snapshot = take_snapshot(scenario, cluster, writer)
-        output.write_json("offsets.json", snapshot)
         with output.timed("replicas"):
-            output.write_table("replicas", read_replicas(cluster, snapshot.partitions))
+            end_s = time.monotonic() + READING_S
+            replicas = read_replicas(cluster, snapshot.partitions)
+            partitions, unseen = with_unreadable(cluster, snapshot.partitions, replicas, end_s)
+        output.notes |= unseen
+        output.write_table("replicas", replicas)
+        output.write_json("offsets.json", msgspec.structs.replace(snapshot, partitions=partitions))
         output.write_json("observations.json", list(_observations(cluster)))
+    cluster.watch([])  # nothing reads what would be observed from now on, and the reconciliation needs the processor
 
 
 def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -> None:
@@ -116,6 +126,6 @@ def _write_in_transactions(
 
 def _observations(cluster: Cluster) -> list[Observation]:
     """Returns all that the cluster's observer has recorded so far, in the order in which it was seen."""
-    lines = (cluster.workspace / "observations.jsonl").read_bytes()
+    lines = (cluster.workspace / OBSERVATIONS).read_bytes()
     written = lines[: lines.rfind(b"\n") + 1]  # the observer may be writing the next line
     return msgspec.json.Decoder(Observation).decode_lines(written)

@@ -1,0 +1,225 @@
+"""Mutation testing: how many small changes of the code that decides no test notices.
+
+`python bench/mutants.py [--shard I/N] [WORD...]`, or `make mutants SHARD=I/N`, part of `make campaign`. Each mutant of
+each module of MODULES is tried against the unit tests of its room, until a test fails: it is killed. A mutant that no
+test kills needs a test, or an explanation in bench/mutants.toml. The exit code is 1 if a survivor has neither, if fewer
+than LEAST_KILLED of all mutants are killed, if a module was not tried as it is today, or if an explanation has no
+mutant.
+
+Ctrl-C loses nothing but the trial under way: .kdv/mutants/ has the outcome of each trial. An outcome is used again
+while the text of the mutant is the same, and the tests that killed it, or all that did not. A mutant whose tests took
+too long is killed, but counted apart, and tried again. A module that is done goes
+into docs/results/mutants.json, with the digest of its text and of its tests: the next run leaves it out while the
+digest is the same. Shards are parts of the modules. Shards on several machines are merged by merging this file.
+docs/results/mutants-<date>.md is written from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from filelock import FileLock
+from mutants_code import by_change, mutants
+from mutants_report import LEAST_KILLED, report, totals
+from mutants_results import Explanation, ModuleResult, Survivor
+from mutants_trial import PASSED, TIMED_OUT, Trials
+
+ROOT = Path(__file__).resolve().parents[1]
+EXPLANATIONS = "bench/mutants.toml"
+RESULTS = "docs/results/mutants.json"
+OUTCOMES = ".kdv/mutants"
+MODULES = {
+    "plugins/delivery_verifier/contract": ("tests/unit/contract",),
+    "plugins/delivery_verifier/judgement": ("tests/unit/judgement",),
+}
+"""Maps each folder of modules to the folders of the tests that must kill their mutants. Other unit tests help, too, if
+they import the module by its name or are in ELSEWHERE."""
+ELSEWHERE = {
+    "contract/alternatives.py": ("planning/test_explanation.py",),
+    "contract/clients.py": ("planning/test_explanation.py",),
+    "contract/permissions.py": ("judgement/test_excuses.py", "judgement/test_attribution.py"),
+    "contract/reach.py": ("judgement/test_excuses.py", "judgement/test_attribution.py"),
+    "contract/rulings.py": ("judgement/test_late.py", "planning/test_explanation.py"),
+}
+"""Unit tests of modules that are called through another room."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A module of the project in `root`, and the files of tests of its room, those named like the module first."""
+
+    root: Path
+    module: str
+    tests: tuple[str, ...]
+
+    @property
+    def source(self) -> str:
+        """The text of the module."""
+        return (self.root / self.module).read_text()
+
+    @property
+    def digest(self) -> str:
+        """The digest of the texts of the module and its tests."""
+        return _digest(self.root, self.module, *sorted(self.tests))
+
+
+def targets(root: Path, modules: Mapping[str, tuple[str, ...]]) -> list[Target]:
+    """Returns all modules with their tests."""
+    return [
+        Target(root, file.relative_to(root).as_posix(), _tests(root, file, folders))
+        for folder, folders in modules.items()
+        for file in sorted((root / folder).rglob("*.py"))
+        if file.name != "__init__.py"
+    ]
+
+
+def _tests(root: Path, module: Path, folders: tuple[str, ...]) -> tuple[str, ...]:
+    name = re.compile(rf"\b{'.'.join(module.with_suffix('').parts[-2:])}\b")
+    files = [file for folder in folders for file in sorted((root / folder).rglob("test_*.py"))]
+    strangers = (file for file in sorted((root / "tests/unit").rglob("test_*.py")) if name.search(file.read_text()))
+    files += [file for file in strangers if file not in files]
+    files += [root / "tests/unit" / name for name in ELSEWHERE.get("/".join(module.parts[-2:]), ())]
+    files.sort(key=lambda file: module.stem not in file.stem)
+    return tuple(file.relative_to(root).as_posix() for file in files)
+
+
+def _digest(root: Path, *files: str) -> str:
+    texts = "".join(f"{name}\n{(root / name).read_text()}" for name in files)
+    return hashlib.sha256(texts.encode()).hexdigest()[:16]
+
+
+def run(target: Target, trials: Trials, outcomes: Path) -> ModuleResult:
+    """Tries all mutants of a module whose outcome is not in the folder `outcomes`. Returns the result of the module."""
+    file = outcomes / f"{target.module.replace('/', '.')}.jsonl"
+    known = dict(map(json.loads, file.read_text().splitlines())) if file.exists() else {}
+    tests, survivors, timed_out, start = list(target.tests), [], 0, time.monotonic()
+    all_mutants = by_change(mutants(target.source))
+    for change, mutant in all_mutants.items():
+        state = known.get(mutant.digest, {"killer": "", "tests": None})
+        if state["killer"] == TIMED_OUT or state["tests"] != _state_of_tests(target, state["killer"]):
+            killer = trials.killer(target.module, mutant.code, mutant.first_line, tests)
+            state = {"killer": killer, "tests": _state_of_tests(target, killer)}
+            if killer != TIMED_OUT:  # a busy machine may be the cause
+                with file.open("a") as stream:
+                    stream.write(json.dumps([mutant.digest, state]) + "\n")
+            if killer in tests:  # what killed a mutant kills the next, more often than not
+                tests.sort(key=lambda test, first=killer: test != first)
+        timed_out += state["killer"] == TIMED_OUT
+        if state["killer"] == PASSED:
+            survivors.append(Survivor(*change))
+            print(f"  survived: {change[0]}: {change[1]}  ->  {change[2]}", flush=True)
+    print(f"{target.module}: {len(all_mutants) - len(survivors)} of {len(all_mutants)} killed", flush=True)
+    return ModuleResult.of_today(target.digest, len(all_mutants), survivors, time.monotonic() - start, timed_out)
+
+
+def commit(root: Path) -> str:
+    """Returns the commit of the project in `root`, marked if files differ from it; empty if there is none."""
+    command = ("git", "describe", "--always", "--dirty=, and changes", "--match=")
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def _state_of_tests(target: Target, killer: str) -> str:
+    """The digest of the tests on which an outcome rests: of the file that killed the mutant, or of all files."""
+    return _digest(target.root, *([killer] if killer in target.tests else sorted(target.tests)))
+
+
+def explanations(root: Path) -> list[Explanation]:
+    """Returns the explanations of survivors."""
+    content = tomllib.loads((root / EXPLANATIONS).read_text())
+    return msgspec.convert(content.get("survivor", []), list[Explanation])
+
+
+def without_mutant(root: Path, explained: list[Explanation]) -> list[Explanation]:
+    """Returns the explanations whose mutant does not exist."""
+    changes = {
+        module: by_change(mutants((root / module).read_text())) if (root / module).is_file() else {}
+        for module in {explanation.module for explanation in explained}
+    }
+    return [explanation for explanation in explained if explanation.change not in changes[explanation.module]]
+
+
+def saved(root: Path) -> dict[str, ModuleResult]:
+    """Returns the results so far, by module."""
+    file = root / RESULTS
+    return msgspec.json.decode(file.read_bytes(), type=dict[str, ModuleResult]) if file.exists() else {}
+
+
+def save(root: Path, module: str, result: ModuleResult) -> None:
+    """Adds the result of a module to those so far. Several shards may do so at the same time."""
+    with FileLock(root / OUTCOMES / "results.lock"):
+        content = msgspec.json.encode(dict(sorted((saved(root) | {module: result}).items())))
+        (root / RESULTS).write_bytes(msgspec.json.format(content, indent=1) + b"\n")
+
+
+def part_of(shard: str) -> tuple[int, int]:
+    """Returns `I/N` as (I, N). Raises ValueError unless 1 <= I <= N."""
+    match = re.fullmatch(r"(\d+)/(\d+)", shard)
+    part, parts = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 1 <= part <= parts:
+        raise ValueError(f"a shard is I/N with 1 <= I <= N, not {shard!r}")
+    return part, parts
+
+
+def work(root: Path, modules: Mapping[str, tuple[str, ...]], shard: str, words: list[str]) -> int:
+    """Tries the mutants of all modules of the shard whose path has one of `words`. Returns the exit code."""
+    part, parts = part_of(shard)
+    as_of = commit(root)  # the trials' copy is no repository, and results change the files of this one
+    (root / OUTCOMES).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="kdv-mutants-") as folder:
+        trials = Trials(root, Path(folder))
+        chosen = targets(trials.folder, modules)[part - 1 :: parts]
+        if words:
+            chosen = [target for target in chosen if any(word in target.module for word in words)]
+        results = saved(root)
+        due = [target for target in chosen if results.get(target.module, ModuleResult()).digest != target.digest]
+        print(f"{len(due)} of {len(chosen)} modules changed since their last result, or their tests did", flush=True)
+        for target in due:
+            result = run(target, trials, root / OUTCOMES)
+            save(root, target.module, msgspec.structs.replace(result, commit=as_of))
+    return conclude(root, {target.module: target.digest for target in targets(root, modules)})
+
+
+def conclude(root: Path, modules: Mapping[str, str]) -> int:
+    """Writes the page of results and returns the exit code. `modules`: the digest of each module of today.
+
+    A result of another digest says nothing of the module as it is today, and is left out.
+    """
+    explained = explanations(root)
+    results = {module: result for module, result in saved(root).items() if modules.get(module) == result.digest}
+    missing = [module for module in modules if module not in results]
+    page = root / "docs/results" / f"mutants-{time.strftime('%Y-%m-%d')}.md"
+    page.write_text(report(results, missing, explained))
+    stale = without_mutant(root, explained)
+    for explanation in stale:
+        print(f"{EXPLANATIONS}: {explanation.module}: this mutant does not exist: {explanation.change}")
+    killed, unexplained = totals(results, explained)
+    print(f"{killed:.1%} killed; survivors without an explanation: {unexplained}; not tried: {len(missing)}; {page}")
+    return 1 if stale or missing or unexplained or killed < LEAST_KILLED else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shard", default="1/1", metavar="I/N", help="the I-th of N parts of the modules")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="only modules whose path has one of these words")
+    options = parser.parse_args()
+    try:
+        part_of(options.shard)
+    except ValueError as error:
+        parser.error(str(error))
+    return work(ROOT, MODULES, options.shard, options.words)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,213 @@
+"""The mutants of a module: which small changes of its code cosmic-ray, and three operators of our own, can make.
+
+mutmut 3 was tried, too. It changes only the bodies of functions, and here the rules are tables of lambdas.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import cosmic_ray.plugins
+import parso
+from cosmic_ray.ast import ast_nodes, get_ast
+from cosmic_ray.mutating import MutationVisitor
+from cosmic_ray.operators.operator import Example, Operator
+
+Position = tuple[tuple[int, int], tuple[int, int]]
+"""Where a mutant differs: (line, column) of the start and of the end, lines from 1, columns from 0."""
+
+OF_COSMIC_RAY = (
+    *(f"ReplaceComparisonOperator_{pair}" for pair in ("Eq_NotEq", "NotEq_Eq", "Is_IsNot", "IsNot_Is")),
+    *(f"ReplaceComparisonOperator_{pair}" for pair in ("Lt_LtE", "Lt_GtE", "LtE_Lt", "LtE_Gt")),
+    *(f"ReplaceComparisonOperator_{pair}" for pair in ("Gt_GtE", "Gt_LtE", "GtE_Gt", "GtE_Lt")),
+    *(f"ReplaceBinaryOperator_{pair}" for pair in ("Add_Sub", "Sub_Add", "Sub_BitAnd", "Mul_Add", "Div_Mul")),
+    *(f"ReplaceBinaryOperator_{pair}" for pair in ("FloorDiv_Mul", "Mod_Mul", "BitOr_BitAnd", "BitAnd_BitOr")),
+    *(f"ReplaceUnaryOperator_{pair}" for pair in ("Delete_Not", "Delete_Invert", "USub_UAdd")),
+    *("AddNot", "ReplaceTrueWithFalse", "ReplaceFalseWithTrue", "ReplaceAndWithOr", "ReplaceOrWithAnd"),
+    *("ReplaceBreakWithContinue", "ReplaceContinueWithBreak", "NumberReplacer"),
+    *("RemoveDecorator", "ZeroIterationForLoop"),
+)
+"""The operators of cosmic-ray in use. Of the others, most make mutants that die with one of these: `==` becomes `!=`,
+and not `<`, `>`, `is` as well."""
+
+
+class Membership(Operator):
+    """Turns `in` into `not in`, `not in` into `in`, `all` into `any`, and `any` into `all`."""
+
+    OTHER = {"in": " not in", "not in": " in", "all": "any", "any": "all"}
+
+    def mutation_positions(self, node: parso.tree.NodeOrLeaf) -> Iterator[Position]:
+        is_operator = node.parent is not None and node.parent.type == "comparison"
+        is_call = node.type == "name" and node.get_next_leaf() == "("
+        if " ".join(node.get_code().split()) in self.OTHER and (is_operator or is_call):
+            yield node.start_pos, node.end_pos
+
+    def mutate(self, node: parso.tree.NodeOrLeaf, index: int) -> parso.tree.NodeOrLeaf:
+        other = self.OTHER[" ".join(node.get_code().split())]
+        prefix = node.get_first_leaf().prefix
+        return parso.python.tree.Name(prefix + other.strip(), node.start_pos)
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        return Example("x in y", "x not in y"), Example("x not in y", "x in y"), Example("all(x)", "any(x)")
+
+
+class NegatedCondition(Operator):
+    """Negates the condition of a comprehension."""
+
+    def mutation_positions(self, node: parso.tree.NodeOrLeaf) -> Iterator[Position]:
+        if node.type == "comp_if":
+            yield node.children[1].start_pos, node.children[1].end_pos
+
+    def mutate(self, node: parso.tree.NodeOrLeaf, index: int) -> parso.tree.NodeOrLeaf:
+        node.children[1] = parso.parse(f" not ({node.children[1].get_code().strip()})")
+        return node
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        return (Example("[x for x in y if x or z]", "[x for x in y if not (x or z)]"),)
+
+
+class MissingCall(Operator):
+    """Leaves out a statement that is only a call, e.g. `names.add(name)`."""
+
+    def mutation_positions(self, node: parso.tree.NodeOrLeaf) -> Iterator[Position]:
+        if node.type == "simple_stmt" and node.children[0].type in ("atom_expr", "power"):
+            yield node.children[0].start_pos, node.children[0].end_pos
+
+    def mutate(self, node: parso.tree.NodeOrLeaf, index: int) -> parso.tree.NodeOrLeaf:
+        call = node.children[0]
+        node.children[0] = parso.python.tree.Name(call.get_first_leaf().prefix + "pass", call.start_pos)
+        return node
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        return (Example("names.add(x)\n", "pass\n"),)
+
+
+OWN = (Membership, NegatedCondition, MissingCall)
+
+
+def operators() -> list[Operator]:
+    """All operators in use."""
+    return [*(cosmic_ray.plugins.get_operator(f"core/{name}")() for name in OF_COSMIC_RAY), *(own() for own in OWN)]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One small change of a module.
+
+    `scope`: the function or class in which it is, or "" at the top of the module. `first_line`: the first line of the
+    innermost function or lambda whose body has the change. It is 0 if the change takes effect on import.
+    """
+
+    source: str
+    scope: str
+    first_line: int
+    operator: Operator
+    occurrence: int
+
+    @cached_property
+    def code(self) -> str:
+        """The text of the changed module."""
+        return str(MutationVisitor.mutate_code(self.source, self.operator, self.occurrence))
+
+    @cached_property
+    def change(self) -> tuple[str, str, str]:
+        """What tells the mutant from others, wherever its lines move: (scope, lines as they were, changed lines)."""
+        before, after = self.source.splitlines(), self.code.splitlines()
+        for side in (0, -1):
+            while before and after and before[side] == after[side]:
+                del before[side], after[side]
+        return self.scope, _joined(before), _joined(after)
+
+    @property
+    def digest(self) -> str:
+        """The digest of the text of the changed module."""
+        return hashlib.sha256(self.code.encode()).hexdigest()[:16]
+
+
+def mutants(source: str) -> list[Mutant]:
+    """Returns all mutants of a module, without those that are no change of what it does.
+
+    No change are annotations, and the options of a class (`frozen=True`) or of a decorator. Of mutants with the same
+    text, only the first counts.
+    """
+    nodes, tree = list(ast_nodes(get_ast(source))), ast.parse(source)
+    idle, scopes, bodies = list(_idle(tree)), list(_scopes(tree)), list(_bodies(tree))
+    candidates = []
+    for operator in operators():
+        positions = itertools.chain.from_iterable(operator.mutation_positions(node) for node in nodes)
+        for occurrence, (start, end) in enumerate(positions):
+            if any(first <= start and end <= last for first, last in idle):
+                continue
+            scope = max((scope for scope in scopes if scope[0] <= start[0] <= scope[1]), default=(0, 0, ""))[2]
+            _, first_line = max(
+                ((body[0], line) for body, line in bodies if body[0] <= start < body[1]), default=(0, 0)
+            )
+            candidates.append(Mutant(source, scope, first_line, operator, occurrence))
+    return list({mutant.code: mutant for mutant in reversed(candidates) if _is_code(mutant.code, source)}.values())[
+        ::-1
+    ]
+
+
+def _is_code(code: str, source: str) -> bool:
+    """Whether `code` differs from `source` and can be compiled."""
+    try:
+        ast.parse(code)
+    except SyntaxError:  # e.g. `not` before a walrus
+        return False
+    return code != source
+
+
+def by_change(mutants_of_module: list[Mutant]) -> dict[tuple[str, str, str], Mutant]:
+    """Maps each change to its mutant. Where a scope has the same line twice, the later scopes end in `#2` and so on."""
+    named: dict[tuple[str, str, str], Mutant] = {}
+    for mutant in mutants_of_module:
+        scope, before, after = mutant.change
+        names = itertools.chain([scope], (f"{scope}#{number}" for number in itertools.count(2)))
+        named[next((name, before, after) for name in names if (name, before, after) not in named)] = mutant
+    return named
+
+
+def _joined(lines: list[str]) -> str:
+    return " ".join(line.strip() for line in lines)
+
+
+def _idle(tree: ast.AST) -> Iterator[Position]:
+    for node in ast.walk(tree):
+        parts: list[ast.expr | ast.keyword | None] = []
+        if isinstance(node, ast.AnnAssign | ast.arg):
+            parts = [node.annotation]
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            calls = [decorator for decorator in node.decorator_list if isinstance(decorator, ast.Call)]
+            parts = [keyword for call in calls for keyword in call.keywords]
+            parts += node.keywords if isinstance(node, ast.ClassDef) else [node.returns]
+        for part in parts:
+            if part is not None:
+                yield (part.lineno, part.col_offset), (part.end_lineno or 0, part.end_col_offset or 0)
+
+
+def _bodies(tree: ast.AST) -> Iterator[tuple[Position, int]]:
+    """Yields where the body of each function and lambda is, and the first line of its code object."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
+            body = node.body[0] if isinstance(node, ast.FunctionDef) else node.body
+            decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+            end = (node.end_lineno or 0, node.end_col_offset or 0)
+            yield ((body.lineno, body.col_offset), end), min([node.lineno, *(item.lineno for item in decorators)])
+
+
+def _scopes(tree: ast.AST, outer: str = "") -> Iterator[tuple[int, int, str]]:
+    """Yields (first line, last line, name) of each function and class; those inside others come later."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            name = f"{outer}.{node.name}".lstrip(".")
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            yield first, node.end_lineno or 0, name
+            yield from _scopes(node, name)

@@ -1,0 +1,106 @@
+"""Compares the time that Spark takes to read the topics into log/ with the time of a bare scan of the same topics.
+
+`python bench/read.py [--records N] [--pairs K]` starts a cluster, sends N records, and measures K pairs in one session.
+Each pair is one bare scan and one read. The bare scan fetches the same records with the same options, and only counts
+them. The read also parses the records, and writes log/. The result is the ratio of each pair, in seconds and in CPU
+seconds of Spark's JVM, and the median ratios. The first pair warms the JVM, and does not count. The run directory stays
+in the folder of the runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+
+from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.host import machine
+from delivery_verifier.planning.provenance import versions_of
+from delivery_verifier.run.local_spark import own_session
+from delivery_verifier.run.steps.create_topics import create_topics
+from delivery_verifier.run.steps.inject_fault import inject_fault
+from delivery_verifier.run.steps.plan import plan_from_params
+from delivery_verifier.run.steps.produce import produce
+from delivery_verifier.run.steps.settle import settle
+from delivery_verifier.run.steps.start_cluster import start_cluster
+from delivery_verifier.run.steps.stop_cluster import stop_cluster
+from delivery_verifier.store.run_directory import RunDirectory
+
+Measurement = dict[str, float]
+
+
+def main() -> int:
+    """Measures the pairs. Prints one line per pair and the median ratios. Returns the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--pairs", type=int, default=3)
+    arguments = parser.parse_args()
+    params = {"profile": "idempotent", "fault": "none", "records": arguments.records, "pacing": "flat_out"}
+    run_dir = plan_from_params(params, f"bench-read-{os.getpid()}")
+    try:
+        _load(run_dir)
+        with lease.renewed(Cluster.of_run(RunDirectory(run_dir)).socket):
+            pairs = _pairs(run_dir, arguments.pairs)
+    finally:
+        stop_cluster(run_dir)
+    medians = {unit: statistics.median(pair["ratio"][unit] for pair in pairs) for unit in ("s", "cpu_s")}
+    circumstances = {"machine": machine.describe(), "load_average": os.getloadavg(), "versions": versions_of("4.3.1")}
+    print(json.dumps({"median_ratio": medians} | circumstances))
+    return 0
+
+
+def _load(run_dir: Path) -> None:
+    """Runs the steps up to settle. The fault plan is empty, but settle needs the outcome of the step inject_fault."""
+    start_cluster(run_dir)
+    create_topics(run_dir)
+    with ThreadPoolExecutor(1) as pool:
+        injection = pool.submit(inject_fault, run_dir)
+        produce(run_dir)
+        injection.result()
+    settle(run_dir)
+
+
+def _pairs(run_dir: Path, count: int) -> list[dict[str, Measurement]]:
+    """Measures one pair to warm the JVM, and then `count` pairs. Prints each pair. Returns the `count` pairs."""
+    run, pairs = RunDirectory(run_dir), []
+    connection = Cluster.of_run(run).connection.spark_options()
+    with own_session(run_dir) as own:
+        spark = own()
+        from spark_jobs.read_topic import read_topics
+        from spark_jobs.reconcile import read
+        from spark_jobs.write_log import read_offsets_of
+
+        offsets = read_offsets_of(run)
+        for number in range(count + 1):
+            scan = _measured(lambda: read_topics(spark, offsets, connection=connection).count())
+            whole = _measured(lambda: read(run_dir, spark, connection))
+            ratio = {unit: round(whole[unit] / scan[unit], 2) for unit in scan}
+            print(json.dumps({"pair": number, "scan": scan, "read": whole, "ratio": ratio}), flush=True)
+            pairs.append({"scan": scan, "read": whole, "ratio": ratio})
+    return pairs[1:]
+
+
+def _measured(work: Callable[[], object]) -> Measurement:
+    """Does `work`. Returns its seconds and the CPU seconds of Spark's JVM meanwhile."""
+    from pyspark import SparkContext
+
+    jvm = psutil.Process(SparkContext._gateway.proc.pid)
+    cpu_began_s, began_s = sum(jvm.cpu_times()[:2]), time.monotonic()
+    work()
+    seconds = time.monotonic() - began_s
+    return {"s": round(seconds, 2), "cpu_s": round(sum(jvm.cpu_times()[:2]) - cpu_began_s, 2)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""Finds the offsets of a log that nobody can read, because bytes of their batches have changed on the broker's disk.
+
+Brokers do not verify the checksum of a batch that they send. So a damaged batch usually arrives, and only its checksum
+shows the damage: a consumer then refuses the batch with CORRUPT_MESSAGE. If the damage hits the length of a batch, the
+broker itself cannot find the batches behind it, and answers with this error, or with nothing.
+
+The logs of a run have no gaps: each offset holds a record. So all offsets between the last sound batch before the
+damage and the first sound batch behind it are unreadable. A batch is sound if its checksum is right. The checksum does
+not cover the batch's first offset, so this offset must also be the end of the batch before. (Topics that are compacted
+have gaps. The topics of a run are not compacted.)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from delivery_verifier.cluster.protocol.batches import CONTROL
+from delivery_verifier.cluster.protocol.fetch import (
+    CORRUPT_MESSAGE,
+    FETCH_BYTES,
+    Fetched,
+    RawBatch,
+    Refused,
+    whole_batches,
+)
+from delivery_verifier.host.waiting import pause
+from delivery_verifier.model.unreadable import Unreadable
+
+FetchSome = Callable[[int, int], Fetched]
+"""A function that fetches batches of one replica. Its arguments: the first offset, and the most bytes to fetch."""
+SEARCH_S = 60.0
+"""Seconds in which the end of one damage must be found, if each of its offsets has to be asked for."""
+EMPTY_S = 5.0
+"""Seconds in which a broker must send something of a log that it holds. An empty answer without an error may pass."""
+
+
+class Unclear(ConnectionError):
+    """The answers of a broker prove neither that offsets are unreadable nor that they can be read."""
+
+
+def unreadable(fetch: FetchSome, start: int, end: int) -> Iterator[Unreadable]:
+    """Yields the unreadable offsets of a replica in [start, end), ascending. The replica must hold the log up to `end`.
+
+    The first batch of the search, and the first one behind a damage, may begin before the offset that is asked for.
+    Raises OSError if the broker does not answer or refuses for another reason than damage. Raises Unclear if it does
+    not hold the log up to `end`, if it serves what it did not serve before, and if the end of a damage is not found
+    within SEARCH_S.
+    """
+    offset = shown = inside = start
+    while offset < end:
+        began = offset
+        batches, why = _patient_answer(fetch, offset)
+        for batch in batches:
+            begins_before = offset == inside and 0 <= batch.first < offset < batch.end
+            if not batch.sound or not (batch.first == offset or begins_before):
+                why = _misplaced(batch, offset) if batch.sound else _crcs(batch)
+                break
+            offset = batch.end
+            shown = shown if batch.attributes & CONTROL else offset
+        if offset > began:
+            continue  # a damage is the first in the next answer, with as many batches behind it as there is room for
+        first = batches[0].data if batches and not _leaves_out(batches, offset) else b""
+        behind = _next_batch(fetch, offset)
+        if behind is None or not _serves(fetch, behind, first):
+            behind = _next_offset(fetch, offset, end, first)
+        behind = min(behind, end)
+        if _serves(fetch, offset, first):
+            raise Unclear(f"offset {offset} could not be read, and then it could")
+        yield Unreadable(first=offset, end=behind, shown_until=shown, detail=why)
+        offset = shown = inside = behind
+
+
+def _patient_answer(fetch: FetchSome, offset: int) -> tuple[list[RawBatch], str]:
+    """Returns what `_answer` returns. If the broker sends nothing, and no error, asks again for EMPTY_S.
+
+    A broker that cannot find a batch, because a length is damaged, sends nothing. So what is still not there then is
+    damage.
+    """
+    until_s = time.monotonic() + EMPTY_S
+    while True:
+        batches, why = _answer(fetch, offset, FETCH_BYTES)
+        if batches or why:
+            return batches, why
+        if time.monotonic() >= until_s:
+            return batches, f"the broker sends no whole batch, though its log is longer, and did not for {EMPTY_S:g} s"
+        pause(0.1)
+
+
+def _answer(fetch: FetchSome, offset: int, most_bytes: int) -> tuple[list[RawBatch], str]:
+    """Returns the whole batches of an answer, and why no more batches can be read. The reason is empty if the answer,
+    as far as it goes, has the form of batches."""
+    batches = list[RawBatch]()
+    try:
+        fetched = fetch(offset, most_bytes)
+    except Refused as error:
+        if error.code != CORRUPT_MESSAGE:
+            raise
+        return batches, str(error)
+    if fetched.high_watermark <= offset:
+        raise Unclear(f"the log is known only up to offset {fetched.high_watermark}")
+    try:
+        batches.extend(whole_batches(fetched.data))
+    except ConnectionError as error:
+        return batches, str(error)
+    cut = f"the first batch is longer than the {len(fetched.data)} bytes that the broker sends, which must be all of it"
+    return batches, cut if fetched.data and not batches else ""
+
+
+def _next_batch(fetch: FetchSome, offset: int) -> int | None:
+    """Returns the first offset of the first sound batch behind the damage at `offset`, by the headers of the batches.
+
+    Headers are believed only where batches that follow each other byte by byte also have offsets that follow each
+    other. Returns None where they do not: a damaged header can name any length and any offset. The number of offsets in
+    a sound batch is certain, because the checksum covers it.
+    """
+    first = offset
+    while True:
+        batches, _ = _answer(fetch, first, FETCH_BYTES)
+        if len(batches) < 2:
+            return None
+        damaged, behind = batches[0], batches[1:]
+        expected = damaged.end
+        if first == offset and damaged.sound:
+            if _leaves_out(batches, offset):
+                return damaged.first
+            expected = offset + damaged.end - damaged.first
+        elif damaged.first != first:
+            return None
+        for batch in behind:
+            if batch.first != expected:
+                return None
+            if batch.sound:
+                return batch.first
+            expected = batch.end
+        first = batches[-1].first
+
+
+def _leaves_out(batches: list[RawBatch], offset: int) -> bool:
+    """Returns whether the broker sent sound batches in their places, but left out what stands at `offset`."""
+    return len(batches) > 1 and batches[0].sound and offset < batches[0].first and batches[0].end == batches[1].first
+
+
+def _next_offset(fetch: FetchSome, offset: int, end: int, damaged: bytes) -> int:
+    """Returns the first offset behind the damage at `offset` for which the broker sends a sound batch; `end` if there
+    is none. `damaged`: as in `_serves`.
+
+    Asks the broker for one offset after another. So it is certain that a consumer can read no offset in between. A
+    broker finds a batch by the nearest offset in its index. So it may find only the last offset of a batch.
+    """
+    until_s = time.monotonic() + SEARCH_S
+    for candidate in range(offset + 1, end):
+        if _serves(fetch, candidate, damaged):
+            return candidate
+        if time.monotonic() > until_s:
+            raise Unclear(f"the end of the damage at offset {offset} was not found within {SEARCH_S:g} s")
+    return end
+
+
+def _serves(fetch: FetchSome, offset: int, damaged: bytes) -> bool:
+    """Returns whether the broker sends a sound batch that holds `offset`, other than the bytes `damaged`.
+
+    `damaged`: the batch that showed the damage. Its checksum may be right, but then its first offset is wrong.
+    """
+    batches, _ = _answer(fetch, offset, 1)
+    return any(batch.sound and batch.first <= offset < batch.end and batch.data != damaged for batch in batches[:1])
+
+
+def _misplaced(batch: RawBatch, offset: int) -> str:
+    return (
+        f"a batch of {len(batch.data)} bytes says it holds offsets {batch.first} to {batch.end - 1}, where offset "
+        f"{offset} must stand"
+    )
+
+
+def _crcs(batch: RawBatch) -> str:
+    return (
+        f"a batch of {len(batch.data)} bytes that says it holds offsets {batch.first} to {batch.end - 1} has CRC "
+        f"{batch.crc:08x} in its header, and its bytes have CRC {batch.computed_crc:08x} (CORRUPT_MESSAGE)"
+    )

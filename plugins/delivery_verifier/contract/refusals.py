@@ -1,0 +1,65 @@
+"""Refusals: until when brokers may refuse requests because an ISR shrank, or because min.insync.replicas was altered.
+
+The times depend on disturbances and observations alone. An observation is late, never early: so a time may be too late,
+but it is never too early. The effort grows in proportion to the number of observations.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from delivery_verifier.model.history import Disturbance, Observation
+
+Seen = tuple[int, Observation]
+"""An observation of a partition, with its position in the list of all observations."""
+Change = tuple[str, int, int]
+"""A change of an ISR: the topic, the partition, and the time `at_us` at which it was observed."""
+
+
+def regained(partitions: Mapping[tuple[str, int], Sequence[Seen]]) -> dict[Change, int | None]:
+    """Maps each change in which a broker left an ISR to the time (µs since the epoch) when all its members were back.
+
+    `partitions`: the observations of each partition by (topic, partition), without those of an earlier leader epoch. An
+    ISR counts only while the partition has a leader. The time is None if the members were not seen together again. Of
+    two changes of a partition that were observed at the same time, the later time counts.
+    """
+    ends: dict[Change, int | None] = {}
+    for (topic, partition), states in partitions.items():
+        waiting: dict[frozenset[int], list[Change]] = defaultdict(list)
+        isr: frozenset[int] = frozenset()
+        for _, now in states:
+            if isr - set(now.isr):
+                change = topic, partition, now.at_us
+                waiting[isr].append(change)
+                ends[change] = None
+            if now.leader >= 0:
+                for whole in [each for each in waiting if each <= set(now.isr)]:
+                    ends |= dict.fromkeys(waiting.pop(whole), now.at_us)
+            isr = frozenset(now.isr) or isr
+        ends |= {change: None for changes in waiting.values() for change in changes}
+    return ends
+
+
+def satisfied(altered: Disturbance, partitions: Mapping[tuple[str, int], Sequence[Seen]]) -> int | None:
+    """Returns when (µs since the epoch) the ISRs of the altered topic had at least the new min.insync.replicas members.
+
+    `altered` is a disturbance `topic_altered` of this setting. `partitions` as in `regained`. The time is that of the
+    alteration if the ISRs were large enough then: if they shrink later, that is a disturbance of its own. It is None if
+    one of the partitions was not seen with such an ISR.
+    """
+    ends = [
+        _large_since(altered.at_us, int(altered.value), partitions.get((altered.topic, partition), ()))
+        for partition in altered.partitions
+    ]
+    known = [end for end in ends if end is not None]
+    return max(known) if known and len(known) == len(ends) else None
+
+
+def _large_since(at_us: int, size: int, states: Sequence[Seen]) -> int | None:
+    """Returns the first time from `at_us` on at which the partition had a leader and an ISR of at least `size`
+    members; None if there is none. `states`: the observations of the partition."""
+    before = [now for _, now in states if now.at_us <= at_us][-1:]
+    later = [now for _, now in states if now.at_us > at_us]
+    large = (max(at_us, now.at_us) for now in [*before, *later] if now.leader >= 0 and len(now.isr) >= size)
+    return next(large, None)

@@ -1,0 +1,42 @@
+"""Notes: sentences of a verdict about what a reader of its evidence should know. They change no verdict.
+
+The module only words sentences. All functions are pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from delivery_verifier.judgement.evidence import Evidence
+
+
+def notes(evidence: Evidence) -> list[str]:
+    """Returns the notes: which cases were left out of anomalies/, and of which attempts no delivery report came."""
+    return [*_cut(evidence), *_unreported(evidence)]
+
+
+def _cut(evidence: Evidence) -> Iterator[str]:
+    """Yields a note for each anomaly of an arm if only some cases of the anomaly were written to anomalies/."""
+    rows = evidence.books.rows("cases")
+    if not {"arm", "kind", "cases", "written", "cut"} <= set(rows.column_names):
+        return
+    for row in rows.to_pylist():
+        if row["cut"]:
+            yield (
+                f"{row['arm']}: {row['written']:,} of {row['cases']:,} cases of {row['kind']} were written down with "
+                "their evidence; all were counted"
+            )
+
+
+def _unreported(evidence: Evidence) -> Iterator[str]:
+    """Yields a note for each arm with attempts of which the client never gave a delivery report.
+
+    Such an attempt is INDETERMINATE. Its producer was killed, or ended while the client still waited for the broker.
+    """
+    for arm in evidence.loaded:
+        total, reported = arm.totals.get("indeterminate", 0), evidence.indeterminate.get(arm.name, 0)
+        if arm.name in evidence.indeterminate and total > reported:
+            yield (
+                f"{arm.name}: for {total - reported:,} of {total:,} INDETERMINATE attempts no delivery report ever "
+                "came, not even one of an error"
+            )

@@ -1,0 +1,57 @@
+"""Unexplained cases as counts that Great Expectations can evaluate: cases that no disturbance can excuse.
+
+If the contract permits an anomaly because of disturbances, any number of excused cases is tolerated, but no unexplained
+case. So each anomaly in UNEXPLAINED has a second expectation, whose tolerance is 0. `judgement.excuses` says which
+cases are unexplained. All functions are pure.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
+from delivery_verifier.judgement.excuses import CONVICTING, excuses_of
+from delivery_verifier.model.anomalies import Anomaly, column
+from delivery_verifier.store.books import total_column
+from delivery_verifier.store.tables import EXCUSES_SINCE
+
+UNEXPLAINED: dict[Anomaly, str] = {anomaly: f"{anomaly} unexplained" for anomaly in Anomaly if anomaly in CONVICTING}
+"""Maps an anomaly to the field `about` of the expectation that judges its unexplained cases."""
+
+
+def unexplained_in(evidence: Evidence) -> list[Anomaly]:
+    """Returns the anomalies whose unexplained cases are evaluated in this run, by the version of its format."""
+    if evidence.format_version < EXCUSES_SINCE:
+        return []
+    return [anomaly for anomaly in UNEXPLAINED if anomaly in evidence.searched]
+
+
+def unexplained_column(anomaly: Anomaly) -> str:
+    """The column of `with_unexplained` that counts the unexplained cases of `anomaly`."""
+    return f"{column(anomaly)}_unexplained"
+
+
+def unexplained_counts(arm: ArmEvidence) -> dict[Anomaly, int]:
+    """Returns how many cases of the arm are unexplained, for each anomaly of `unexplained_in`."""
+    excuses = excuses_of(arm)
+    return {anomaly: excuses.cases[anomaly] + excuses.hidden[anomaly] for anomaly in unexplained_in(arm.run)}
+
+
+def with_unexplained(rows: pa.Table, arm: ArmEvidence) -> pa.Table:
+    """Returns rows of books/producers of the arm with a column for each anomaly of `unexplained_in`.
+
+    `rows` have the columns that `store.books.with_totals` adds. The column counts the unexplained cases of the row's
+    producer and partition. If the row has cases that disturbances permit, and no cases were written down, the count is
+    null, so that it cannot pass for 0.
+    """
+    excuses = excuses_of(arm)
+    for anomaly in unexplained_in(arm.run):
+        unknown = arm.run.cases is None and anomaly in excuses.excused
+        counts = [
+            None
+            if unknown and row.get(total_column(anomaly))
+            else excuses.unexplained[anomaly, row["producer"], row["partition"]]
+            for row in rows.to_pylist()
+        ]
+        rows = rows.append_column(unexplained_column(anomaly), pa.array(counts, pa.int64()))
+    return rows

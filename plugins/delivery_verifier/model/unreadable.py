@@ -1,0 +1,26 @@
+"""Offsets of a partition that nobody can read, because bytes on the leader's disk have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+
+class Unreadable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Offsets [first, end) of a partition that nobody can read from the partition's leader.
+
+    Each of these offsets holds one data record or one control record, but not even this is known. `shown_until` is the
+    offset behind the last data record before `first`. Between the two stand only control records, which no consumer
+    shows. `detail` says what is wrong: the two checksums of a batch, or the broker's error.
+    """
+
+    first: int
+    end: int
+    shown_until: int
+    detail: str
+
+
+def count_unreadable(ranges: Iterable[Unreadable], begin: int, end: int) -> int:
+    """Returns how many offsets in [begin, end) are in one of `ranges`."""
+    return sum(max(0, min(part.end, end) - max(part.first, begin)) for part in ranges)

@@ -1,0 +1,99 @@
+"""Excuses in words: which disturbances excuse the cases of an anomaly. The verdict says so; nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from delivery_verifier.judgement.attribution import Case
+from delivery_verifier.judgement.excuses import excuse_among
+from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.history import Disturbance
+from delivery_verifier.model.verdict import ArmVerdict, Excuse, Finding
+from delivery_verifier.pages.words import enumeration, number
+
+GROUPS_SHOWN = 5
+"""The greatest number of groups of disturbances that are shown for one finding."""
+PARTITIONS_SHOWN = 12
+"""The greatest number of partitions that are named for one group of disturbances."""
+TOGETHER_US = 1_000_000
+"""Disturbances of one kind share a line if none follows the one before later than this (µs)."""
+TimeText = Callable[[int], str]
+"""Turns a time in µs since the epoch into text."""
+
+
+def excuse_lines(finding: Finding, time_text: TimeText) -> list[str]:
+    """Which disturbances excuse how many cases of `finding`, e.g. `7 by leader_change of partition 0 at +3.000 s
+    (broker 2)`, and how many cases no disturbance surely excuses.
+
+    Disturbances of one kind that follow each other within TOGETHER_US share a line. The lines with the most cases come
+    first. Returns an empty list if no case needs a disturbance, or if the cases were not written down.
+    """
+    if not finding.excuses and not finding.doubtful:
+        return []
+    groups = sorted(_groups(finding.excuses), key=lambda group: -sum(excuse.count for excuse in group))
+    lines = [_line(group, time_text) for group in groups[:GROUPS_SHOWN]]
+    if others := groups[GROUPS_SHOWN:]:
+        count = sum(excuse.count for group in others for excuse in group)
+        lines.append(f"{number(count)} by {number(sum(map(len, others)))} further disturbances, named in verdict.json")
+    if finding.doubtful:
+        lines.append(f"{number(finding.doubtful)} unexplained: no disturbance surely excuses them")
+    unlisted = finding.cases - finding.excused - finding.doubtful
+    if unlisted > 0:
+        lines.append(f"{number(unlisted)} not written down one by one: what excuses them is not known")
+    return lines
+
+
+def excuse_of_row(arm: ArmVerdict | None, row: dict[str, Any], time_text: TimeText) -> str:
+    """The disturbance that excuses one case, as text. `row`: the row of the case in anomalies/, with times in µs.
+
+    Returns `unexplained` if the contract permits the anomaly because of disturbances, and none of them surely excuses
+    the case. Returns an en dash if no disturbance is needed, or if the anomaly is forbidden, or if nothing is known.
+    """
+    findings = [finding for finding in (arm.findings if arm else []) if finding.anomaly == row["kind"]]
+    excuses = [excuse for finding in findings for excuse in finding.excuses]
+    if not excuses:
+        return "unexplained" if len(findings) > 1 or any(finding.doubtful for finding in findings) else "–"
+    case = Case(row["arm"], (row["kind"],), row["producer"], row["partition"], row["sent_at"], row["settled_at"])
+    nearest = excuse_among(Anomaly(row["kind"]), case, excuses)
+    return "unexplained" if nearest is None else _named([nearest.disturbance], time_text)
+
+
+def _groups(excuses: Sequence[Excuse]) -> Iterator[list[Excuse]]:
+    group: list[Excuse] = []
+    for excuse in sorted(excuses, key=lambda excuse: (excuse.disturbance.kind, excuse.disturbance.at_us)):
+        last, now = (group[-1].disturbance if group else None), excuse.disturbance
+        if last and (last.kind, last.planned) == (now.kind, now.planned) and now.at_us - last.at_us <= TOGETHER_US:
+            group.append(excuse)
+            continue
+        if group:
+            yield group
+        group = [excuse]
+    if group:
+        yield group
+
+
+def _line(group: Sequence[Excuse], time_text: TimeText) -> str:
+    count = sum(excuse.count for excuse in group)
+    return f"{number(count)} by {_named([excuse.disturbance for excuse in group], time_text)}"
+
+
+def _named(disturbances: Sequence[Disturbance], time_text: TimeText) -> str:
+    """The disturbances, which are of one kind, with their partitions, times and brokers."""
+    kind, planned = disturbances[0].kind, disturbances[0].planned
+    partitions = sorted({partition for disturbance in disturbances for partition in disturbance.partitions})
+    brokers = sorted({broker for disturbance in disturbances for broker in disturbance.brokers})
+    times = [disturbance.at_us for disturbance in disturbances]
+    first, last = time_text(min(times)), time_text(max(times))
+    where = f" of {_enumerated('partition', partitions)}" if partitions else ""
+    when = f"at {first}" if first == last else f"from {first} to {last}"
+    notes = [_enumerated("broker", brokers)] if brokers else []
+    notes += [] if planned else ["not planned"]
+    return f"{kind}{where} {when}" + (f" ({', '.join(notes)})" if notes else "")
+
+
+def _enumerated(noun: str, numbers: Sequence[int]) -> str:
+    shown = [str(item) for item in numbers[:PARTITIONS_SHOWN]]
+    if len(numbers) > PARTITIONS_SHOWN:
+        shown.append(f"{len(numbers) - PARTITIONS_SHOWN} more")
+    return f"{noun}{'s' if len(numbers) > 1 else ''} {enumeration(shown, 'and')}"

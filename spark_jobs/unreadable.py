@@ -1,0 +1,144 @@
+"""Unreadable offsets: what the books say of records that nobody can read.
+
+The step settle found these offsets in the leader's log (`PartitionSnapshot.unreadable`). Each of them is a row of LOG
+that is not parsed. So it becomes a case of CORRUPTED, like a record whose own bytes are damaged: the case of the
+attempt that was acknowledged at this offset, or a case of its own.
+
+Other attempts can stand at an unreadable offset, too, if no attempt was acknowledged there. So in a partition with such
+an offset it is not proven that an attempt is LOST, though no record of it was found: the attempt is *missing*. And
+which consumer sees an unreadable record is unknown, so such an attempt is not TORN.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.outcomes import REPORTED
+from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
+from delivery_verifier.model.unreadable import Unreadable, count_unreadable
+from delivery_verifier.store.books import MISSING
+from spark_jobs.schemas import LOG, promise
+
+ArmPartition = tuple[str, int]
+"""The name of an arm and the number of a partition."""
+
+
+def count(part: PartitionSnapshot) -> int:
+    """The number of unreadable offsets in the snapshot of a partition."""
+    return count_unreadable(part.unreadable, part.start, part.end)
+
+
+def readable(part: PartitionSnapshot) -> list[tuple[int, int]]:
+    """The ranges of offsets that can be read, as (first, end). The end of the last range is -1: the end of the log.
+
+    Control records right before an unreadable offset are left out. A consumer would have to read on to skip them.
+    """
+    begins = [part.start, *(each.end for each in part.unreadable)]
+    ends = [*(each.shown_until for each in part.unreadable), -1]
+    return [(begin, end) for begin, end in zip(begins, ends, strict=True) if end == -1 or begin < end]
+
+
+def lines(spark: SparkSession, offsets: Offsets) -> DataFrame | None:
+    """Returns LOG: a row for each unreadable offset in the snapshot. None if all offsets can be read."""
+    ranges = [
+        (part.arm, part.partition, each.first, min(each.end, part.end))
+        for part in offsets.partitions
+        for each in part.unreadable
+        if each.first < part.end
+    ]
+    if not ranges:
+        return None
+    frame = spark.createDataFrame(ranges, "arm string, partition int, first bigint, end bigint")
+    known = {
+        "offset": F.explode(F.sequence("first", F.col("end") - 1)),
+        "view": F.lit("raw"),
+    } | {name: F.lit(False) for name in ("parsed", "crc_ok", "foreign")}
+    nulls = {field.name: F.lit(None).cast(field.dataType) for field in LOG if field.nullable}
+    return promise(frame.withColumns(known | nulls), LOG)
+
+
+def is_hidden(offsets: Offsets) -> Column:
+    """True on an attempt (row of ATTEMPTS) whose visibility is unknown.
+
+    Its partition has unreadable offsets, and no record of the attempt could be read.
+    """
+    partitions = [(part.arm, part.partition) for part in offsets.partitions if count(part)]
+    return _is_in(partitions) & ((F.size("copies") == 0) | F.col("corrupted"))
+
+
+def ownerless(unattributed: DataFrame | None, offsets: Offsets) -> list[ArmPartition]:
+    """The partitions with unreadable offsets at which no attempt was acknowledged.
+
+    `unattributed`: arm, partition and offset of each corrupted line at whose offset no attempt was acknowledged; None
+    if there are none.
+    """
+    ranges = [(part, each) for part in offsets.partitions for each in part.unreadable if each.first < part.end]
+    if unattributed is None or not ranges:
+        return []
+    within = reduce(or_, (_is_in([(part.arm, part.partition)]) & _is_at("offset", each) for part, each in ranges))
+    rows = unattributed.where(within).select("arm", "partition").distinct().toArrow().to_pylist()
+    return sorted((row["arm"], row["partition"]) for row in rows)
+
+
+def without_unproven_losses(subjects: DataFrame, partitions: list[ArmPartition]) -> DataFrame:
+    """Returns SUBJECTS without the cases of LOST in `partitions`, where they are not proven."""
+    if not partitions:
+        return subjects
+    unproven = (F.col("kind") == Anomaly.LOST.value) & _is_in(partitions)
+    cleared = {
+        "kind": F.when(~F.coalesce(unproven, F.lit(False)), F.col("kind")),
+        "also": F.when(F.coalesce(unproven, F.lit(False)), F.array().cast("array<string>")).otherwise(F.col("also")),
+    }
+    return subjects.withColumns(cleared)
+
+
+def missing(counted: Iterable[dict[str, Any]], offsets: Offsets) -> dict[str, int]:
+    """Returns the counts `missing/<arm>/<partition>` for the manifest: the reported attempts that are neither found nor
+    LOST, in partitions with unreadable offsets. `counted`: rows of SIGNATURES.
+
+    In another partition, such an attempt is an error of the matching. It is not counted, so that the law `reported_sum`
+    does not balance.
+    """
+    partitions = {(part.arm, part.partition) for part in offsets.partitions if count(part)}
+    counts: Counter[str] = Counter()
+    for row in counted:
+        absent = row["role"] == "attempt" and row["first_partition"] is None and row["outcome"] in REPORTED
+        if absent and row["kind"] != Anomaly.LOST and (row["arm"], row["partition"]) in partitions:
+            counts[f"{MISSING}{row['arm']}/{row['partition']}"] += row["records"]
+    return dict(counts)
+
+
+def with_evidence(cases: pa.Table, offsets: Offsets) -> pa.Table:
+    """Returns ANOMALIES: `cases`, in which the detail of each unreadable record says why it cannot be read."""
+    parts = {(part.arm, part.partition): part for part in offsets.partitions if part.unreadable}
+    if not parts:
+        return cases
+    rows = cases.to_pylist()
+    for row in rows:
+        part = parts.get((row["arm"], row["partition"]))
+        if part is None or row["kind"] != Anomaly.CORRUPTED:
+            continue
+        for each in part.unreadable:
+            if any(each.first <= offset < each.end for offset in row["offsets"] or ()):
+                before = f"{row['detail']}; " if row["outcome"] else ""
+                row["detail"] = f"{before}offsets {each.first} to {each.end - 1} cannot be read: {each.detail}"
+    return pa.Table.from_pylist(rows, schema=cases.schema)
+
+
+def _is_in(partitions: Iterable[ArmPartition]) -> Column:
+    return reduce(
+        or_, ((F.col("arm") == arm) & (F.col("partition") == number) for arm, number in partitions), F.lit(False)
+    )
+
+
+def _is_at(offset: str, part: Unreadable) -> Column:
+    return (F.col(offset) >= part.first) & (F.col(offset) < part.end)

@@ -1,0 +1,73 @@
+"""Tests of the notes of a verdict: they say of which attempts no delivery report ever came, and change no verdict."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.evidence import RUN, SUBJECT, WEAK, Rows, evidence_of, judged
+from support.older_runs import NAMES, RUNS, older_run
+
+from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.model.outcomes import Outcome
+from delivery_verifier.pages import terminal
+from delivery_verifier.store.ledger import outcomes_key, reported_counts
+
+
+def _unanswered(rows: Rows) -> None:
+    """Gives each of the two arms with load 12 INDETERMINATE attempts."""
+    for name in (SUBJECT, WEAK):
+        row = next(row for row in rows["books/producers.parquet"] if row["arm"] == name and row["producer"] == 0)
+        row |= {"attempted": 412, "indeterminate": 12, "resolved_absent": 12}
+
+
+@pytest.mark.parametrize(
+    ("reported", "noted"),
+    [
+        ({SUBJECT: 12, WEAK: 12}, []),
+        ({SUBJECT: 5, WEAK: 12}, [f"{SUBJECT}: for 7 of 12 INDETERMINATE attempts"]),
+        ({SUBJECT: 0}, [f"{SUBJECT}: for 12 of 12 INDETERMINATE attempts"]),
+        ({}, []),  # of a format in which nobody counted that
+    ],
+)
+def test_attempts_of_which_no_delivery_report_came_are_noted_per_arm(
+    reported: dict[str, int], noted: list[str]
+) -> None:
+    verdict = judged(evidence_of(RUN, _unanswered, indeterminate=reported))
+    assert [note.split(" no delivery report ever came")[0] for note in verdict.notes] == noted
+    assert verdict.verdict == "HELD"
+
+
+def test_a_terminal_shows_the_note(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("w+") as stream:
+        terminal.write(judged(evidence_of(RUN, _unanswered, indeterminate={SUBJECT: 5})), stream)
+        stream.seek(0)
+        assert "no delivery report ever came" in " ".join(stream.read().split())
+
+
+def test_reports_are_counted_over_all_producers_and_lives_of_an_arm() -> None:
+    counts = {
+        outcomes_key(Outcome.INDETERMINATE, "safe/0/0"): 3,
+        outcomes_key(Outcome.INDETERMINATE, "safe/1/0"): 4,
+        outcomes_key(Outcome.INDETERMINATE, "acks_1/0/0"): 0,
+        outcomes_key(Outcome.ACKED, "safe/0/0"): 100,
+        "attempted/safe/0/0": 107,
+    }
+    assert reported_counts(counts, Outcome.INDETERMINATE) == {"safe": 7, "acks_1": 0}
+    assert reported_counts({"attempted/safe/0/0": 107}, Outcome.INDETERMINATE) == {}
+
+
+def test_the_counts_come_from_what_the_producers_sealed(tmp_path: Path) -> None:
+    run = older_run(NAMES[0], tmp_path)
+    manifest = json.loads((run.path / "produce.json").read_bytes())
+    manifest["counts"][outcomes_key(Outcome.INDETERMINATE, "transactional/0/0")] = 2
+    (run.path / "produce.json").write_text(json.dumps(manifest))
+    assert Evidence.load(run.path).indeterminate == {"transactional": 2}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stored_run_whose_producers_did_not_count_gets_no_such_note(name: str) -> None:
+    evidence = Evidence.load(RUNS / name)
+    assert evidence.indeterminate == {}
+    assert not [note for note in judged(evidence).notes if "delivery report" in note]

@@ -1,0 +1,48 @@
+"""Tests of the step conclude: whose brokers' data are kept when the run is judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from support.evidence import CANARY_ARM, RUN, SUBJECT, WEAK, arm, evidence_of, judged, lost
+from support.older_runs import NAMES, older_run
+
+from delivery_verifier.model.verdict import Doubt, RunVerdict
+from delivery_verifier.pages.doubts import ADVICE
+from delivery_verifier.run.steps import conclude
+
+
+def with_doubt(name: str, of: str) -> RunVerdict:
+    verdict = judged(evidence_of(RUN))
+    doubt = Doubt(kind="coverage", name=name, detail="a detail")
+    arms = [msgspec.structs.replace(each, doubts=[doubt] if each.arm == of else []) for each in verdict.arms]
+    return msgspec.structs.replace(verdict, arms=arms)
+
+
+VERDICTS = {
+    "held": (judged(evidence_of(RUN)), False),
+    "a control lost records": (judged(evidence_of(RUN, lost(3, WEAK))), False),
+    "a subject is violated": (judged(evidence_of(RUN, lost(3))), True),
+    "another doubt": (with_doubt("too_little_exposed", SUBJECT), False),
+    **{f"log_unreadable of {name}": (with_doubt("log_unreadable", name), True) for name in (SUBJECT, WEAK, CANARY_ARM)},
+    "replicas differ": (with_doubt("replicas_differ", WEAK), True),
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_the_brokers_data_are_kept_where_they_may_explain_what_was_found(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdict, is_kept = VERDICTS[name]
+    kept: list[bool] = []
+    monkeypatch.setattr(conclude, "load_and_judge", lambda run_dir: verdict)
+    monkeypatch.setattr(conclude.page, "write", lambda run_dir, verdict, path: path.write_text(""))
+    monkeypatch.setattr(conclude, "_clear_workspace", lambda run, token, keep: kept.append(keep))
+    conclude.judge_and_report(older_run(NAMES[0], tmp_path).path)
+    assert kept == [is_kept] and arm(verdict)
+
+
+def test_advice_that_speaks_of_kept_data_is_given_only_where_they_are_kept() -> None:
+    assert {name for name, advice in ADVICE.items() if "are kept" in advice} == conclude.ON_DISK

@@ -1,0 +1,200 @@
+"""Mutation testing: the mutants, the trials, and the explanations of survivors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BENCH = ROOT / "bench"
+
+CODE = """
+LIMITS = {"low": 1}
+
+def is_high(value: int | None) -> bool:
+    return value is not None and value > LIMITS["low"]
+"""
+TESTS = """
+from code_that_decides.module import is_high
+
+def test_a_high_value_is_high():
+    assert is_high(9)
+"""
+BETTER_TESTS = (
+    TESTS
+    + """
+def test_values_at_the_edge():
+    assert is_high(2) and not is_high(1) and not is_high(None)
+"""
+)
+WORK = (
+    "import sys; from pathlib import Path; import mutants; "
+    "sys.exit(mutants.work(Path(sys.argv[1]), {'code_that_decides': ('tests',)}, '1/1', []))"
+)
+
+
+@pytest.fixture(autouse=True)
+def modules_of_bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.syspath_prepend(BENCH)
+    yield
+    for name in [name for name in sys.modules if name.startswith("mutants")]:
+        del sys.modules[name]
+
+
+def test_our_own_operators_do_what_their_examples_say() -> None:
+    import mutants_code
+
+    for operator in mutants_code.OWN:
+        for example in operator.examples():
+            source = mutants_code.Mutant(example.pre_mutation_code, "", 0, operator(), example.occurrence)
+            assert source.code == example.post_mutation_code
+
+
+def test_annotations_and_options_of_classes_have_no_mutants() -> None:
+    import mutants_code
+
+    source = "@form(slots=True)\nclass Row(Struct, frozen=True):\n    size: int | None = 1\n"
+    changes = {after for _, _, after in mutants_code.by_change(mutants_code.mutants(source))}
+    assert changes == {"size: int | None = 2", "size: int | None = 0", ""}, "the last has no decorator"
+
+
+def test_a_change_is_known_by_its_words_wherever_its_line_moves() -> None:
+    import mutants_code
+
+    changes = set(mutants_code.by_change(mutants_code.mutants(CODE)))
+    assert ("is_high", CODE.splitlines()[4].strip(), 'return value is not None and value >= LIMITS["low"]') in changes
+    assert set(mutants_code.by_change(mutants_code.mutants("\n\n" + CODE))) == changes
+    twice = mutants_code.by_change(mutants_code.mutants("x(a == 1)\nx(a == 1)\n"))
+    assert {scope for scope, _, _ in twice} == {"", "#2"}
+
+
+def test_every_explanation_has_its_mutant() -> None:
+    import mutants
+
+    explained = mutants.explanations(ROOT)
+    assert mutants.without_mutant(ROOT, explained) == []
+    assert len({(explanation.module, explanation.change) for explanation in explained}) == len(explained)
+
+
+def test_an_explanation_whose_mutant_does_not_exist_is_reported(tmp_path: Path) -> None:
+    import mutants
+    from mutants_results import Explanation
+
+    (tmp_path / "module.py").write_text(CODE)
+    change = ("is_high", CODE.splitlines()[4].strip(), 'return value is not None and value >= LIMITS["low"]')
+    present = Explanation(*change, module="module.py", why="a trial")
+    gone = [Explanation(*change, module="gone.py", why="x"), Explanation("is_low", "", "", module="module.py", why="x")]
+    assert mutants.without_mutant(tmp_path, [present, *gone]) == gone
+
+
+def test_a_result_is_bad_if_a_survivor_is_not_explained_or_too_few_were_killed(tmp_path: Path) -> None:
+    import mutants
+    from mutants_results import ModuleResult, Survivor
+
+    for folder in ("docs/results", "bench", mutants.OUTCOMES):
+        (tmp_path / folder).mkdir(parents=True)
+    survivor = Survivor("", 'LIMITS = {"low": 1}', 'LIMITS = {"low": 2}')
+    (tmp_path / "module.py").write_text(CODE)
+    (tmp_path / mutants.EXPLANATIONS).write_text("")
+    mutants.save(tmp_path, "module.py", ModuleResult(digest="today", mutants=20, survivors=[survivor]))
+    assert mutants.conclude(tmp_path, {"module.py": "today"}) == 1, "not explained"
+    text = "[[survivor]]\nmodule = 'module.py'\nscope = ''\nbefore = '%s'\nafter = '%s'\nwhy = 'a trial'\n"
+    (tmp_path / mutants.EXPLANATIONS).write_text(text % (survivor.before, survivor.after))
+    assert mutants.conclude(tmp_path, {"module.py": "today"}) == 0
+    assert mutants.conclude(tmp_path, {"module.py": "today", "other.py": ""}) == 1, "one was not tried"
+    (tmp_path / mutants.EXPLANATIONS).write_text(text % (survivor.before, "LIMITS = {}"))
+    assert mutants.conclude(tmp_path, {"module.py": "today"}) == 1, "no such mutant"
+    (tmp_path / mutants.EXPLANATIONS).write_text(text % (survivor.before, survivor.after))
+    mutants.save(tmp_path, "module.py", ModuleResult(digest="today", mutants=19, survivors=[survivor]))
+    assert mutants.conclude(tmp_path, {"module.py": "today"}) == 1, "too few killed"
+
+
+def test_a_result_of_another_day_is_no_result(tmp_path: Path) -> None:
+    import mutants
+    from mutants_results import ModuleResult
+
+    for folder in ("docs/results", "bench", mutants.OUTCOMES):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / mutants.EXPLANATIONS).write_text("")
+    mutants.save(tmp_path, "module.py", ModuleResult(digest="yesterday", mutants=20))
+    mutants.save(tmp_path, "other.py", ModuleResult(digest="today", mutants=20, timed_out=3, commit="abc1234"))
+    assert mutants.conclude(tmp_path, {"module.py": "today", "other.py": "today"}) == 1
+    (page,) = (tmp_path / "docs/results").glob("mutants-*.md")
+    text = page.read_text()
+    assert "Not tried as they are today: module.py." in text and "| module.py |" not in text
+    assert "| other.py | 20 | 20 | 3 | 0 | 0 |" in text and "; commit abc1234; " in text
+    assert mutants.conclude(tmp_path, {"other.py": "today"}) == 0
+
+
+def test_a_mutant_whose_tests_took_too_long_is_counted_apart_and_tried_again(tmp_path: Path) -> None:
+    import mutants
+    from mutants_trial import TIMED_OUT
+
+    (tmp_path / "module.py").write_text(CODE)
+    target, tried = mutants.Target(tmp_path, "module.py", ()), list[str]()
+
+    class SlowTrials:
+        def killer(self, module: str, *_: object) -> str:
+            tried.append(module)
+            return TIMED_OUT
+
+    first, again = (mutants.run(target, SlowTrials(), tmp_path) for _ in range(2))
+    assert first.timed_out == again.timed_out == first.mutants == len(tried) / 2 > 0 and first.survivors == []
+    (file,) = [*tmp_path.glob("*.jsonl")] or [tmp_path / "none"]
+    assert file.name == "none"
+
+
+@pytest.mark.parametrize("shard", ["0/4", "5/4", "1/0", "-1/4", "1", "a/b"])
+def test_a_shard_that_would_try_nothing_or_another_part_is_refused(shard: str) -> None:
+    import mutants
+
+    assert mutants.part_of("4/4") == (4, 4)
+    with pytest.raises(ValueError, match="1 <= I <= N"):
+        mutants.part_of(shard)
+    command = (sys.executable, "mutants.py", f"--shard={shard}")
+    refused = subprocess.run(command, cwd=BENCH, capture_output=True, text=True)
+    assert refused.returncode == 2 and "a shard is I/N" in refused.stderr
+
+
+@pytest.mark.slow
+def test_a_weak_test_leaves_survivors_a_better_one_kills_them_and_nothing_is_tried_twice(tmp_path: Path) -> None:
+    for folder in ("docs/results", "bench", "code_that_decides", "tests"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "code_that_decides/module.py").write_text(CODE)
+    (tmp_path / "tests/test_module.py").write_text(TESTS)
+    (tmp_path / "bench/mutants.toml").write_text("")
+    subprocess.run(("git", "init", "-q"), cwd=tmp_path, check=True)
+
+    commit = ("git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "all")
+    subprocess.run(("git", "add", "-A"), cwd=tmp_path, check=True)
+    subprocess.run(commit, cwd=tmp_path, check=True)
+    weak = _work(tmp_path)
+    text = next((tmp_path / "docs/results").glob("mutants-*.md")).read_text()
+    described = subprocess.check_output(("git", "describe", "--always"), cwd=tmp_path, text=True).strip()
+    assert f"; commit {described}; " in text
+    assert weak.returncode == 1 and 'value >= LIMITS["low"]' in weak.stdout and "1 of 1 modules changed" in weak.stdout
+    assert (tmp_path / "code_that_decides/module.py").read_text() == CODE
+    again = _work(tmp_path)
+    assert again.returncode == 1 and "0 of 1 modules changed" in again.stdout
+
+    (tmp_path / "tests/test_module.py").write_text(BETTER_TESTS)
+    better = _work(tmp_path)
+    assert better.returncode == 0 and "100.0% killed" in better.stdout, better.stdout
+    assert "survived" not in better.stdout
+    (tmp_path / "docs/results/mutants.json").unlink()
+    outcomes = (tmp_path / ".kdv/mutants/code_that_decides.module.py.jsonl").read_text()
+    assert _work(tmp_path).returncode == 0
+    assert (tmp_path / ".kdv/mutants/code_that_decides.module.py.jsonl").read_text() == outcomes, "as after Ctrl-C"
+
+    (tmp_path / "tests/test_module.py").write_text(TESTS + "\ndef test_no():\n    assert False\n")
+    broken = _work(tmp_path)
+    assert broken.returncode == 1 and "fails without any mutant" in broken.stderr
+
+
+def _work(root: Path) -> subprocess.CompletedProcess[str]:
+    command = (sys.executable, "-c", WORK, str(root))
+    return subprocess.run(command, cwd=BENCH, capture_output=True, text=True)
