@@ -13,7 +13,7 @@ from spark_jobs.schemas import GAPS, arrow
 
 SLOT_US = 1_000
 """The least width of a slot in µs. Reports of one slot are told apart only by the first and the last of them."""
-SLOTS = 100_000
+SLOTS = 1_000_000
 """About the most slots that a summary of the load has. In longer runs, slots are wider."""
 
 

@@ -207,7 +207,7 @@ GAPS = Table(
             "longest_gap_s",
             "double",
             "longest silence between consecutive reports; null with fewer than two reports. Too short by less than a "
-            "slot, if shorter than one: 1 ms, doubled until the slots of all partitions are at most 100,000",
+            "slot, if shorter than one: 1 ms, doubled until the slots of all partitions are at most 1,000,000",
             True,
             "s",
         ),
