@@ -1,4 +1,4 @@
-"""Tests of disturbances at the edges of their conditions: which process explains which end, and what the detail says."""
+"""Tests of disturbances at the edges: which action explains which end of a process, and what the detail says."""
 
 from __future__ import annotations
 
