@@ -32,7 +32,7 @@ from delivery_verifier.model.history import (
     Injection,
     Observation,
 )
-from delivery_verifier.model.late_ends import answered_ends, has_late_end
+from delivery_verifier.model.late_ends import answered_ends, has_late_end, kinds_of
 from delivery_verifier.model.scenario import Arm
 
 
@@ -152,7 +152,7 @@ def _injected_disturbances(injection: Injection, injected: list[Injection]) -> I
     `injected`: all injections of the run.
     """
     act = ACTS.get(injection.action)
-    for kind in act.counts_as if act else ():
+    for kind in kinds_of(act, injection.options) if act else ():
         for topic, partitions in _scope(injection, kind).items():
             yield Disturbance(
                 kind=kind,

@@ -6,8 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from delivery_verifier.model.act import Act
+from delivery_verifier.model.data import Setting
 from delivery_verifier.model.fault_actions import ACTS
-from delivery_verifier.model.history import Disturbance, Injection
+from delivery_verifier.model.history import Disturbance, DisturbanceKind, Injection
+from delivery_verifier.model.step_options import APIS
 
 _NAME = re.compile(r"EndTxn \((?:commit|abort)\) of (.+) at broker \d+")
 
@@ -34,10 +37,18 @@ def facts_of(error_code: int, late_ms: int, overtaking: Mapping[str, int]) -> di
     return {"error_code": error_code, "late_ms": late_ms, **overtaking}
 
 
+def kinds_of(act: Act, options: Mapping[str, Setting]) -> tuple[DisturbanceKind, ...]:
+    """Returns `act.counts_as`, and `late_end` if the options let `act` hold or delay EndTxn requests."""
+    is_end = options.get("api") in ("EndTxn", APIS["EndTxn"], str(APIS["EndTxn"]))
+    delays_ends = act.name in ("hold", "delay") and is_end and options.get("direction") == "request"
+    return (*act.counts_as, "late_end") if delays_ends else act.counts_as
+
+
 def has_late_end(injection: Injection, disturbance: Disturbance) -> bool:
     """Whether `disturbance`, of the kind `late_end`, is that of `injection`."""
     act = ACTS.get(injection.action)
-    return act is not None and "late_end" in act.counts_as and injection.bite_at_us == disturbance.at_us
+    kinds = kinds_of(act, injection.options) if act else ()
+    return "late_end" in kinds and injection.bite_at_us == disturbance.at_us
 
 
 def answered_ends(injection: Injection) -> Iterator[AnsweredEnd]:
