@@ -33,8 +33,8 @@ count the sends of records, the sends with each outcome, and the cases of each a
 def attempt(run_dir: Path) -> Attempt:
     """Returns the judged run in `run_dir` as an `Attempt`, i.e. one try to run an entry of the catalogue.
 
-    The attempt has at most 20 doubts, and all arms but the canary. `seconds` is the time from the start of the step
-    `plan` to the end of the step `conclude`. Raises IncompleteRun if the run has no verdict, or if a file of the
+    The `Attempt` holds all arms except the canary, and at most 20 doubts. `seconds` is the time from the start of the
+    step `plan` to the end of the step `conclude`. Raises IncompleteRun if the run has no verdict, or if a file of the
     verdict was altered.
     """
     run = RunDirectory(run_dir)

@@ -87,10 +87,9 @@ def _changes(before: _Partition, now: Observation, biting: list[Injection]) -> I
 def _coordinator_election(before: _Partition, now: Observation, detail: str) -> Iterator[Disturbance]:
     """Yields a disturbance if the election of `now` in `__transaction_state` may have been unclean.
 
-    The observer may see a clean election one look late: the new leader had joined the ISR since the last look. The
-    election was surely clean if another member of the last ISR is still in the ISR (`_has_old_member`). The disturbance
-    is never planned. Kafka switches unclean elections off in this topic (`TransactionLog`), and no action asks for one.
-    So nobody knows whether this election was unclean or only seen late: what it would excuse is a doubt.
+    The election was clean if another member of the last ISR is still in the ISR (see `_has_old_member`). Otherwise,
+    nobody knows: the new leader may have joined the ISR unseen, because the observer polls. The disturbance is
+    unplanned, because no action asks for an unclean election in this topic. So whatever it excuses raises a doubt.
     """
     if not _has_old_member(before, now):
         election = _disturbance("unclean_coordinator_election", now, planned=False, detail=detail)
@@ -98,11 +97,11 @@ def _coordinator_election(before: _Partition, now: Observation, detail: str) -> 
 
 
 def _has_old_member(before: _Partition, now: Observation) -> bool:
-    """Whether a broker of the last ISR that was seen, or an eligible one, is in the ISR of a leader from outside.
+    """Whether the new ISR holds a broker of the last ISR that was seen, or of the eligible leader replicas.
 
-    Kafka elects a leader from outside the ISR only when no member can lead (KIP-106), and the new ISR is this leader
-    alone. So the election was clean, unless the old member joined again before anybody looked: the last ISR that was
-    seen lacked the new leader because it was seen late, or was reported by a broker that lagged behind.
+    After an unclean election, the new leader is the only member of the ISR (KIP-106). So an old member shows that the
+    election was clean, and that the new leader had joined the ISR unseen. (The exception: the old member joined again
+    before anybody looked.)
     """
     return bool({*before.isr, *before.elr} & set(now.isr))
 

@@ -117,7 +117,6 @@ class Wait:
 
 
 def _load(context: ActionContext) -> RunningLoad:
-    """Returns the load of the run. Raises ValueError if the context has no load."""
     if context.load is None:
         raise ValueError("an action on clients needs a load")
     return context.load

@@ -127,7 +127,6 @@ def _java(layout: ClusterLayout, *arguments: str) -> list[str]:
 
 
 def _properties(layout: ClusterLayout, node: int) -> str:
-    """Returns the configuration of a node, as the text of a properties file."""
     spec = layout.spec
     settings = {
         "node.id": node,
@@ -206,7 +205,6 @@ def _template(layout: ClusterLayout) -> Path:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Returns `count` free loopback ports."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for listener in sockets:

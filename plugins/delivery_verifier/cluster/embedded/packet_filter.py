@@ -116,8 +116,8 @@ def sweep() -> list[str]:
 
 
 def _short(process: ProcessId) -> int:
-    """Returns the low 32 bits of the process's start time. The full start time does not fit into a chain's name, which
-    has at most 28 characters."""
+    """Returns the low 32 bits of the process's start time. A chain's name has at most 28 characters, too few for all
+    bits."""
     return process.started & 0xFFFF_FFFF
 
 

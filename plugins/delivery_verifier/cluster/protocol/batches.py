@@ -3,8 +3,8 @@ module counts them from the headers of the log's batches.
 
 The module fetches the batches from the leader in Kafka's own protocol (`cluster.protocol.fetch`). For the verdict,
 Spark reads the log's records with a consumer. This module shares no code with Spark, so the two results check each
-other: every offset that the consumer skips must be counted here. Only the control batch in the log tells this module
-whether a transaction was committed or aborted. The module does not use the producer's reports.
+other: every offset that the consumer skips must be counted here. Whether a transaction was committed or aborted is read
+from the control batches in the log, not from the producer's reports.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Unseen(NamedTuple):
 
 def unseen(address: Address, topic: str, partition: int, start: int, end: int) -> Unseen:
     """Counts the records at the offsets [start, end) that are hidden from every read_committed consumer. `address`: the
-    address of the partition's leader. Records of a batch whose checksum is wrong are not counted.
+    address of the partition's leader. Does not count batches with a wrong checksum.
 
     Every transaction with records in this range must have been committed or aborted. The control batch that ends such a
     transaction may stand after `end`, so the log is read until all these transactions have ended. Raises OSError if a

@@ -132,7 +132,6 @@ def _acks(frame: bytes, version: int, offset: int) -> int:
 
 
 def _varint(frame: bytes, offset: int) -> tuple[int, int]:
-    """Returns the unsigned varint at `offset`, and the position after it."""
     value = shift = 0
     while True:
         byte = frame[offset]

@@ -138,7 +138,8 @@ class RuleBook:
         self._in_force[rule.key].late_ends.append(end)
 
     def note_overtaking(self, api: int, client: str, broker: int) -> None:
-        """Notes in every late end of `client` that `broker` has not answered that another request overtook it."""
+        """Counts a request of the API `api` in each unanswered late end of the same client and broker: the request
+        overtook it."""
         for active in self._in_force.values():
             for end in active.late_ends:
                 if (end.client, end.broker) == (client, broker) and end.error_code is None:
