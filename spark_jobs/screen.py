@@ -77,7 +77,8 @@ def width(records: int, partitions: int, bits: int = BITS) -> int:
 
 
 def sides(ledger: DataFrame, log: DataFrame, bits: int) -> Sides:
-    """Returns counts of LEDGER and LOG, as two tables of at most BOUND + 1 rows: one row more than `prove` accepts."""
+    """Returns counts of LEDGER and LOG, as two tables. Each has at most BOUND + 1 rows, because `prove` reads no more.
+    """
     repeated = _repeated(ledger, bits).limit(BOUND + 1).toArrow()
     return Sides(bits, _buckets(ledger, log, bits).limit(BOUND + 1).toArrow(), repeated)
 
@@ -85,8 +86,8 @@ def sides(ledger: DataFrame, log: DataFrame, bits: int) -> Sides:
 def prove(counted: Sides, damaged: Set[tuple[str, int]]) -> Screen | None:
     """Returns what `counted` proves, or None if nothing is proven or one of the tables exceeds BOUND rows.
 
-    `damaged`: every (arm, partition) with corrupted lines. There, the log may hide where an attempt stands. So for
-    these partitions, condition 2 in the docstring of this module is checked for claims as well as for lines.
+    `damaged`: every (arm, partition) with corrupted records. A corrupted record may hide the position of an attempt. So
+    in these partitions, condition 2 in the module's docstring is checked for claims (rows of LEDGER), too.
     """
     rows: list[Row] = counted.buckets.to_pylist()
     if max(len(rows), counted.repeated.num_rows) > BOUND:
@@ -131,7 +132,8 @@ def unproven(frame: DataFrame, screen: Screen | None, together: bool = False) ->
 
 
 def _buckets(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
-    """Returns BUCKETS. A claim in a transaction counts neither as ACKED nor as SENT. So its bucket is never clean."""
+    """Returns BUCKETS. The bucket of a claim in a transaction is never clean, as the claim is neither ACKED nor SENT
+    here."""
     outcome = F.when(F.col("transaction").isNull(), F.col("outcome"))
     claims = promise(ledger, LEDGER).withColumns(
         {"claim": F.lit(1), "claimed": outcome, "position": F.when(F.col("outcome") == Outcome.ACKED, F.col("offset"))}

@@ -1,12 +1,12 @@
 """Unreadable offsets: what the books say of records that nobody can read.
 
-The step settle found these offsets in the leader's log (`PartitionSnapshot.unreadable`). Each of them is a row of LOG
-that is not parsed. So it becomes a case of CORRUPTED, like a record whose own bytes are damaged: the case of the
-attempt that was acknowledged at this offset, or a case of its own.
+The step settle found these offsets in the leader's log (`PartitionSnapshot.unreadable`). Each unreadable offset is a
+row of LOG that is not parsed, and becomes a case of CORRUPTED, like a damaged record. If an attempt was acknowledged at
+this offset, the case belongs to this attempt.
 
-Other attempts can stand at an unreadable offset, too, if no attempt was acknowledged there. So in a partition with such
-an offset it is not proven that an attempt is LOST, though no record of it was found: the attempt is *missing*. And
-which consumer sees an unreadable record is unknown, so such an attempt is not TORN.
+Otherwise any attempt without a found record may stand at this offset. So in such a partition, no attempt is proven
+LOST: a reported attempt that was not found is *missing*. Such an attempt is not TORN either, because nobody knows which
+consumers see an unreadable record.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def count(part: PartitionSnapshot) -> int:
 def readable(part: PartitionSnapshot) -> list[tuple[int, int]]:
     """The ranges of offsets that can be read, as (first, end). The end of the last range is -1: the end of the log.
 
-    Control records right before an unreadable offset are left out. A consumer would have to read on to skip them.
+    Control records right before an unreadable offset are left out, because a consumer skips them only when it reads on.
     """
     begins = [part.start, *(each.end for each in part.unreadable)]
     ends = [*(each.shown_until for each in part.unreadable), -1]
@@ -105,8 +105,8 @@ def missing(counted: Iterable[dict[str, Any]], offsets: Offsets) -> dict[str, in
     """Returns the counts `missing/<arm>/<partition>` for the manifest: the reported attempts that are neither found nor
     LOST, in partitions with unreadable offsets. `counted`: rows of SIGNATURES.
 
-    In another partition, such an attempt is an error of the matching. It is not counted, so that the law `reported_sum`
-    does not balance.
+    In other partitions, such an attempt is an error of the matching. It is not counted, so that this error breaks the
+    law `reported_sum`.
     """
     partitions = {(part.arm, part.partition) for part in offsets.partitions if count(part)}
     counts: Counter[str] = Counter()

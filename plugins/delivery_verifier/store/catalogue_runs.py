@@ -58,9 +58,9 @@ def _files() -> list[Path]:
 
 
 def newest(most: int) -> list[CatalogueRun]:
-    """The catalogue runs whose files were written last, at most `most`. A run whose file is damaged is left out.
+    """The at most `most` catalogue runs whose files were written last, without those whose files are damaged.
 
-    The result is sorted by the time when the catalogue run started, latest first.
+    The catalogue run that started last comes first.
     """
     files = sorted(_files(), key=lambda file: file.stat().st_mtime, reverse=True)[:most]
     runs = []
