@@ -27,12 +27,10 @@ _FLAGS_OF_ATTEMPTS = subset(
 )
 OWN = "this run and arm"
 """A value of the column `origin` in SUBJECTS: no attempt accounts for the record in the log, but the header of the
-record names this run and the arm of the topic.
-"""
+record names this run and the arm of the topic."""
 STRANGER = "a stranger"
 """A value of the column `origin` in SUBJECTS: another client wrote the record in the log. The record is no case of any
-anomaly, because it says nothing about Kafka. The judgement makes it a doubt.
-"""
+anomaly, because it says nothing about Kafka. The judgement makes it a doubt."""
 
 
 def _owns_copies() -> Column:

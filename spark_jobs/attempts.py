@@ -130,15 +130,13 @@ def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool,
 
 def owned_copies(attributed: DataFrame) -> DataFrame:
     """Returns the corrupted records that have an owner, as copies of the owner. `attributed`: the result of
-    `attribute`.
-    """
+    `attribute`."""
     return _copies(attributed.where(F.col("sequence").isNotNull()), corrupted=True)
 
 
 def unowned(attributed: DataFrame) -> DataFrame:
     """Returns arm, partition, offset and stranger of the corrupted records without an owner. `attributed`: the result
-    of `attribute`.
-    """
+    of `attribute`."""
     return attributed.where(F.col("sequence").isNull()).select("arm", "partition", "offset", "stranger")
 
 

@@ -77,8 +77,7 @@ def width(records: int, partitions: int, bits: int = BITS) -> int:
 
 
 def sides(ledger: DataFrame, log: DataFrame, bits: int) -> Sides:
-    """Returns counts of LEDGER and LOG, as two tables. Each has at most BOUND + 1 rows, because `prove` reads no more.
-    """
+    """Returns counts of LEDGER and LOG, as two tables. Each table has at most BOUND + 1 rows: `prove` needs no more."""
     repeated = _repeated(ledger, bits).limit(BOUND + 1).toArrow()
     return Sides(bits, _buckets(ledger, log, bits).limit(BOUND + 1).toArrow(), repeated)
 
@@ -132,8 +131,7 @@ def unproven(frame: DataFrame, screen: Screen | None, together: bool = False) ->
 
 
 def _buckets(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
-    """Returns BUCKETS. The bucket of a claim in a transaction is never clean, as the claim is neither ACKED nor SENT
-    here."""
+    """Returns BUCKETS. A claim in a transaction counts as neither ACKED nor SENT, so its bucket is never clean."""
     outcome = F.when(F.col("transaction").isNull(), F.col("outcome"))
     claims = promise(ledger, LEDGER).withColumns(
         {"claim": F.lit(1), "claimed": outcome, "position": F.when(F.col("outcome") == Outcome.ACKED, F.col("offset"))}

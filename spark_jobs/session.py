@@ -28,8 +28,7 @@ JARS_VARIABLE = "KDV_SPARK_JARS"
 SMALL_RECORDS = 2_000_000
 """For fewer records, the JVM runs without its second, optimizing compiler. This compiler would cost more time than it
 saves, because most code then plans queries and runs only once. The number lies between two measured sizes: in the
-smaller run, the compiler saved no time; in the larger run, it did.
-"""
+smaller run, the compiler saved no time; in the larger run, it did."""
 END_S = 120.0
 """How long a JVM may take to end after it was told to end, in seconds."""
 DYING_S = 15.0

@@ -150,8 +150,7 @@ def _profile(params: Mapping[str, Any]) -> Profile:
 
 def _with_min_isr(profile: Profile, params: Mapping[str, Any]) -> Profile:
     """Returns `profile`, with the value of the field `min_insync_replicas` as min.insync.replicas if a user fills the
-    field.
-    """
+    field."""
     min_isr = params.get("min_insync_replicas")
     if min_isr is None:
         return profile
@@ -209,8 +208,8 @@ def _load(params: Mapping[str, Any], fault: FaultPlan) -> Load:
 
 
 def _pick(field: str, value: str, known: Mapping[str, Any]) -> Any:
-    """Returns the value of the key `value` in `known`. Raises BadInput, which names `field`, if `known` lacks the key.
-    """
+    """Returns the value of the key `value` in `known`. Raises BadInput, which names `field`, if there is no
+    such key."""
     if value not in known:
         raise BadInput(f"{field} is {value!r}; allowed: {', '.join(known)}. `kdv list` describes them")
     return known[value]

@@ -94,5 +94,4 @@ FIELDS: dict[str, Check] = {
     **dict.fromkeys(("own_profile", "producer_overrides", "topic_overrides", "owner"), lambda _field, value: value),
 }
 """Maps the name of a field of a run to the check of the field. The checks of the last four fields accept any value. The
-code that uses these fields checks their values.
-"""
+code that uses these fields checks their values."""

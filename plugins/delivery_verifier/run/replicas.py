@@ -46,8 +46,7 @@ _Logs = dict[_Replica, ReplicaLog | str]
 class _Deadlines(NamedTuple):
     """The deadlines of a reading, by the monotonic clock. `in_sync_s`: until when the high watermarks must have reached
     the end of the snapshot. `end_s`: until when all replicas must have been read. `reading_s`: the seconds from the
-    start to `end_s`.
-    """
+    start to `end_s`."""
 
     in_sync_s: float
     end_s: float
@@ -116,8 +115,7 @@ def _read_brokers(cluster: Cluster, replicas: Mapping[int, Sequence[_Replica]], 
 
 def _read_broker(cluster: Cluster, replicas: Sequence[_Replica], deadlines: _Deadlines, done: _Logs) -> None:
     """Adds to `done` the logs of `replicas`, which are all on one broker. After a broker did not answer once, it gets
-    no further request.
-    """
+    no further request."""
     silent = ""
     for replica in replicas:
         try:

@@ -31,8 +31,7 @@ STRANGERS = "strangers/"
 client wrote."""
 MISSING = "missing/"
 """The prefix of counts of reconcile.json: `missing/<arm>/<partition>` is the number of reported attempts that were not
-found, but are not proven LOST, because the partition has unreadable offsets. Counts of 0 are left out.
-"""
+found, but are not proven LOST, because the partition has unreadable offsets. Counts of 0 are left out."""
 STRANGERS_SINCE = 2
 """The first version of the format with counts of STRANGERS. Before, such a record counted as a corrupted record."""
 

@@ -15,8 +15,7 @@ LATE = "reordered_late"
 this sum is above 0, and `ArmEvidence.late_convicts` says that late INDETERMINATE attempts count as REORDERED."""
 UNPROVEN = "lost_unproven"
 """A key of `ArmEvidence.totals`. Its value is the number of the arm's reported attempts that were not found, but are
-not counted as LOST, because they may stand at unreadable offsets. The key exists only if this number is above 0.
-"""
+not counted as LOST, because they may stand at unreadable offsets. The key exists only if this number is above 0."""
 
 _COUNTS_OF_ATTEMPTS = {
     "attempted": "attempts in the ledger",

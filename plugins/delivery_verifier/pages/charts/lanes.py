@@ -51,8 +51,7 @@ def segments(material: Material, clock: Clock, end_s: float) -> list[Segment]:
 
 def _lane(observations: Sequence[Observation], clock: Clock, end_s: float) -> Iterable[Segment]:
     """Yields the segments of one partition. An observation holds until the next one. The last observation holds until
-    `end_s`.
-    """
+    `end_s`."""
     for observation, after in zip(observations, [*observations[1:], None], strict=True):
         start = max(0.0, clock.seconds(observation.at_us))
         end = end_s if after is None else min(end_s, clock.seconds(after.at_us))

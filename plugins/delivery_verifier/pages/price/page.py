@@ -39,8 +39,7 @@ ABSENT = "–"
 @dataclass(frozen=True)
 class Column:
     """One column of a table. `text`: a function that returns the text of a cell. Its parameter is the measured run of
-    the row.
-    """
+    the row."""
 
     heading: str
     text: Callable[[MeasuredRun], str]

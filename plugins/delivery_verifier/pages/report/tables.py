@@ -54,8 +54,7 @@ class FindingRow:
 
 def finding_rows(arm: ArmVerdict, time_text: TimeText) -> list[FindingRow]:
     """The rows of the findings of one arm. Findings with more cases than tolerated come first. Findings without a case
-    come last.
-    """
+    come last."""
     rows = [
         FindingRow(
             finding=finding,
