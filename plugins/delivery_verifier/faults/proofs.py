@@ -1,7 +1,8 @@
 """Checks which effects of an injection are seen in the cluster. `Proof` in `model/act.py` explains each effect.
 
-An injection bites (takes effect) only if every required effect is seen. `FaultStep.proofs` or else `Act.proofs` lists
-the required effects. `Injections.prove` says when they must be seen.
+An injection bites (takes effect) only if every required effect is seen. The fault plan's step lists the required
+effects in `FaultStep.proofs`. If the step lists none, `Act.proofs` does. `Injections.prove` says when they must be
+seen.
 """
 
 from __future__ import annotations
@@ -78,10 +79,10 @@ def _has_new_leader(state: PartitionState, before: LeaderBefore) -> bool:
 
 
 def _elected(states: PartitionStates, scenario: Scenario, injection: OpenInjection) -> Effect:
-    """Maps each hit partition that had no leader before the fault to its present leader.
+    """Maps each partition that was elected to its present leader.
 
-    Only partitions of subject arms count. The result is empty if every hit partition had a leader before the fault, or
-    if a partition that had none still has none."""
+    The function looks at the hit partitions of subject arms that had no leader before the fault. The result is empty if
+    there are none, or if any of them still has no leader."""
     topics, before = {arm.topic_name for arm in scenario.subjects}, injection.proofs.before
     offline = {
         (topic, partition): state

@@ -104,14 +104,14 @@ def run_directory(run_id: str) -> Path:
 
 
 REMOVED = ".removed"
-"""The end of the name of a folder that is being removed."""
+"""The suffix that `remove_folder` adds to the name of a folder before the deletion."""
 
 
 def remove_folder(folder: Path) -> None:
     """Removes a folder, even if other processes still create files in it. Does nothing if there is no such folder.
 
-    The folder is renamed first. Otherwise a file that a process creates during the deletion would keep the folder from
-    being deleted. What cannot be deleted stays under the new name, which ends with REMOVED.
+    The folder is renamed first. Otherwise a process could create a file during the deletion, and the folder would stay.
+    If a part cannot be deleted, it stays under the new name, which ends with REMOVED.
     """
     doomed = folder.with_name(f".{folder.name}.{os.getpid()}{REMOVED}")
     try:

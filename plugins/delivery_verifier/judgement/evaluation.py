@@ -45,13 +45,13 @@ LAWS: dict[str, str] = {
 partition. If they are not, the books cannot be trusted. One expectation of the evidence suite judges each law."""
 
 LAWS_SINCE: dict[str, int] = {"outcomes_agree": OUTCOMES_SINCE}
-"""The format version from which on runs have a law. Runs of every version have the laws that are not named here."""
+"""Maps a law to the first format version that has this law. A law that is not a key here exists in every version."""
 
 LAWS_OF_PARTITIONS = frozenset(
     {"offsets_accounted", "outcomes_sum", "reported_sum", "log_sum", "log_moved", "start_zero"}
 )
-"""For each of these laws, books/laws must have a row for every partition of every arm. For every other law but CANARY,
-books/laws must have a row for every arm, with -1 as the partition."""
+"""The laws for which books/laws must have a row for every partition of every arm. For every other law but CANARY,
+books/laws must have one row for every arm, with -1 as the partition."""
 
 
 class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
@@ -121,7 +121,7 @@ def read_validation(text: bytes) -> Validation:
 
 
 def laws_of(evidence: Evidence) -> tuple[str, ...]:
-    """Returns those of LAWS that the run must have, by the version of its format."""
+    """Returns the laws that the run must have. The version of the run's format decides which of LAWS these are."""
     return tuple(law for law in LAWS if LAWS_SINCE.get(law, 1) <= evidence.format_version)
 
 
@@ -131,10 +131,10 @@ def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns one expectation for each subject or control and each anomaly for which the run was searched.
+    """Returns one expectation for each anomaly in each subject and control, and further ones for unexplained cases.
 
-    The tolerance follows from the contract and the claim. Further expectations tolerate no unexplained case. Runs of
-    older formats have none of these.
+    Only anomalies for which the run was searched have an expectation. The tolerance follows from the contract and the
+    claim. The further expectations tolerate no case. Runs of older formats have no further expectations.
     """
     unexplained = [
         ExpectedEvaluation(

@@ -1,7 +1,7 @@
 """A catalogue run as data: which entries of the catalogue were chosen, and how the runs of each entry ended.
 
-The user may ask for every entry several times. Each time that all chosen entries are run is a *round*. An *item* is one
-entry in one round. An item has one run or, if its first run is inconclusive, two.
+A *round* is one pass through all chosen entries. The user may ask for several rounds. An *item* is one entry in one
+round. An item has one run or, if its first run is inconclusive, two.
 """
 
 from __future__ import annotations
@@ -164,7 +164,11 @@ class CatalogueRun(_Part, frozen=True):
 
     @property
     def excused(self) -> tuple[int, int]:
-        """How many cases disturbances excuse, and how many they would have to excuse, summed over all runs."""
+        """Two numbers, summed over all runs: the cases that disturbances excuse, and these cases plus the doubtful
+        cases.
+
+        Of a doubtful case, nobody knows whether a disturbance excuses it.
+        """
         arms = [arm for item in self.items for attempt in item.attempts for arm in attempt.arms]
         excused = sum(arm.excused for arm in arms)
         return excused, excused + sum(arm.doubtful for arm in arms)

@@ -153,7 +153,7 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     An observation of kind `partition` has topic, partition, leader (-1: no leader), leader_epoch, isr and elr (the
     eligible leader replicas). An observation of kind `process` has broker, state (running, frozen or exited) and
-    exit_code. An observation of kind `heartbeat` has pause_us: the longest time in µs, since the heartbeat before, in
+    exit_code. An observation of kind `heartbeat` has pause_us: the longest time in µs, since the previous heartbeat, in
     which the observer did not see the cluster. `pause_us` is negative if the clock was set back.
 
     `at_us` is in µs since the epoch. The order of the observations in their file is the order in which they were made,
@@ -177,14 +177,18 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """An event in the cluster that may excuse an anomaly.
 
-    `planned`: whether an injected fault that is proven to have taken effect explains the event. `at_us` is in µs since
-    the epoch. `topic` is empty if the disturbance may have touched any topic. `detail` describes the event for people.
-    The kinds in `coordinators.OF_COORDINATORS` have no topic, and their `partitions` are those of
-    `__transaction_state`. `producers` are the numbers of those producers of an arm whose transactions the disturbance
-    may have touched. The list is empty if it may have touched any producer. In the kind `topic_altered`, the topic's
-    `setting` got the new `value`; this cannot have weakened what was over before `weakens_since_us` (µs since the
-    epoch). Only the kinds `isr_power_loss` and `coordinator_power_loss` have `replicas`. `isr_power_losses` says how
-    `replicas` is computed: the contract compares this number with min.insync.replicas.
+    * `planned`: whether the event comes from an injected fault that provably took effect.
+    * `at_us`: µs since the epoch.
+    * `topic`: the touched topic; empty if any topic may be touched.
+    * `partitions`: the touched partitions of `topic`. For the kinds in `coordinators.OF_COORDINATORS`, they are
+      partitions of `__transaction_state`, and `topic` is empty.
+    * `producers`: the numbers of an arm's producers whose transactions may be touched; empty if any producer may be.
+    * `detail`: the event in words.
+    * `setting`, `value`: in the kind `topic_altered`, the topic's setting and its new value.
+    * `weakens_since_us`: the change of the setting cannot have weakened anything that was over before (µs since the
+      epoch).
+    * `replicas`: only in the kinds `isr_power_loss` and `coordinator_power_loss`. The contract compares this number
+      with min.insync.replicas. `isr_power_losses` says how it is computed.
     """
 
     kind: DisturbanceKind
@@ -212,6 +216,6 @@ def read_observations(text: bytes) -> list[Observation]:
 
 
 def now_us() -> int:
-    """Returns the wall clock time in µs since the epoch. Times of different processes can be compared, because all
-    processes of a run are on one host."""
+    """Returns the wall clock time in µs since the epoch. All processes of a run are on one host, so their times can be
+    compared."""
     return time.time_ns() // 1000

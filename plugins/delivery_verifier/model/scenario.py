@@ -56,8 +56,8 @@ class Bound(Data, frozen=True):
     """A bound on a count of an arm, e.g. `LOST >= 1`. `op` compares the count with `value`.
 
     `count` is the name of an anomaly, or a column of the books in lower case, e.g. `acked`. A record that shows several
-    anomalies is a case of only one of them. But the counts of the other anomalies include this record, too, if they are
-    in SECONDARY (see `Anomaly`).
+    anomalies is a case of only one of them. For an anomaly in SECONDARY (see `Anomaly`), the count also includes
+    records that show the anomaly but are cases of another one.
     """
 
     count: str
@@ -176,8 +176,8 @@ class Scenario(Data, frozen=True):
     cluster: ClusterSpec = ClusterSpec()
     seed: Annotated[int, Meta(ge=0, lt=2**31)] = 0
     min_exposed: Annotated[int, Meta(ge=0)] = 100
-    """An arm can be HELD only if each injection could have hurt at least this number of the arm's records that were
-    reported as acknowledged or sent. 0 has the same meaning as 1."""
+    """The least number of an arm's reported attempts that each injection must expose. With fewer, the arm cannot be
+    HELD. 0 has the same meaning as 1."""
     created_at: str = ""
     versions: dict[str, str] = {}
     commit: str = ""

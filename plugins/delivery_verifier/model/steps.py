@@ -173,7 +173,7 @@ REPEATABLE: frozenset[str] = frozenset(step.name for step in DECLARED if step.re
 """The steps that may be repeated in a stored run."""
 
 REQUIRES: dict[str, tuple[str, ...]] = {step.name: step.rests_on for step in DECLARED}
-"""By step: the steps on whose output it rests (`Step.rests_on`)."""
+"""Maps a step to the steps on whose output its own output rests (`Step.rests_on`)."""
 
 VOIDS: dict[str, tuple[str, ...]] = {step.name: step.voids for step in DECLARED}
 """Maps a step to the steps whose manifests are removed when it publishes its output again (`Step.voids`)."""

@@ -21,17 +21,17 @@ PER_KIND = 3
 HEALTHY = 20
 """How many healthy records, i.e. records without any anomaly, `lay_out` adds first."""
 HEADER_TRACE = 13
-"""The number of first bytes that stay of an illegible record: the magic and the token of the run. Without them, the
-record would be that of a stranger."""
+"""How many bytes at its start an illegible record keeps: the magic and the token of the run. Without these bytes, the
+record would count as a record of another client."""
 COMBINED = 9
 """How many sequence numbers `_combined` uses, for records with two anomalies and for cases that are easily missed."""
 
 FORGOTTEN = 10
 """The number of records that the canary's real producer process sends to a broker that acknowledges and forgets them
-(see `load.forgetful`). The lowest offsets of the canary's topic hold healthy records, so the offsets that this broker
-acknowledges are those of other records."""
+(see `load.forgetful`). This broker acknowledges the lowest offsets. In the canary's topic, healthy records stand at
+these offsets."""
 FORGOTTEN_SINCE = 2
-"""The format version from which on the canary has FORGOTTEN records."""
+"""The first format version whose canary has FORGOTTEN records."""
 
 Plant = Callable[[Planter, int], None]
 """A planter. Its second argument is the sequence number of the case's record."""
