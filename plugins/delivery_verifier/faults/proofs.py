@@ -36,7 +36,7 @@ the state of the partition and the target brokers."""
 def prove(
     cluster: Cluster, scenario: Scenario, injection: OpenInjection, proofs: Sequence[Proof]
 ) -> dict[Proof, Effect]:
-    """Maps each effect in `proofs` to what is seen of it now. The value is empty if the effect is not seen.
+    """Maps each effect in `proofs` to the evidence that is seen now. The value is empty if the effect is not seen.
 
     The effects `brief` and `coordinator_moved` do not depend on the hit partitions (see `Injection.hit`). Every other
     effect is seen only if partitions were hit, and if the state of each hit partition is known.

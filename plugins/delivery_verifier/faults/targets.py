@@ -79,8 +79,8 @@ class Targets:
     def nth(self, index: int) -> int:
         """Returns the broker at `index` in a rotated list of all brokers.
 
-        In the first cycle, the list is rotated by as many brokers as the scenario's seed says. Each later cycle rotates
-        the list by one broker more.
+        In the first cycle, the list is rotated by `Scenario.seed` brokers. Each later cycle rotates the list by one
+        broker more.
         """
         return self.all()[(self._scenario.seed + self._cycle + index) % len(self.all())]
 

@@ -49,8 +49,8 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
 def _faults(evidence: Evidence) -> Iterator[NamedDetail]:
     """Yields a doubt for each fault that was injected less often than planned.
 
-    Also yields a doubt for each injection that is not proven to have bitten, and for each injection that was not
-    healed, or after which the cluster did not recover.
+    Also yields a doubt for each injection that did not provably bite, that was not healed, or that was not followed by
+    a recovery of the cluster.
     """
     fault = evidence.scenario.fault
     planned = Counter(step.action for step in fault.steps if step.act.bites)

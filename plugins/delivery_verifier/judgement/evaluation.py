@@ -108,7 +108,7 @@ class Evaluated(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Validation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The content of validation.json: every expectation that was evaluated, with what the expectation saw."""
+    """The content of validation.json: every expectation that was evaluated, with its result."""
 
     run_id: str
     great_expectations_version: str
@@ -131,10 +131,10 @@ def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns one expectation for each anomaly in each subject and control, and further ones for unexplained cases.
+    """Returns one expectation for each subject or control and each anomaly for which the run was searched.
 
-    Only anomalies for which the run was searched have an expectation. The tolerance follows from the contract and the
-    claim. The further expectations tolerate no case. Runs of older formats have no further expectations.
+    The contract and the claim give its tolerance. Except for runs of older formats, the list also has expectations
+    about unexplained cases. They tolerate no such case.
     """
     unexplained = [
         ExpectedEvaluation(
@@ -198,7 +198,8 @@ def evidence_table(evidence: Evidence) -> pa.Table:
     """Returns the table that the evidence suite sees: law, arm, partition, left_name, left, right_name, right.
 
     `left` and `right` are the two counts that must be equal. The table has all rows of books/laws, and further rows for
-    the law `canary`. These rows compare the totals that were planted in the canary (left) with those that were found.
+    the law `canary`. In these rows, `left` is a total that was planted in the canary, and `right` is the total that was
+    found.
     """
     canary, pairs = evidence.scenario.canary.name, canary_pairs(evidence)
     planted = {

@@ -239,7 +239,6 @@ class ArmEvidence:
 
 
 def is_power_loss(injection: Injection) -> bool:
-    """Returns whether the injection was a loss of power."""
     return injection.action in ACTS and "power_loss" in ACTS[injection.action].counts_as
 
 

@@ -66,7 +66,7 @@ class _Permission:
 
 
 def excuses_of(arm: ArmEvidence) -> Excuses:
-    """Returns what excuses the cases of the arm, and which cases nothing can excuse.
+    """Returns the excused, the unexplained and the doubtful cases of the arm.
 
     Ignores cases that anomalies/ does not list. Also ignores anomalies that only unplanned disturbances permit, because
     such an anomaly is a doubt anyway.

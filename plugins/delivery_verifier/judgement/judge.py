@@ -2,8 +2,8 @@
 
 `judge` is a pure function. The books are the tables of counts that the reconciliation wrote. The contract rules which
 anomalies are permitted, and Great Expectations evaluates the books against these rulings. The judge combines both. It
-says HELD or VIOLATED only if every expectation that had to be evaluated was evaluated, saw all rows that it had to see,
-and agrees with the judge's own reading of the books.
+says HELD or VIOLATED only if Great Expectations evaluated every required expectation on all required rows, and if each
+result agrees with the judge's own reading of the books.
 """
 
 from __future__ import annotations

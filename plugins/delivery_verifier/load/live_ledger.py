@@ -52,7 +52,7 @@ class Word(IntEnum):
     """
 
     ANNOUNCED = 0
-    """The number of first attempts that may have been sent. Each is counted before it is handed over to the client."""
+    """The number of first attempts that may have been sent. Each attempt is counted before the client gets it."""
     ATTEMPTED = 1
     """The producer's own count of its attempts, written at its exit. -1 until then."""
     REPORTED = 2
@@ -70,7 +70,7 @@ class Word(IntEnum):
     HANDED_OVER = 8
     """In a scripted load: how many records the producer has handed over to the client after the warm-up."""
     RESENT = 9
-    """The number of resends in all rounds. Each resend is counted before it is handed over to the client."""
+    """The number of resends in all rounds. Each resend is counted before the client gets it."""
     KILLS = 10
     """How often the fault plan asked the supervisor to kill the producer. Written by the fault plan."""
     STARTS = 11
@@ -112,9 +112,9 @@ WORDS = 32
 
 
 class State(IntEnum):
-    """How far a producer has come. STARTING: there is no Kafka client yet. READY: the client exists. WARM: every
-    record of the warm-up has an outcome. LOADING: the producer sends its load. DONE: the producer has ended its load
-    and counted its attempts."""
+    """How far a producer has come. `STARTING`: there is no Kafka client yet. `READY`: the client exists. `WARM`: every
+    record of the warm-up has an outcome. `LOADING`: the producer sends its load. `DONE`: the producer has ended its
+    load and counted its attempts."""
 
     STARTING = 0
     READY = 1
@@ -124,8 +124,8 @@ class State(IntEnum):
 
 
 class Gate(IntEnum):
-    """How far a producer may go. CLOSED: it sends nothing. WARM_UP: it sends the warm-up. GO: it sends its load.
-    RELEASE: it may end its load."""
+    """How far a producer may go. `CLOSED`: it sends nothing. `WARM_UP`: it sends the warm-up. `GO`: it sends its load.
+    `RELEASE`: it may end its load."""
 
     CLOSED = 0
     WARM_UP = 1

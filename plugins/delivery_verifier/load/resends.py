@@ -59,7 +59,6 @@ class Round(Struct, frozen=True):
 
     @property
     def attempts(self) -> int:
-        """The number of attempts in the round."""
         return sum(resend.count for resend in self.ranges)
 
 
@@ -86,8 +85,9 @@ def write_round(folder: Path, number: int, resends: Round) -> None:
 def unanswered(folder: Path, frontier: int, rounds: Iterable[Round], include_open: bool) -> dict[int, int]:
     """Maps each sequence below `frontier` whose last attempt is INDETERMINATE to the number of this attempt.
 
-    `folder` is the producer's folder, and `rounds` are all its rounds of resends so far. `include_open`: whether an
-    attempt without a delivery report counts as INDETERMINATE, too. True is right if the process that sent it is gone.
+    `folder` is the producer's folder, and `rounds` are all its rounds of resends so far. With `include_open`, an
+    attempt without a delivery report counts as INDETERMINATE, too. Use this only if the process that sent the attempt
+    is gone.
     """
     last_attempts: dict[int, int] = {}
     for first in range(0, frontier, SLOTS):
@@ -156,7 +156,8 @@ def count_outcomes(folder: Path, frontier: int) -> dict[Word, int]:
 
 
 def recount(folder: Path, control: Control, frontier: int) -> dict[Word, int]:
-    """Sets the counters of a killed producer to what its slots hold, and returns them. See `count_outcomes`.
+    """Sets the counters of a killed producer to the counts of its slots, and returns these counts. See
+    `count_outcomes`.
 
     The producer writes each report into its slot, and then counts the report. If the kill came in between, one counter
     is behind by 1. Any other difference means that slots or counters are wrong. It is added to Word.MISCOUNTED, and
@@ -184,7 +185,6 @@ def read_slots(folder: Path, first: int, count: int) -> Numbers:
 
 
 def _ranges(rounds: Iterable[Round]) -> Iterator[SequenceRange]:
-    """Returns the ranges of all rounds, in order."""
     return (resend for resends in rounds for resend in resends.ranges)
 
 

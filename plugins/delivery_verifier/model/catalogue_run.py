@@ -92,8 +92,8 @@ class Item(_Part, frozen=True):
     """One entry in one round of the catalogue run, with its runs so far (`attempts`).
 
     `name`, `title`, `kind`, `tags` and `promise` are those of the entry. `fault` is the name of its fault plan. `round`
-    counts the rounds from 1. `unavailable` says what this host lacks for the entry. If the host can run the entry, it
-    is empty. `expected_unavailable`: the user said beforehand that this host lacks what the entry needs.
+    counts the rounds from 1. `unavailable` says what this host lacks for the entry. It is empty if the host can run the
+    entry. `expected_unavailable`: whether the user said beforehand that this host cannot run the entry.
     """
 
     name: str
@@ -116,8 +116,8 @@ class Item(_Part, frozen=True):
 
     @property
     def green(self) -> bool:
-        """Whether the item ended as expected. An item that this host could not run counts, too, if the user had said
-        with --expect-unavailable that the host cannot run it."""
+        """Whether the item ended as expected. An item that this host cannot run counts as green if the user had said so
+        with --expect-unavailable."""
         return self.state == "as expected" or (self.state == "unavailable" and self.expected_unavailable)
 
     @property
@@ -159,7 +159,6 @@ class CatalogueRun(_Part, frozen=True):
         return [item for item in self.items if item.open]
 
     def count(self, state: State) -> int:
-        """Returns the number of items in `state`."""
         return Counter(item.state for item in self.items)[state]
 
     @property

@@ -46,9 +46,10 @@ DisturbanceKind = Literal[
 class KindOfDisturbance(Struct, frozen=True):
     """One kind of disturbance in words and data.
 
-    `seen_by` says where the verifier learns of the disturbance: from what the observer saw (observer), from the record
-    of the injection that caused it (injection), or only from injections and observations together (both). `touches` is
-    `topics` if the disturbance touches only the topic `Disturbance.topic`, and `cluster` if it may touch every topic.
+    * `seen_by`: what the verifier derives the disturbance from: the observations (`observer`), the record of the
+      injection that caused it (`injection`), or only both together (`both`).
+    * `touches`: `topics` if the disturbance touches only the topic `Disturbance.topic`, and `cluster` if it may touch
+      every topic.
     """
 
     meaning: str
@@ -107,10 +108,10 @@ e.g. because every topic has partitions on the broker that was hit."""
 class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One fault that was done to the cluster, with the proof that the fault bit. All times are µs since the epoch.
 
-    `cycle` counts the repetitions of the fault plan from 0. `brokers` are the target brokers. `hit` maps a topic to
-    its partitions that the injection touched. These are the partitions that the target brokers led just before the bite
-    or, if they led none (`led` is false), the partitions of which they held a replica. An injection into clients or
-    topics hits every partition that carries load. `options` are the options of the plan's step.
+    `cycle` counts the repetitions of the fault plan from 0. `brokers` are the target brokers. `options` are the options
+    of the plan's step. `hit` maps a topic to its partitions that the injection touched. These are the partitions that
+    the target brokers led just before the bite. If they led none, `led` is false, and `hit` has the partitions with a
+    replica on these brokers. An injection into clients or topics hits every partition that carries load.
 
     The action was asked for at `requested_at_us`, and took effect (bit) at `bite_at_us`. `bit`: whether proof of the
     effect was found. At `healed_at_us` the last target broker was healed. At `recovered_at_us` every replica was in
@@ -121,15 +122,15 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     * `process`: the action's own proof, taken once the action was done.
     * `process_before_heal`: the action's own proof, taken just before healing.
     * `before`: maps each hit partition (`<topic>-<partition>`) to its leader and leader_epoch just before the bite.
-    * `wanted`: the names of the effects that had to be seen (`act.Proof`). Once an effect was looked
-      for, its name is a key of `proof`, too. The value is what was seen of the effect; empty if it was not seen.
+    * `wanted`: the names of the effects that had to be seen (`act.Proof`). Once the runner looked for an effect, the
+      name of the effect is a key of `proof`, too. Its value is the evidence; empty if the effect was not seen.
     * `coordinated`: the partitions of `__transaction_state` that hold transactions of the load and that the targets led
       just before the bite. The key exists if `coordinator_moved` is wanted.
-    * `waited_for`: what was seen of the effect `isr_shrunk` after a later step with this trigger had waited. The key
-      exists only if the effect was seen then.
+    * `waited_for`: the evidence of the effect `isr_shrunk`, seen after a later step had waited for its trigger
+      `isr_shrunk`. The key exists only if the effect was seen.
     * `failed`: why the cycle ended early: a trigger or an action missed its deadline. Every injection that was not yet
-      healed then has this key. If all were healed, only the last injection has it. An injection with this key counts
-      as one that did not bite.
+      healed then has this key. If all were healed, only the last injection has it. An injection with this key counts as
+      one that did not bite.
     """
 
     id: int

@@ -1,5 +1,4 @@
-"""The proof that requests to end a transaction (EndTxn) were late: its keys, its values, and what it says of each
-request."""
+"""Late requests to end a transaction (EndTxn): how the proof of an injection names and describes them."""
 
 from __future__ import annotations
 

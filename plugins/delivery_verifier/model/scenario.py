@@ -20,9 +20,12 @@ Client = Literal["librdkafka", "java"]
 """A client library for which people write delivery settings. The producers of every run use librdkafka."""
 
 Role = Literal["subject", "control", "canary"]
-"""The role of an arm. subject: the user asks about the settings of the arm. control: the arm has known settings, for
-comparison under the same faults. canary: the arm carries no load. The verifier plants anomalies in it, and gives no
-verdict unless it finds all of them."""
+"""The role of an arm.
+
+* `subject`: the user asks about the settings of the arm.
+* `control`: the arm has known settings, for comparison under the same faults.
+* `canary`: the arm carries no load. The verifier plants anomalies in it, and gives no verdict unless it finds all of
+  them."""
 VerdictName = Literal["HELD", "VIOLATED", "INCONCLUSIVE"]
 """The verdict on an arm or a run. INCONCLUSIVE: the evidence allows neither HELD nor VIOLATED."""
 OwnPacing = Literal["spread", "flat_out"]
@@ -39,9 +42,9 @@ takes effect, so that a comparison of the subject with its controls shows nothin
 class Profile(Data, frozen=True):
     """Delivery settings of a producer and its topic, by Kafka's property names.
 
-    A profile states every setting that matters for delivery. If the profile was read from settings of a user, `notes`
-    say which settings of the user were left out, and which defaults stand for settings that the user did not give.
-    `client` is the client library for which the settings were written. Even if it is `java`, a run uses librdkafka.
+    A profile states every setting that matters for delivery. If a user wrote the settings, `notes` say which settings
+    were left out, and which missing settings were set to a default. `client` is the client library for which the
+    settings were written. Even if it is `java`, a run uses librdkafka.
     """
 
     name: Name

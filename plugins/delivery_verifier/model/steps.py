@@ -60,8 +60,7 @@ class Step(Struct, frozen=True, kw_only=True):
     output of such a step depends only on the run directory. The exception is read_topic, which reads the topics."""
     voids: tuple[str, ...] = ()
     """The steps whose output is no longer valid when this step publishes its output again. The manifests of these steps
-    are removed in this order. conclude comes first, because the verdict rests on the output of the other steps, and
-    must not outlive that output."""
+    are removed in this order. conclude comes first, so that the verdict never outlives the output on which it rests."""
     rests_on: tuple[str, ...] = ()
     """The steps on whose sealed output the output of this step rests, directly or through other steps. The manifest of
     this step names the digests of their manifests."""

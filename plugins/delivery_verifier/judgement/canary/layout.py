@@ -1,5 +1,5 @@
-"""The canary's layout: the records to write, in their order, the outcomes that the canary's ledger claims for these
-records, and the counts that the canary's books must then show."""
+"""The canary's layout: the records to write, the outcomes that the canary's ledger claims for these records, and the
+counts that the canary's books must then show."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The canary's planters: functions that plant cases. A case is a record that shows a known anomaly.
 
-A planter writes the records of a case, claims outcomes for these records in the ledger, and says what the case adds to
-the books, which are the tables of counts that the reconciliation writes.
+A planter writes the records of a case, and claims outcomes for these records in the ledger. It also adds to the counts
+that the books must then show. The books are the tables of counts that the reconciliation writes.
 """
 
 from __future__ import annotations

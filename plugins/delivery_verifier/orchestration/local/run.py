@@ -50,7 +50,7 @@ class TaskNeverStarted(RunFailed):
 class QueueWatch:
     """A watch over the tasks of one run, which finds a task that stays queued.
 
-    If a worker of the local executor dies just after it has taken a task, the executor does not notice this and cannot
+    A worker of the local executor may die just after it has taken a task. The executor does not notice this, and cannot
     take the task back (it has no `revoke_task`). The task stays queued for ever. Without this watch, a process that
     waits for the run would wait for ever, too.
     """
