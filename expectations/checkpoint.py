@@ -111,7 +111,6 @@ class _Session:
         return [_evaluated(suite, arm, plans_by_subject, item.to_json_dict(), url) for item in result.results]
 
     def _checkpoint(self, suite: Suite, asset: str) -> Any:
-        """A checkpoint that evaluates `suite` over the data frame called `asset`, and updates Data Docs."""
         gx, name = self._gx, f"{suite}-{asset}"
         batch = self._source.add_dataframe_asset(asset).add_batch_definition_whole_dataframe("all")
         definition = gx.ValidationDefinition(name=name, data=batch, suite=self._suite(suite))
@@ -194,7 +193,6 @@ def _ours(name: str) -> dict[str, str]:
 
 
 def _files(folder: Path) -> dict[str, str]:
-    """The configuration of a store that writes files to `folder`."""
     return {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(folder)}
 
 

@@ -24,7 +24,7 @@ from delivery_verifier.model.anomaly_kind import AnomalyKind
 
 
 class ExpectLawToBalance(ExpectColumnPairValuesToBeEqual):
-    """The expectation that the two counts of a law are equal. They were made independently of each other."""
+    """The expectation that the two counts of a law are equal. The two counts were made independently of each other."""
 
 
 class ExpectLogNotToMove(ExpectLawToBalance):

@@ -32,8 +32,8 @@ FetchSome = Callable[[int, int], Fetched]
 SEARCH_S = 60.0
 """Seconds in which the end of a damaged range must be found, when the broker is asked for one offset after another."""
 EMPTY_S = 5.0
-"""Seconds for which a request is repeated whose answer is empty, but has no error. A log without damage answers in
-time."""
+"""A request whose answer is empty, but has no error, is repeated for this many seconds. If the log is not damaged, data
+arrive within this time."""
 
 
 class Unclear(ConnectionError):
@@ -88,8 +88,8 @@ def _patient_answer(fetch: FetchSome, offset: int) -> tuple[list[RawBatch], str]
 
 
 def _answer(fetch: FetchSome, offset: int, most_bytes: int) -> tuple[list[RawBatch], str]:
-    """Returns the whole batches of an answer, and why no more batches can be read. The reason is empty if the answer,
-    as far as it goes, has the form of batches."""
+    """Returns the whole batches of an answer, and why no more batches can be read. The reason is empty if nothing in
+    the answer shows damage."""
     batches = list[RawBatch]()
     try:
         fetched = fetch(offset, most_bytes)

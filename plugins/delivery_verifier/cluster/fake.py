@@ -175,8 +175,8 @@ class FakeCluster:
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
         """Answers a request to the proxy. The operation `put` adds its rule to `proxy_rules`. The operation `hits`
-        returns `proxy_hits`, and the operation `late_ends` returns the list of this name. The operation `release`
-        removes all rules from `proxy_rules`. Raises CapabilityMissing if the cluster has no proxy."""
+        returns `proxy_hits`, and the operation `late_ends` returns `late_ends`. The operation `release` removes all
+        rules from `proxy_rules`. Raises CapabilityMissing if the cluster has no proxy."""
         self._require("proxy")
         self.requested.append(("proxy", operation, arguments))
         if operation == "put":

@@ -34,8 +34,8 @@ lease while Airflow starts the next task, and such a start is slow on a loaded h
 StartRequest) and this owner ends, the keeper ends the cluster without waiting for the end of the lease."""
 RENEW_EVERY_S = 2.0
 PATIENCE_S = 1.0
-"""Seconds to wait for the host's lock. A process that only asks who holds the lock takes a free lock for a moment. So
-a lock that is taken for a moment does not prove that a run holds the lock."""
+"""Seconds to wait for the host's lock. A process that only asks who holds the lock also takes a free lock, for a
+moment. So one failed try does not prove that a run holds the lock."""
 ANSWER_S = 5.0
 """Seconds that the keeper waits for the text of a request after a client has connected."""
 
@@ -94,7 +94,6 @@ def require_free_host() -> None:
 
 
 def _lock(stream: IO[str]) -> bool:
-    """Tries to take the lock. Returns whether that succeeded."""
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

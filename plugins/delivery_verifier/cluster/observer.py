@@ -44,9 +44,9 @@ class Observer:
     """Appends each change in the cluster to `file`, as an `Observation`: one JSON object per line, in the order in
     which the changes were seen.
 
-    Polls the partitions of the watched topics in threads of its own, one per broker, so that a broker that does not
-    answer delays no other. A thread asks again only once its broker has answered or the request has timed out. So at
-    most one request per broker is under way. The caller reports the states of the processes with the method `process`.
+    Polls the partitions of the watched topics, with one thread per broker. So a broker that does not answer delays no
+    other broker. A thread asks its broker again once the last request was answered or timed out. The caller reports the
+    states of the processes with the method `process`.
     """
 
     def __init__(self, requests: BrokerRequests, brokers: Sequence[int], file: Path) -> None:
@@ -104,8 +104,8 @@ class Observer:
                     self._take(broker, answer)
 
     def _ask(self, broker: int, topics: list[str]) -> _Answer:
-        """Asks one broker for the states of the partitions of `topics`. If the broker's process does not run, does not
-        ask, and returns an answer without a view."""
+        """Asks one broker for the states of the partitions of `topics`. If the broker's process does not run, returns
+        an answer without a view."""
         view, serves = None, self._processes.get(broker) == "running"
         if serves:
             try:
@@ -170,8 +170,7 @@ class Observer:
         }
 
     def _is_recorded(self, view: View) -> bool:
-        """Whether `view` has the recorded state of each partition. States with an error code other than 5 count as
-        recorded."""
+        """Whether every readable state in `view` (see READABLE) equals the recorded state of its partition."""
         return all(
             key in self._partitions and _observed_fields(state) == _observed_fields(self._partitions[key])
             for key, state in view.items()
@@ -210,9 +209,8 @@ class Observer:
         )
 
     def _write(self, observation: Observation) -> None:
-        """Appends one observation to the file. The caller must hold `self._lock`, and must have taken this lock before
-        the clock was read for the observation. So the times in the file never decrease, unless the clock is set
-        back."""
+        """Appends one observation to the file. The caller must take `self._lock` before it reads the clock for the
+        observation. Then the times in the file never decrease, unless the clock is set back."""
         with self._file.open("ab") as out:
             out.write(msgspec.json.encode(observation) + b"\n")
 

@@ -57,7 +57,7 @@ def remove(path: Path) -> None:
 
 def is_kept(workspace: Path) -> bool:
     """Whether a workspace must stay although no keeper (the parent process of the brokers) serves it. True if the
-    workspace is marked as kept, or if the process that will decide its run's verdict still lives."""
+    workspace is marked as kept, or if the process that will give the verdict of its run still lives."""
     awaited = workspace / AWAITED
     return (workspace / KEPT).exists() or (awaited.is_file() and lives(awaited.read_text()))
 

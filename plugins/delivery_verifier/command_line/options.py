@@ -124,8 +124,8 @@ def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _own_profile(arguments: argparse.Namespace, params: dict[str, Any]) -> Profile | None:
-    """Returns the complete profile from the user's files, or the saved profile that the user names. Returns None
-    without files, a saved profile and --save-profile.
+    """Returns the complete profile from the user's files, or the saved profile that the user names. Returns None if the
+    user gives none of these, and not --save-profile either.
 
     With --save-profile, also applies the overrides to the profile, removes them from `params`, and saves the profile.
     Raises BadInput if an option or a setting is not allowed.

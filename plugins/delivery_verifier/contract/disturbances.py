@@ -39,13 +39,12 @@ from delivery_verifier.model.scenario import Arm
 def disturbances(observations: Iterable[Observation], injections: Iterable[Injection]) -> list[Disturbance]:
     """Returns every disturbance of the cluster, in order of time.
 
-    `observations` must be in the order in which they were made. The function relies on this order, and not on the times
-    of the observations: after a clock was set back, the times would make an old ISR seem to follow a new one, and a
-    clean election would look unclean.
+    `observations` must be in the order in which they were made. The times of the observations do not show this order if
+    a clock was set back.
 
-    A disturbance is planned if and only if an injection that bit (proven to have taken effect) explains the
-    disturbance. An injection without this proof may still have had an effect. If no observer could see this effect, its
-    disturbances are returned as unplanned.
+    A disturbance is planned only if an injection that bit (proven to have taken effect) explains it. An injection
+    without this proof may still have had an effect. If no observer could see this effect, its disturbances are returned
+    as unplanned.
     """
     ordered, injected = list(observations), list(injections)
     biting = [injection for injection in injected if injection.bit]
@@ -91,7 +90,8 @@ def disturbances_of_arm(
 
 
 def _producers_of(arm: Arm, disturbance: Disturbance, coordinators: int) -> list[int]:
-    """Returns the producers of `arm` whose transactional.id a disturbed partition of `__transaction_state` keeps."""
+    """Returns the producers of `arm` with a transactional.id that is kept in a disturbed partition of
+    `__transaction_state`."""
     return [
         number
         for number, name in enumerate(arm.transactional_ids)
@@ -125,8 +125,8 @@ def coordinator_partitions(observations: Iterable[Observation]) -> int:
 def observed_during(injection: Injection, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
     """Returns the disturbances that the observer saw at a time at which `injection` may have caused them (`in_window`).
 
-    If there are none, although the injection took effect and `must_be_observed` is true, then the observer missed the
-    injection, and may have missed more.
+    Suppose that the result is empty, but the injection took effect, and `must_be_observed` is true. Then the observer
+    missed the injection, and may have missed other changes, too.
     """
     return [
         disturbance
@@ -136,7 +136,7 @@ def observed_during(injection: Injection, disturbances: Iterable[Disturbance]) -
 
 
 def must_be_observed(injection: Injection) -> bool:
-    """Whether the observer must have seen an effect of `injection`, provided that the injection bit.
+    """Whether the observer must have seen an effect of `injection`, if the injection took effect.
 
     This depends on the action. For example, the observer sees that a broker ends, but not that a connection is delayed.
     If `ACTS` lacks the action, its effects are unknown, and the result is True.

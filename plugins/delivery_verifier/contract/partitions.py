@@ -46,8 +46,8 @@ def partition_disturbances(ordered: list[Observation], biting: list[Injection]) 
     """Yields a disturbance for each change of a leader or an ISR.
 
     `ordered` are the observations in the order in which they were made. `biting` are the injections that are proven to
-    have taken effect. An unclean election in `__transaction_state` becomes a disturbance of a special kind, without
-    a topic: it loses no record of an arm, but may touch the transactions that this partition keeps.
+    have taken effect. An unclean election in `__transaction_state` becomes a disturbance `unclean_coordinator_election`
+    without a topic. It loses no record of an arm, but may disturb the transactions that this partition keeps.
     """
     known: dict[tuple[str, int], _Partition] = {}
     for observation in ordered:
@@ -115,8 +115,8 @@ def _explains_leader(cause: Injection, before: _Partition, now: Observation) -> 
     * `cause` has the proof `re_elected`. `cause` explains only the leaders and epochs that the proof names.
     * Only the epoch is new, and the leader is the same. `cause` explains the epoch if a target broker holds a replica.
       If none does, the next cases decide.
-    * The target brokers led no hit partition just before `cause` took effect. `cause` explains the change if the last
-      leader that was seen is a target broker.
+    * The target brokers led none of the partitions that `cause` hit, just before it took effect. `cause` explains the
+      change if the last leader that was seen is a target broker.
     * In all other cases, `cause` explains the change if it hit the partition, or if the old or the new leader is a
       target broker.
     """
@@ -139,7 +139,7 @@ def _explains_shrink(cause: Injection, gone: set[int], leader: int) -> bool:
     """Whether `cause` explains that the brokers `gone` left an ISR whose leader was `leader`.
 
     If `ACTS` says that the action of `cause` does not shrink ISRs, the answer is no. An action that `ACTS` lacks may
-    shrink ISRs. Besides, the target brokers must include `leader`, or all brokers in `gone`.
+    shrink ISRs. In both cases, the target brokers must also include `leader`, or all brokers in `gone`.
     """
     act = ACTS.get(cause.action)
     if act is not None and "isr_shrink" not in act.observed_as:

@@ -163,7 +163,7 @@ class _Event(NamedTuple):
 
 
 _LAST = sys.maxsize
-"""The `number` of an event that counts as later than every observation of the same time."""
+"""As the `number` of an event: the event comes after every observation of the same time."""
 
 
 def _states(observed: list[_Event], cuts: list[Injection]) -> Iterator[_State]:
@@ -208,7 +208,6 @@ def _events(observations: Iterable[Observation]) -> tuple[list[_Event], dict[tup
 
 
 def _is_crash(observation: Observation) -> bool:
-    """Whether the observation says that a broker process ended without a shutdown."""
     return observation.state == "exited" and observation.exit_code not in SIGTERM_EXITS
 
 

@@ -1,7 +1,9 @@
-"""The reach of a disturbance: from when to when a record that the disturbance hurt can have been acknowledged.
+"""The reach of a disturbance: the time in which a record must have been acknowledged if the disturbance hurt the
+record.
 
-The result depends on observations and injections alone. An observation is late, never early: so the reach may end too
-late, which excuses too much, but it never ends too early. The effort grows in proportion to the number of observations.
+The result depends on observations and injections alone. An observation may be late, but is never early. So a reach may
+end too late, and then excuses too much. It never ends too early. The effort grows in proportion to the number of
+observations.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from delivery_verifier.model.late_ends import has_late_end
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """A disturbance and its reach: no record that was acknowledged before `since_us`, or after `until_us`, can be lost
-    by it. Both times are in µs since the epoch. None stands for no known beginning, or no known end."""
+    """A disturbance and its reach. Only records that were acknowledged between `since_us` and `until_us` can be lost by
+    the disturbance. Both times are in µs since the epoch. None: the reach has no known beginning, or no known end."""
 
     disturbance: Disturbance
     since_us: int | None
@@ -98,7 +100,7 @@ _Positions = list[int]
 """Positions in the list of all observations, in ascending order."""
 _ByBroker = dict[int, _Positions]
 _NEVER = sys.maxsize
-"""A position behind all observations."""
+"""A position after all observations."""
 
 
 class _Track(NamedTuple):
@@ -198,7 +200,8 @@ def _partitions(observations: Iterable[Observation]) -> dict[tuple[str, int], li
 
 
 def _processes(observations: Iterable[Observation]) -> tuple[_ByBroker, _ByBroker]:
-    """Returns where each broker's process was seen to exit, and where it was seen not to have exited."""
+    """Returns two mappings by broker: the positions at which its process was seen to have exited, and those at which it
+    was seen not to have exited."""
     exited: _ByBroker = defaultdict(list)
     running: _ByBroker = defaultdict(list)
     for position, now in enumerate(observations):

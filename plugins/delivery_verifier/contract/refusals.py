@@ -1,7 +1,7 @@
 """Refusals: until when brokers may refuse requests because an ISR shrank, or because min.insync.replicas was altered.
 
-The times depend on disturbances and observations alone. An observation is late, never early: so a time may be too late,
-but it is never too early. The effort grows in proportion to the number of observations.
+The times depend on disturbances and observations alone. An observation may be late, but is never early. So a time may
+be too late, but is never too early. The effort grows in proportion to the number of observations.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def regained(partitions: Mapping[tuple[str, int], Sequence[Seen]]) -> dict[Chang
 
     The time is None if the members were not seen together again. If two changes of a partition were observed at the
     same time, the later result counts. An ISR counts only while the partition has a leader. `partitions`: the
-    observations of each (topic, partition), without outdated leader epochs.
+    observations of each (topic, partition), without those of an outdated leader epoch.
     """
     ends: dict[Change, int | None] = {}
     for (topic, partition), states in partitions.items():

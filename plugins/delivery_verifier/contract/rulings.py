@@ -1,7 +1,8 @@
 """The rulings of the contract: which anomalies are forbidden or permitted, given settings and observed disturbances.
 
 The rulings depend on these two inputs alone, and are computed without Kafka, Spark or Great Expectations. A claim may
-forbid what the contract permits, but never permits what the contract forbids.
+forbid what the contract permits, but never permits what the contract forbids. A disturbance is planned if an injection
+that took effect explains it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from delivery_verifier.model.scenario import Claim
 class Ruling(Struct, frozen=True, kw_only=True):
     """The ruling of the contract or the claim on one anomaly: forbidden or permitted, and by which rule.
 
-    `rule` is the id of the rule, `sentence` explains it to people, and `source` says who promises or documents it.
+    `rule` is the id of the rule. `sentence` explains the rule to people. `source` says where the rule is documented.
     `because` holds the kinds of observed disturbances that permit the anomaly; empty if it is forbidden, or permitted
     without any disturbance. `only_unplanned` is true if only unplanned disturbances permit the anomaly. A record that
     shows the anomaly is then no violation, but raises a doubt.

@@ -117,8 +117,8 @@ class Settings:
 
 
 def transaction_log_min_isr(cluster: ClusterSpec) -> int:
-    """Returns transaction.state.log.min.isr of the brokers of `cluster`: 2, or 1 if there is only one broker, unless
-    the settings of the brokers say otherwise."""
+    """Returns transaction.state.log.min.isr of the brokers of `cluster`. If the broker settings do not set it, this is
+    2, or 1 with only one broker."""
     return int(cluster.broker_settings.get("transaction.state.log.min.isr", min(2, cluster.brokers)))
 
 

@@ -39,8 +39,7 @@ class RestartProducer:
     def do(self, context: ActionContext) -> int:
         """Starts the killed producers again.
 
-        Waits until each of these producers has sent again every record without a certain outcome. Raises
-        DeadlinePassed.
+        Waits until each of these producers has sent again every record whose outcome is unknown. Raises DeadlinePassed.
         """
         at_us = now_us()
         _load(context).restart()

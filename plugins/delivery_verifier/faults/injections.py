@@ -104,8 +104,8 @@ class Injections:
 
         The injection bit if the action's own proof (see `Action.proof`) is not empty now, and every required effect is
         seen now. The action's own proof must also have been found right after the action, unless
-        `Act.proof_only_before_heal` is true. If no broker runs, no broker can report effects. Then an effect counts
-        that the plan waited for and saw earlier. An injection that is healed broker by broker is proven once, before
+        `Act.proof_only_before_heal` is true. If no broker runs, no broker can report effects. Then an effect counts if
+        the plan waited for it and saw it earlier. An injection that is healed broker by broker is proven once, before
         the first broker is healed.
         """
         proofs = injection.proofs
@@ -137,7 +137,7 @@ class Injections:
     def note(self, proof: Proof) -> None:
         """Checks every open injection for the effect named `proof`, for which the plan has just waited.
 
-        If the effect is seen, records in the injection what is seen of it.
+        If the effect is seen, records it in the injection.
         """
         for injection in self.open:
             if effect := prove(self._cluster, self._scenario, injection, (proof,))[proof]:

@@ -1,4 +1,5 @@
-"""Transactions: what they promise when the broker that coordinates them is killed, and when their end comes late."""
+"""Transactions: what they promise when the broker that coordinates them is killed, and when a request to end one comes
+late."""
 
 from __future__ import annotations
 

@@ -173,7 +173,6 @@ class NodeProcesses:
 
 
 def _state(process: Process) -> tuple[ProcessState, int | None]:
-    """Returns the state of a process, and its exit code if the process has exited."""
     exit_code = process.poll()
     if exit_code is not None:
         return "exited", exit_code

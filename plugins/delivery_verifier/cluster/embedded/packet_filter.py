@@ -127,7 +127,6 @@ def _save() -> str:
 
 
 def _call(*command: str, stdin: str | None = None) -> str:
-    """Runs a command. Returns its output. Raises FilterError if the command fails."""
     done = _run(*command, stdin=stdin)
     if done.returncode:
         raise FilterError(f"{command[0]}: {done.stderr.strip() or f'exit code {done.returncode}'}")

@@ -88,7 +88,7 @@ def _batches(address: Address, topic: str, partition: int, offset: int) -> Itera
 def parse(data: bytes) -> Iterator[Batch]:
     """Yields the complete batches in `data`, the bytes of a fetch. Raises the same errors as `whole_batches`.
 
-    A batch whose checksum is wrong is yielded as a batch without records: what it holds is unknown.
+    A batch with a wrong checksum is yielded as a batch without records, because its content is unknown.
     """
     for raw in whole_batches(data):
         if not raw.sound:
@@ -117,13 +117,10 @@ def _control_kind(record: bytes, offset: int) -> int:
 
 
 def _behind_varint(data: bytes, position: int) -> int:
-    """Returns the position after the varint that begins at `position`."""
     while position < len(data) and data[position] & 0x80:
         position += 1
     return position + 1
 
 
 def _fetch(address: Address, topic: str, partition: int, offset: int) -> bytes:
-    """Fetches batches of a partition from `offset` on. Returns the bytes of these batches. Raises OSError if the broker
-    does not answer or reports an error."""
     return fetch(address, topic, partition, offset).data

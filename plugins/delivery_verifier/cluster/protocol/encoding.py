@@ -1,5 +1,5 @@
-"""Kafka's protocol over a plain socket: encodes the fields of requests, decodes the fields of answers, and sends a
-request for an answer."""
+"""Kafka's protocol over a plain socket: encodes the fields of requests, sends requests, and decodes the fields of
+answers."""
 
 from __future__ import annotations
 

@@ -51,13 +51,13 @@ class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class LateEnd(Struct, kw_only=True):
-    """An EndTxn request, the request that ends a transaction, that a rule holds or delays.
+    """An EndTxn request (it ends a transaction) that a rule holds or delays.
 
     `is_commit`: whether the request commits the transaction of `transactional_id`; otherwise it aborts it. `came_at`:
     when the proxy got the request (seconds, monotonic). `late_ms`: the time from `came_at` to the broker's answer, in
     ms. `error_code`: Kafka's code in this answer (0: no error). `late_ms` and `error_code` are None until the broker
-    answers. `overtaken_by`: by API key, how many requests the same client sent to the same broker on other connections
-    between `came_at` and the answer.
+    answers. `overtaken_by`: for each API key, how many requests the same client sent to the same broker on other
+    connections between `came_at` and the answer.
     """
 
     client: str

@@ -78,7 +78,6 @@ class Proxy:
             self._settle(self._touched.pop(), now)
 
     def _accept(self, listener: socket.socket, upstream: Address, broker: int) -> None:
-        """Accepts a client's connection, and opens the connection to the broker at `upstream`."""
         try:
             client, _ = listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
@@ -103,7 +102,6 @@ class Proxy:
             self._close(link)
 
     def _settle(self, link: Link, now: float) -> None:
-        """Sends what can be sent over a link, and registers the events for which the link now waits."""
         if link not in self.links:
             return
         link.advance(now)

@@ -57,7 +57,8 @@ def _of_coordinator(anomaly: Anomaly) -> ContractRule:
     arm's topic do not matter, because the topic `__transaction_state` has its own settings. Such an election happens
     only if an operator asks for it or alters `__transaction_state`.
 
-    The arm must have a transactional.id that this partition of `__transaction_state` keeps.
+    The disturbance counts only for an arm with a transactional.id that the disturbed partition keeps (see
+    `disturbances_of_arm`).
     """
     return ContractRule(
         id=f"{anomaly.value.lower()}.coordinator",
