@@ -105,9 +105,9 @@ def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool,
     """Returns each corrupted record in LOG with its owner: the attempt that was acknowledged at the offset of the
     record.
 
-    The columns of the owner are null if no attempt was acknowledged at this offset. If two attempts were, because the
-    record of the first was truncated, the attempt that settled last is the owner. The column `stranger` of the result
-    says whether another client wrote the record (see `is_of_stranger`).
+    The columns of the owner are null if no attempt was acknowledged at this offset. If two attempts were acknowledged
+    there, because the first record was truncated, the attempt that settled last is the owner. The column `stranger` of
+    the result says whether another client wrote the record (see `is_of_stranger`).
 
     `arms`: the arms with corrupted records. `few`: whether these records fit in memory; if so, the ledger is not
     shuffled. `together`: whether all rows are in one Spark partition already; if so, nothing is shuffled.

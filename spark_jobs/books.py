@@ -106,7 +106,7 @@ def producers(counted: Iterable[dict[str, Any]], census: pa.Table, scenario: Sce
 
 
 def strangers(counted: Iterable[dict[str, Any]], scenario: Scenario) -> dict[str, int]:
-    """Returns the counts `strangers/<arm>` for the manifest: the number of records in the arm's topic that another
+    """Returns the counts `strangers/<arm>` for the manifest: the number of records in each arm's topic that another
     client wrote.
 
     `counted`: rows of SIGNATURES. Of the rows with the role `line`, only those of strangers have no kind of anomaly.

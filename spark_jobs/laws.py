@@ -55,9 +55,10 @@ def _offset_laws(parts: Rows) -> Iterable[Law]:
 
 
 def _outcome_laws(producers: pa.Table, missing: Mapping[str, int]) -> Iterable[Law]:
-    """Yields two laws per partition: each attempt has an outcome, and each reported attempt was found, lost or missing.
+    """Yields two laws per partition. `producers`: PRODUCERS. `missing`: as in LawInputs.
 
-    `producers`: PRODUCERS. `missing`: as in LawInputs.
+    First: the number of attempts is the sum of the attempts of each outcome. Second: the number of reported attempts is
+    the number of found, lost and missing attempts.
     """
     sums: Counter[tuple[str, int, str]] = Counter()
     for row in producers.to_pylist():

@@ -47,7 +47,6 @@ _TYPES: dict[ColumnType, DataType] = {
 
 
 def _declared(table: Table) -> StructType:
-    """The schema of a table of the run directory."""
     return StructType([StructField(item.name, _TYPES[item.type], item.nullable) for item in table.columns])
 
 

@@ -70,7 +70,7 @@ class Screen(NamedTuple):
 
 
 def width(records: int, partitions: int, bits: int = BITS) -> int:
-    """The least b >= `bits` for which `records` make at most about BOUND / 2 buckets in stretches of 2**b sequences."""
+    """The least b >= `bits` with which there are at most about BOUND / 2 buckets. A stretch has 2**b sequences."""
     while (records >> bits) * partitions > BOUND // 2:
         bits += 1
     return bits
@@ -206,7 +206,7 @@ def _entangled(spans: list[tuple[list[int], Stretch]]) -> Iterable[Stretch]:
     """Yields each stretch that overlaps another stretch, or is out of order with it, by partition sequence or offset.
 
     `spans` has ([lowest partition sequence, lowest offset, highest partition sequence, highest offset], stretch) for
-    each stretch, ascending. A stretch passes if all earlier spans end before its span and all later spans begin after.
+    each stretch, ascending. A stretch is in order if earlier spans end before its span, and later spans begin after.
     """
     for low, high in ((0, 2), (1, 3)):  # partition sequences, then offsets
         highest_until = list(accumulate((span[high] for span, _ in spans), max))

@@ -4,9 +4,9 @@ The step settle found these offsets in the leader's log (`PartitionSnapshot.unre
 row of LOG that is not parsed, and becomes a case of CORRUPTED, like a damaged record. If an attempt was acknowledged at
 this offset, the case belongs to this attempt.
 
-Otherwise any attempt without a found record may stand at this offset. So in such a partition, no attempt is proven
-LOST: a reported attempt that was not found is *missing*. Such an attempt is not TORN either, because nobody knows which
-consumers see an unreadable record.
+Otherwise it is a case of its own, and any attempt of which no record was found may stand at this offset. So in such a
+partition, no attempt is proven LOST: a reported attempt that was not found is *missing*. Such an attempt is not TORN
+either, because nobody knows which consumers see an unreadable record.
 """
 
 from __future__ import annotations
@@ -67,18 +67,18 @@ def lines(spark: SparkSession, offsets: Offsets) -> DataFrame | None:
 
 
 def is_hidden(offsets: Offsets) -> Column:
-    """True on an attempt (row of ATTEMPTS) whose visibility is unknown.
+    """True on an attempt (row of ATTEMPTS) of which nobody knows whether a read_committed consumer sees it.
 
-    Its partition has unreadable offsets, and no record of the attempt could be read.
+    This is so if no record of the attempt could be read, and its partition has unreadable offsets.
     """
     partitions = [(part.arm, part.partition) for part in offsets.partitions if count(part)]
     return _is_in(partitions) & ((F.size("copies") == 0) | F.col("corrupted"))
 
 
 def ownerless(unattributed: DataFrame | None, offsets: Offsets) -> list[ArmPartition]:
-    """The partitions with unreadable offsets at which no attempt was acknowledged.
+    """The partitions that have an unreadable offset at which no attempt was acknowledged.
 
-    `unattributed`: arm, partition and offset of each corrupted line at whose offset no attempt was acknowledged; None
+    `unattributed`: arm, partition and offset of each corrupted record at whose offset no attempt was acknowledged; None
     if there are none.
     """
     ranges = [(part, each) for part in offsets.partitions for each in part.unreadable if each.first < part.end]
@@ -90,7 +90,7 @@ def ownerless(unattributed: DataFrame | None, offsets: Offsets) -> list[ArmParti
 
 
 def without_unproven_losses(subjects: DataFrame, partitions: list[ArmPartition]) -> DataFrame:
-    """Returns SUBJECTS without the cases of LOST in `partitions`, where they are not proven."""
+    """Returns SUBJECTS. In `partitions`, no attempt is proven LOST, so LOST attempts there get no kind of anomaly."""
     if not partitions:
         return subjects
     unproven = (F.col("kind") == Anomaly.LOST.value) & _is_in(partitions)
@@ -118,7 +118,7 @@ def missing(counted: Iterable[dict[str, Any]], offsets: Offsets) -> dict[str, in
 
 
 def with_evidence(cases: pa.Table, offsets: Offsets) -> pa.Table:
-    """Returns ANOMALIES: `cases`, in which the detail of each unreadable record says why it cannot be read."""
+    """Returns ANOMALIES: `cases`, with the reason in `detail` if an offset of the case cannot be read."""
     parts = {(part.arm, part.partition): part for part in offsets.partitions if part.unreadable}
     if not parts:
         return cases

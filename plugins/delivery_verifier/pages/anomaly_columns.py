@@ -1,8 +1,7 @@
 """The columns of anomalies in tables that show arms.
 
-A table always has columns for LOST, DUPLICATED and REORDERED. A table has a
-column for another kind of anomaly if an arm has cases of this kind. Therefore the row of a VIOLATED arm never consists
-of zeros only.
+A table always has columns for LOST, DUPLICATED and REORDERED. A table has a column for another kind of anomaly if an
+arm has cases of this kind. So the row of a VIOLATED arm always has a number above zero.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ ALWAYS = subset(
 
 
 def cases(books: Mapping[str, int], anomaly: Anomaly) -> int | None:
-    """The number of attempts or records of one arm that show `anomaly`: the sum of its `case_counts`.
+    """The number of attempts or records of one arm that show `anomaly`: the sum of the two numbers from `case_counts`.
 
     `books` maps each column of counts in the books to the total of the arm. Returns None if the number is unknown:
     `books` lacks the column of `anomaly`, or `anomaly` is LOST and damage makes losses unproven.

@@ -63,7 +63,8 @@ def spreads(material: Material) -> list[Spread]:
     """Returns the spreads of the arms in `arms_drawn`, arm by arm.
 
     The first spread of an arm has the records that were not under way during a fault. The second spread has the records
-    that were. A spread without records is left out. The list is empty if the table timeline/latency is missing.
+    that were under way during a fault. A spread without records is left out. The list is empty if the table
+    timeline/latency is missing.
     """
     table = material.table(tables.LATENCY)
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()

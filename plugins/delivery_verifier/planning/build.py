@@ -149,8 +149,7 @@ def _profile(params: Mapping[str, Any]) -> Profile:
 
 
 def _with_min_isr(profile: Profile, params: Mapping[str, Any]) -> Profile:
-    """Returns `profile`, with the value of the field `min_insync_replicas` as min.insync.replicas if a user fills the
-    field."""
+    """Returns `profile`. If the field `min_insync_replicas` is filled, its value replaces min.insync.replicas."""
     min_isr = params.get("min_insync_replicas")
     if min_isr is None:
         return profile

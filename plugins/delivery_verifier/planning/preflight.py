@@ -38,7 +38,7 @@ FILES_FIXED, FILES_PER_REPLICA = 1024, 6
 
 
 class Unfit(VerifierError, RuntimeError):
-    """The host cannot do the run. The message says what the host lacks and, where there is a remedy, the remedy."""
+    """The host cannot do the run. The message says what the host lacks, and gives a remedy if there is one."""
 
 
 class Unavailable(Unfit):

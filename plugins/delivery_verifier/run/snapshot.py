@@ -71,8 +71,6 @@ class AckedWriter:
 
 
 def _store_offset(offsets: dict[int, int], index: int) -> Callable[[KafkaError | None, Message], None]:
-    """Returns a delivery callback that stores the offset of record number `index` in `offsets`."""
-
     def on_delivery(error: KafkaError | None, message: Message) -> None:
         offset = message.offset()
         if error is None and offset is not None and offset >= 0:

@@ -179,7 +179,6 @@ def _columns(anomaly: Anomaly) -> list[str]:
 
 
 def _file(name: str) -> str:
-    """The file of the table called `name`, e.g. `laws`."""
     return next(file for file in TABLES if file.endswith(f"/{name}.parquet"))
 
 
@@ -188,7 +187,6 @@ def _sum(values: pa.ChunkedArray) -> int:
 
 
 def _empty(table: Table) -> pa.Table:
-    """A table without rows, with the columns of the declaration `table`."""
     return pa.table({name: pa.array([], pa.null()) for name in table.column_names})
 
 

@@ -58,7 +58,8 @@ def _files() -> list[Path]:
 
 
 def newest(most: int) -> list[CatalogueRun]:
-    """The at most `most` catalogue runs whose files were written last, without those whose files are damaged.
+    """The `most` catalogue runs whose files were written last. Runs with damaged files are left out, without
+    replacement.
 
     The catalogue run that started last comes first.
     """

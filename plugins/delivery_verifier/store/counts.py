@@ -50,7 +50,7 @@ COUNTS = (
 
 
 def case_counts(totals: Mapping[str, int], anomaly: Anomaly) -> tuple[int, int]:
-    """Returns the number of cases of `anomaly`, and the number of attempts that show `anomaly` but are other cases.
+    """Returns the number of cases of `anomaly`, and the number of other attempts that show `anomaly`.
 
     An attempt that shows several anomalies is a case of the first of them, in the order of `Anomaly`. `totals`:
     `ArmEvidence.totals`. For REORDERED, the second number includes `totals[LATE]`, which counts INDETERMINATE attempts

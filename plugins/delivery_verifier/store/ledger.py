@@ -21,7 +21,7 @@ OUTCOMES_SINCE = 2
 """The format version from which on produce.json and settle.json hold the producers' own counts of outcomes."""
 MISCOUNTED = "miscounted"
 """Stands for an outcome in `outcomes_key`: the number of reports by which the counters of a killed producer process
-differ from its ledger. A difference that the kill explains does not count (see `load.resends.recount`)."""
+differ from the ledger. A difference that the kill explains does not count (see `load.resends.recount`)."""
 
 SCHEMA = arrow_schema(LEDGER)
 """The Arrow schema of the ledger, which has one row per attempt. `tables.LEDGER` gives the meaning of each column."""

@@ -73,8 +73,7 @@ class RunDirectory:
             return None
 
     def manifest(self, step: str) -> Manifest:
-        """Reads and checks the manifest of `step`. Does not check the files of the step and other manifests, as
-        `require` does.
+        """Reads and checks the manifest of `step`. Only `require` also checks the step's files and other manifests.
 
         Raises IncompleteRun if the manifest is missing, damaged or altered, is of another run, or has an unknown
         version.

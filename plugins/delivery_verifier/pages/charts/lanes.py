@@ -105,7 +105,6 @@ def in_sync(drawn: Iterable[Segment]) -> list[tuple[int, int, float, float]]:
 
 
 def _joined_spans(lane: Iterable[Segment]) -> list[tuple[float, float]]:
-    """The spans (from, until) of the segments, in s. Adjacent spans are joined."""
     spans: list[tuple[float, float]] = []
     for segment in lane:
         if spans and spans[-1][1] == segment.start:

@@ -195,7 +195,6 @@ def _case(finding: Finding) -> str:
 
 
 def _figures(side: Side, arm: ArmVerdict | None) -> dict[str, object]:
-    """The figures of an arm by their names on the page. Returns an empty dictionary if `arm` is None."""
     if arm is None:
         return {}
     counts: dict[str, object] = {name: number(arm.books[name]) for name in BOOKS if name in arm.books}

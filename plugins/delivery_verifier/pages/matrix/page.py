@@ -109,7 +109,6 @@ def excused(catalogue: CatalogueRun) -> str:
 
 
 def _seconds(catalogue: CatalogueRun) -> int:
-    """The sum of the durations of all runs in the catalogue run, in s."""
     return round(sum(attempt.seconds for item in catalogue.items for attempt in item.attempts))
 
 

@@ -120,10 +120,6 @@ def _table(kind: str, items: Sequence[Item]) -> Table:
 
 
 def _row(rounds: Sequence[Item], anomalies: Sequence[Anomaly]) -> ScenarioRow:
-    """The row of one scenario. `rounds`: an item per round, with the runs of the scenario in this round.
-
-    `anomalies`: the kinds of anomaly that the table shows.
-    """
     last = [item.attempts[-1] for item in rounds if item.attempts]
     worst = next((item for item in rounds if not item.green), rounds[0])
     names = dict.fromkeys(arm.arm for attempt in last for arm in attempt.arms)

@@ -76,7 +76,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     others: dict[Anomaly, int] = {}
 
     def cases(self, anomaly: Anomaly) -> int | None:
-        """The number of cases of `anomaly`, a kind without a field of its own. Returns None if `lost` is None."""
+        """Returns `others[anomaly]`. If `others` lacks `anomaly`, returns 0, or None if `lost` is not known."""
         return self.others.get(anomaly, None if self.lost is None else 0)
 
 
@@ -199,12 +199,11 @@ def _with_verdict(row: StoredRunRow, run: Path, last_step: str) -> StoredRunRow:
 
 
 def _sealed_verdict(run: Path) -> _Verdict:
-    """The verdict of a run, after a check that its file was not changed after the step `conclude`.
+    """The verdict of a run. Checks that its file was not changed since the step `conclude`.
 
     Unlike `RunDirectory.verdict`, this function decodes only the fields that the page shows, because verdicts of older
-    versions may have other fields. It does not hash the report, the largest file of `conclude`, because the page lists
-    thousands of runs. Raises IncompleteRun, OSError or msgspec.MsgspecError if the verdict is missing, altered or
-    damaged.
+    versions may have other fields. It does not hash the report, a large file, because the page lists thousands of runs.
+    Raises IncompleteRun, OSError or msgspec.MsgspecError if the verdict is missing, altered or damaged.
     """
     return msgspec.json.decode(RunDirectory(run).sealed_alone("conclude", "verdict.json"), type=_Verdict)
 

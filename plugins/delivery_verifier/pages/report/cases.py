@@ -51,7 +51,7 @@ class CaseGroup:
     """The first cases of one arm and kind of anomaly, at most CASES_SHOWN.
 
     `role`: the role of the arm, or an empty text if it is not known. `total`: the number of cases in the books, or None
-    if it is not known. `cut`: whether the folder anomalies/ has fewer cases than the books count, because it
+    if it is not known. `cut`: whether the folder anomalies/ has fewer cases than the books count, because the folder
     holds only a limited number of cases.
     """
 
@@ -158,6 +158,5 @@ def offsets_text(offsets: list[int] | None) -> str:
 
 
 def _rows(table: pa.Table | None) -> list[dict[str, Any]]:
-    """The rows of `table`. Returns an empty list if `table` is None."""
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
     return rows

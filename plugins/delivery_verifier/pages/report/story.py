@@ -54,9 +54,8 @@ def stories(material: Material, clock: Clock, groups: list[CaseGroup]) -> list[S
     """The stories of a run: at most one story for each anomaly in KINDS_WITH_A_STORY.
 
     `groups`: the case groups of the run, one per arm and anomaly (see `cases.groups`). The stories stand in the order
-    of `_rank`. A story tells one case: of the groups with the same anomaly, it takes the first group. If no case shows
-    an anomaly in KINDS_WITH_A_STORY, one case of another anomaly gets a story. The canary gets no story: its cases are
-    planted.
+    of `_rank`. For each anomaly, the story tells a case of the first group. If no case shows an anomaly in
+    KINDS_WITH_A_STORY, one case of another anomaly gets a story. The canary gets no story: its cases are planted.
     """
     ranked = sorted(
         (group for group in groups if group.role != "canary" and group.cases),
@@ -103,10 +102,10 @@ def _is_permitted(material: Material, group: CaseGroup) -> bool:
 
 
 def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:
-    """The sort key of a group. The first group has the lowest key.
+    """The sort key of a group. The group with the lowest key comes first.
 
-    A group with more cases than tolerated comes first. Next counts whether the arm of the group is a subject, and last
-    whether the anomaly has a low `AnomalyKind.telling`.
+    The key compares, in this order: whether the group has more cases than tolerated, whether its arm is a subject, and
+    `AnomalyKind.telling` of its anomaly (lower values first).
     """
     broken = any(
         arm.arm == group.arm

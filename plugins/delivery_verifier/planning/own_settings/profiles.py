@@ -44,7 +44,7 @@ def saved() -> dict[str, Profile]:
 
 
 def unreadable() -> dict[str, str]:
-    """Returns what is wrong with each saved profile that cannot be read, by the name of its file."""
+    """Maps the file name of each saved profile that cannot be read to a text on what is wrong."""
     results = {file.name: read(file) for file in sorted(folder().glob("*.json"))}
     return {name: result for name, result in results.items() if isinstance(result, str)}
 
@@ -61,9 +61,9 @@ def read(file: Path) -> Profile | str:
 
 
 def save(profile: Profile, name: str) -> Profile:
-    """Saves the profile under `name`, in place of an older profile with that name. Returns the renamed profile.
+    """Saves the profile under `name`. Replaces a saved profile with this name. Returns the renamed profile.
 
-    Raises BadInput if `name` is taken or not allowed.
+    Raises BadInput if `name` is in RESERVED, begins with `control-`, or is no valid name.
     """
     if name in RESERVED or name.startswith("control-"):
         raise BadInput(f"save_profile is {name!r}, which is taken; choose another name")
@@ -131,7 +131,8 @@ def _with_consumer_file(profile: Profile, file: str) -> Profile:
 
 
 def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile:
-    """Returns `profile` with the settings in the two texts. They replace settings of `profile` with the same names.
+    """Returns `profile` with the settings in the two texts. These settings replace settings of `profile` with the same
+    names.
 
     The texts are in .properties syntax. The producer's properties are read as librdkafka's, not as the Java client's.
     Raises BadInput, which names the refused property.
