@@ -79,10 +79,10 @@ def _has_new_leader(state: PartitionState, before: LeaderBefore) -> bool:
 
 
 def _elected(states: PartitionStates, scenario: Scenario, injection: OpenInjection) -> Effect:
-    """Maps each partition that was elected to its present leader.
+    """Maps each partition that got a leader again to its present leader.
 
-    The function looks at the hit partitions of subject arms that had no leader before the fault. The result is empty if
-    there are none, or if any of them still has no leader."""
+    Only hit partitions of subject arms count that had no leader before the fault. The result is empty if there are
+    none, or if any of them still has no leader."""
     topics, before = {arm.topic_name for arm in scenario.subjects}, injection.proofs.before
     offline = {
         (topic, partition): state
@@ -99,9 +99,9 @@ def coordinated_partitions(cluster: Cluster, scenario: Scenario, brokers: Sequen
 
 
 def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: OpenInjection) -> Effect:
-    """Maps each partition that `injection.proofs.coordinated` lists to its present leader.
+    """Maps each partition in `injection.proofs.coordinated` to its present leader.
 
-    The result is empty if no partition is listed, if a listed partition has no leader, or if a target broker leads one.
+    The result is empty if this list is empty, or if a target broker or no broker leads one of its partitions.
     """
     partitions = injection.proofs.coordinated or []
     states = coordinators.states(cluster, scenario.transactional_ids)

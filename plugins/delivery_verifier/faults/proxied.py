@@ -17,9 +17,9 @@ from delivery_verifier.model.step_options import APIS
 class Frames:
     """Puts a rule in force at the proxy (see ProxyRule). `name` is the action of the rule: drop, hold, delay or close.
 
-    A step of the fault plan can set the option `clients`: on how many clients the rule must act. All other options of
-    the step are fields of the rule. Proof: the rule acted on requests or responses of at least `clients` clients. So
-    there is no proof if the clients bypass the proxy. The action `release` heals the injection.
+    A step of the fault plan can set the option `clients`: the number of clients on which the rule must act. All other
+    options of the step are fields of the rule. Proof: the rule acted on requests or responses of at least `clients`
+    clients. So there is no proof if the clients bypass the proxy. The action `release` heals the injection.
     """
 
     name: str

@@ -17,7 +17,8 @@ from delivery_verifier.host import variables
 from delivery_verifier.model.inputs import BadInput, bad_input
 
 DATA_DOCS = "data_docs"
-"""The folder, below the runs folder, of Great Expectations' site Data Docs. No run directory may have this name."""
+"""The name of the folder, below the runs folder, that holds Data Docs, the site of Great Expectations. No run directory
+may have this name."""
 CATALOGUES = "catalogues"
 """The name of the folder, below the runs folder, that holds the catalogue runs: runs of many scenarios one
 after another, with one result page. No run directory may have this name."""

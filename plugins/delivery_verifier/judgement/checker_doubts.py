@@ -27,7 +27,7 @@ from delivery_verifier.model.verdict import Doubt
 __all__ = ["ALL", "LAW_DOUBTS", "OwnedDoubt", "checker_doubts"]
 
 OwnedDoubt = tuple[str, Doubt]
-"""A pair: the name of an arm, and a doubt about this arm. ALL instead of a name stands for every arm."""
+"""A pair: the name of an arm, and a doubt about this arm. The name ALL stands for every arm."""
 
 LAW_DOUBTS = {
     "offsets_accounted": "read_incomplete",

@@ -79,12 +79,14 @@ class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
 class Evaluated(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What Great Expectations said of one expectation. `suite`, `arm` and `about` are as in ExpectedEvaluation.
 
-    `expectation` is the type of the expectation. `tolerance` is the tolerance that was really used. `element_count`
-    is how many rows the expectation saw. `missing_count` is how many nulls it saw. `unexpected_count` is how many rows
-    break it. Great Expectations gives these three numbers; a number that it did not give is None. `expected_rows` is
-    the field `rows` of the ExpectedEvaluation, and `count` is the field of that name. Both are 0 if the expectation was
-    not planned. `exception` is empty if nothing was raised. `url` is the page in Data Docs, relative to the folder that
-    holds all run directories.
+    * `expectation`: the type of the expectation.
+    * `tolerance`: the tolerance that was really used.
+    * `element_count`, `missing_count`, `unexpected_count`: how many rows the expectation saw, how many nulls it saw,
+      and how many rows break it. None: Great Expectations did not give the number.
+    * `expected_rows`, `count`: the fields `rows` and `count` of the ExpectedEvaluation. Both are 0 if the expectation
+      was not planned.
+    * `exception`: empty if nothing was raised.
+    * `url`: the page in Data Docs, relative to the folder that holds all run directories.
     """
 
     suite: Suite
@@ -126,7 +128,9 @@ def laws_of(evidence: Evidence) -> tuple[str, ...]:
 
 
 def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns every expectation of the run: one per anomaly in each subject and control, and one per law."""
+    """Returns every expectation that the run must evaluate: those of `expected_guarantees` and of
+    `expected_evidence`.
+    """
     return [*expected_guarantees(evidence), *expected_evidence(evidence)]
 
 
@@ -163,7 +167,8 @@ def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def expected_evidence(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns one expectation per law of the run: the two sides of the law are equal wherever the law applies.
+    """Returns one expectation per law of the run. It expects that the two sides of the law are equal wherever the law
+    applies.
 
     Each side is a count. The counts of the law CANARY come from `canary_pairs`. All other counts come from the books.
     """

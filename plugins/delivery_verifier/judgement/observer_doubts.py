@@ -33,7 +33,7 @@ from delivery_verifier.store.tables import HEARTBEATS_SINCE
 ALL = ""
 """Replaces the arm's name in a doubt that concerns every arm of the run."""
 LOAD_INTERVAL_US = 1_000_000
-"""The greatest length (µs) of an interval in timeline/load. This table says when an interval begins, not its length."""
+"""The greatest length (µs) of an interval in timeline/load. The table itself says only when an interval begins."""
 
 
 class ObserverDoubt(NamedTuple):

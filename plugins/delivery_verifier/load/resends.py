@@ -33,7 +33,7 @@ from delivery_verifier.load.live_ledger import (
 Numbers = npt.NDArray[np.int64]
 
 COUNTERS = (Word.REPORTED, Word.FAILED, Word.INDETERMINATE)
-"""The words in which a producer counts the reports about its attempts, each when the report comes."""
+"""The words in which a producer counts its delivery reports."""
 
 
 class SequenceRange(Struct, frozen=True):

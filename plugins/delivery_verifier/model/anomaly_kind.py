@@ -33,8 +33,8 @@ class AnomalyKind:
     """The column of the books by which a report divides the number of cases, e.g. `reported`. The report shows the
     quotient as a share."""
     telling: int
-    """The rank by which a report chooses the cases that it tells in detail: 1 comes first. No two kinds have the same
-    rank."""
+    """The rank by which a report chooses the cases that it describes in detail: 1 comes first. No two kinds have the
+    same rank."""
     permitted_with: Literal["losses", "retries", "resends", "nothing"]
     """What makes the contract permit the anomaly.
 

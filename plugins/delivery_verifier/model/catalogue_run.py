@@ -109,7 +109,9 @@ class Item(_Part, frozen=True):
 
     @property
     def state(self) -> State:
-        """The state of the item: `unavailable`, else the state of the last run, or `pending` if there is no run yet."""
+        """The state of the item: `unavailable` if this host cannot run it, `pending` if there is no run yet, else the
+        state of the last run.
+        """
         if self.unavailable:
             return "unavailable"
         return self.attempts[-1].state if self.attempts else "pending"
@@ -179,11 +181,11 @@ class CatalogueRun(_Part, frozen=True):
         The conditions are checked in this order. The first that holds decides:
 
         * 0: the catalogue run is green.
-        * 1: an item is not as expected, or the user did not expect that it is unavailable. This result is certain,
-          so it is checked before 70 and 2.
+        * 1: an item is not as expected, or is unavailable although the user did not expect that. This result is
+          certain, so it is checked before 70 and 2.
         * 70: an item failed or is pending.
         * 2: an item is inconclusive.
-        * 70: anything else, e.g. the user expected every item to be unavailable, and every item is.
+        * 70: anything else, e.g. every item is unavailable, and the user expected that.
         """
         if self.green:
             return 0

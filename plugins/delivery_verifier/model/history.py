@@ -13,8 +13,8 @@ from msgspec import Struct
 
 LEAD_US = 1_000_000
 """How long (µs) before an injection's bite (effect) its exposure window begins. The window is the time in which the
-injection could hurt records. It begins before the bite because a record that was acknowledged shortly before the bite
-may not have been copied from the leader to other brokers by then."""
+injection could hurt records. It begins before the bite, because other brokers may not yet have a copy of a record that
+the leader acknowledged shortly before the bite."""
 
 HEARTBEAT_US = 1_000_000
 """How often (µs) the observer records that it sees the cluster, as an observation of kind `heartbeat`."""
@@ -97,8 +97,8 @@ DISTURBANCES: dict[DisturbanceKind, KindOfDisturbance] = {
 """Every kind of disturbance, by name."""
 
 INJECTED = frozenset(name for name, kind in DISTURBANCES.items() if kind.seen_by != "observer")
-"""The kinds of disturbance that cannot be derived from observations alone. A disturbance of such a kind is derived from
-the injection that caused it. A disturbance of such a kind that no injection caused stays unknown."""
+"""The kinds of disturbance that cannot be derived from observations alone. They are derived from the injection that
+caused them. If no injection caused such a disturbance, the disturbance stays unknown."""
 
 ON_TOPICS = frozenset(name for name, kind in DISTURBANCES.items() if kind.touches == "topics")
 """The kinds that touch only the topic in `Disturbance.topic`. A disturbance of any other kind may touch every topic,

@@ -35,8 +35,8 @@ Pacing = Literal["spread", "flat_out", "scripted"]
 
 
 FEWEST_RECORDS = 1000
-"""The least number of records that a user may plan for an arm. With fewer, hardly a record is under way when the fault
-takes effect, so that a comparison of the subject with its controls shows nothing."""
+"""The least number of records that a user may plan for an arm. With fewer records, hardly any is under way when the
+fault takes effect. A comparison of the subject with its controls then shows nothing."""
 
 
 class Profile(Data, frozen=True):

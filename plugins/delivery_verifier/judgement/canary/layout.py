@@ -18,10 +18,11 @@ NOWHERE = 1_000_000_000
 class CanaryAttempt:
     """A row of the canary's ledger: what the canary's producer claims about one attempt.
 
-    `sequence` is the number of the record. `attempt` is 0, and counts up if the application sends the record again.
-    `acked_at` says which offset the ledger claims to be acknowledged. None: no offset. A number below NOWHERE is an
-    index in `CanaryLayout.values`, and stands for the offset of the record with this index. Any other number is itself
-    the acknowledged offset, and no record stands there.
+    * `sequence`: the number of the record.
+    * `attempt`: 0 for the first attempt. It counts up if the application sends the record again.
+    * `acked_at`: which offset the ledger claims to be acknowledged. None: no offset. A number below NOWHERE stands for
+      the offset of the record with this index in `CanaryLayout.values`. Any other number is itself the acknowledged
+      offset, and no record stands there.
     """
 
     sequence: int

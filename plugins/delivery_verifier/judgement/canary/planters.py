@@ -117,7 +117,9 @@ def _resent(planter: Planter, sequence: int) -> None:
 
 
 def _reordered(planter: Planter, sequence: int) -> None:
-    """Plants two records. The one with the lower sequence number is written last, and so is a case of REORDERED."""
+    """Plants two records. The record with the lower sequence number is written last, so this record is a case of
+    REORDERED.
+    """
     planter.sequence += 1
     planter.acked(sequence + 1)
     planter.acked(sequence)

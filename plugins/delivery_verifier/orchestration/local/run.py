@@ -137,7 +137,7 @@ def _remove_unjudged_data() -> str:
 def trigger(client: Client, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
     """Starts the run `run_id` of the DAG. `conf` holds the fields of the run, by name.
 
-    First ends each run whose owner (see `Client.owners`) has ended and that has no running task. Such a run would wait
+    First ends each run that has no running task and whose owner (see `Client.owners`) has ended. Such a run would wait
     for ever, and the new run would wait for that run. If Airflow does not answer the request for the new run in time,
     Airflow may have started the run nevertheless. So this function looks for the run before it repeats the request.
     Raises AirflowError if Airflow refuses the run or cannot be reached.
