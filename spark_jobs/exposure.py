@@ -19,11 +19,11 @@ from spark_jobs.summary import recovered_us
 def exposure(slots: pa.Table, injections: Sequence[Injection], scenario: Scenario) -> pa.Table:
     """Returns EXPOSURE from `Summary.slots`: one row per injection and arm that carries load.
 
-    The column `reported` counts the reported attempts to the partitions that the injection touched (`Injection.hit`).
-    Such an attempt counts if it was sent before the recovery, and settled no earlier than one second (LEAD_US) before
-    the bite. An attempt in a transaction counts only if the transaction was committed: only a committed transaction can
-    be torn, i.e. be seen in part. The column `outstanding` counts the attempts that were sent before the bite and were
-    not yet settled at the bite, in all partitions.
+    The column `reported` counts reported attempts to the partitions that the injection touched (`Injection.hit`): those
+    sent before the recovery, and settled no earlier than one second (LEAD_US) before the bite. Of attempts in
+    transactions, only those in committed transactions count, because only a committed transaction can be torn. The
+    column `outstanding` counts, in all partitions, the attempts that were sent before the bite and settled after the
+    bite or never.
     """
     keys = ["arm", "partition", "sent_since", "settled_since", "exposable"]
     groups = slots.group_by(keys).aggregate([("attempts", "sum")]).to_pylist()

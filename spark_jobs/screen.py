@@ -64,8 +64,8 @@ class Screen(NamedTuple):
 def prove(counted: Buckets, damaged: Set[tuple[str, int]]) -> Screen | None:
     """Returns what `counted` proves, or None if nothing is proven.
 
-    `damaged`: every (arm, partition) with corrupted lines. There, the log may hide where an attempt stands. So for
-    these partitions, condition 2 in the docstring of this module is checked for claims as well as for lines.
+    `damaged`: every (arm, partition) with corrupted records. A corrupted record may hide the position of an attempt. So
+    in these partitions, condition 2 in the module's docstring is checked for claims (rows of LEDGER), too.
     """
     rows: list[Row] = [row for row in counted.table.to_pylist() if row["attempted"] or row["copies"]]
     dirty = {_stretch(row) for row in rows if not _clean(row)}
@@ -177,7 +177,7 @@ def _entangled(spans: list[tuple[list[int], Stretch]]) -> Iterable[Stretch]:
     """Yields each stretch that overlaps another stretch, or is out of order with it, by partition sequence or offset.
 
     `spans` has ([lowest partition sequence, lowest offset, highest partition sequence, highest offset], stretch) for
-    each stretch, ascending. A stretch passes if all earlier spans end before its span and all later spans begin after.
+    each stretch, ascending. A stretch is in order if earlier spans end before its span, and later spans begin after.
     """
     for low, high in ((0, 2), (1, 3)):  # partition sequences, then offsets
         highest_until = list(accumulate((span[high] for span, _ in spans), max))

@@ -102,7 +102,6 @@ class _Partition:
         self._observe(at_us + STEP_US // 2)
 
     def _disturb(self, at_us: int, step: FaultStep) -> None:
-        """Applies the fault of a step to the simulated partition."""
         act = step.act
         if "power_loss" in act.counts_as:
             self.power_cuts.append(

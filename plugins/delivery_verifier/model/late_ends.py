@@ -1,4 +1,4 @@
-"""The proof of late ends: of each late request that ends a transaction (EndTxn), what it was and what became of it."""
+"""Late requests to end a transaction (EndTxn): how the proof of an injection names and describes them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _NAME = re.compile(r"EndTxn \((?:commit|abort)\) of (.+) at broker \d+")
 class AnsweredEnd(NamedTuple):
     """A late EndTxn request that its broker has answered.
 
-    `hurts`: whether the request may have ended a later transaction of the same transactional.id than its own. For this,
-    the broker must have accepted it, and other requests of the same client must have overtaken it.
+    `hurts`: whether the request may have ended the wrong transaction, that is, a later transaction of the same
+    transactional.id. True if the broker accepted the request after other requests of the same client had overtaken it.
     """
 
     transactional_id: str
@@ -33,7 +33,7 @@ def name_of(transactional_id: str, is_commit: bool, broker: int) -> str:
 
 def facts_of(error_code: int, late_ms: int, overtaking: Mapping[str, int]) -> dict[str, int]:
     """Returns the facts about a late EndTxn request: its value in the proof. `error_code` is Kafka's code of the answer
-    (0: no error). `overtaking` counts the requests that overtook it, by their names."""
+    (0: no error). `overtaking` maps the name of a request to how many such requests overtook the late one."""
     return {"error_code": error_code, "late_ms": late_ms, **overtaking}
 
 
@@ -45,14 +45,16 @@ def kinds_of(act: Act, options: Mapping[str, Setting]) -> tuple[DisturbanceKind,
 
 
 def has_late_end(injection: Injection, disturbance: Disturbance) -> bool:
-    """Whether `disturbance`, of the kind `late_end`, is that of `injection`."""
+    """Whether `injection` caused `disturbance`, which is of the kind `late_end`."""
     act = ACTS.get(injection.action)
     kinds = kinds_of(act, injection.options) if act else ()
     return "late_end" in kinds and injection.bite_at_us == disturbance.at_us
 
 
 def answered_ends(injection: Injection) -> Iterator[AnsweredEnd]:
-    """Yields the late EndTxn requests that the proof of `injection` names; none if it is not proven to have bitten."""
+    """Yields the late EndTxn requests that the proof of `injection` names; none if `injection` did not provably
+    bite.
+    """
     proof: Any = injection.proof.get("process_before_heal", {})
     for name, facts in proof.items() if injection.bit else ():
         if match := _NAME.fullmatch(name):
