@@ -16,6 +16,9 @@ FINE_US, COARSE_US = 200_000, 1_000_000
 """Widths of the timeline's intervals in µs. COARSE_US is for runs longer than LONG_RUN_US, FINE_US for all others."""
 LONG_RUN_US = 300_000_000
 """Runs longer than this number of µs have intervals of COARSE_US."""
+INTERVALS = 10_000
+"""The most intervals per arm. In runs that would have more, an interval has 2, 4, 8 ... times COARSE_US. So the summary
+of the load fits in memory, however long the run is."""
 QUANTILES = {"latency_ms_p50": 50, "latency_ms_p99": 99}
 """The columns of LOAD that hold a percentile of the latency, with its share in percent."""
 QUANTILE_ERROR = 10 ** (0.5 / BUCKETS_PER_DECADE) - 1
@@ -31,7 +34,10 @@ _COUNTED = ("sent", "reported", "indeterminate", "failed")
 
 def interval_us(from_us: int, until_us: int) -> int:
     """Width of the timeline's intervals in µs, for a load from `from_us` to `until_us` (both µs since the epoch)."""
-    return COARSE_US if until_us - from_us > LONG_RUN_US else FINE_US
+    width_us = COARSE_US if until_us - from_us > LONG_RUN_US else FINE_US
+    while (until_us - from_us) // width_us > INTERVALS:
+        width_us *= 2
+    return width_us
 
 
 def load(intervals: pa.Table, width_us: int) -> pa.Table:

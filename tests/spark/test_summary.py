@@ -141,6 +141,12 @@ def test_a_slot_is_a_millisecond_in_short_runs_and_there_are_never_more_than_a_m
     assert silences.slot_us(0, HOURS_US, 12) == 512_000, "the error of a run of six hours with 12 partitions"
 
 
+def test_an_interval_is_short_in_short_runs_and_an_arm_never_has_more_than_ten_thousand() -> None:
+    widths_us = [timeline.interval_us(0, span_us) for span_us in (60 * S, 301 * S, 10_000 * S, HOURS_US)]
+    assert widths_us == [timeline.FINE_US, timeline.COARSE_US, timeline.COARSE_US, 4 * S]
+    assert HOURS_US * 999 // timeline.interval_us(0, HOURS_US * 999) <= timeline.INTERVALS
+
+
 def test_silences_of_random_reports_are_within_their_error_for_any_width_of_a_slot() -> None:
     chance, seen = np.random.default_rng(13), Counter[str]()
     for _ in range(400):

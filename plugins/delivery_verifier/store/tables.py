@@ -218,7 +218,8 @@ GAPS = Table(
 LOAD = Table(
     "timeline/load",
     "timeline/load.parquet",
-    "one interval of an arm's load: 200 ms, or 1 s if the run lasted longer than 300 s",
+    "one interval of an arm's load: 200 ms, or 1 s if the run lasted longer than 300 s, doubled until an arm has at "
+    "most 10,000",
     (
         ARM,
         Column("at_us", "int64", "begin of the interval", unit="µs since the epoch"),
