@@ -49,8 +49,8 @@ def expects(words: Collection[str], entry: Entry, lacking: Collection[str]) -> b
 
     * `words` contain the name or the kind of the entry. A word such as `power`, which is both a capability and a kind,
       does not count as a kind.
-    * The host lacks capabilities, and `words` contain all of them. If the host lacks the entry's backend, this is never
-      the case, because EXPECTABLE has no word for a backend.
+    * The host lacks capabilities, and `words` contain all of them. A missing backend is never expected in this way,
+      because EXPECTABLE has no word for a backend.
     """
     kind = KINDS[entry.name]
     is_named = entry.name in words or (kind in words and kind not in CAPABILITIES)

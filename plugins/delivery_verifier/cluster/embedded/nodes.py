@@ -161,12 +161,11 @@ def _properties(layout: ClusterLayout, node: int) -> str:
 
 
 def _template(layout: ClusterLayout) -> Path:
-    """Returns the template: a folder with a formatted data folder for each node. Every cluster gets a copy of the
-    template.
+    """Returns the template: a folder with a formatted data folder for each node. Every cluster gets a copy of it.
 
-    There is one template for each combination of Kafka version, number of brokers, and ELR on or off (eligible leader
-    replicas, KIP-966). The function makes it if it does not exist. This saves time, because formatting takes one JVM
-    start per node. Raises StepFailed if Kafka's storage tool fails.
+    There is one template for each combination of Kafka version, number of brokers, and eligible leader replicas (ELR,
+    KIP-966) on or off. If the template does not exist, the function makes it. Templates save time, because formatting
+    takes one JVM start per node. Raises StepFailed if Kafka's storage tool fails.
     """
     spec = layout.spec
     without = "" if spec.elr else "-without-elr"
