@@ -104,7 +104,7 @@ def cases(subjects: DataFrame, bound: int = BOUND) -> DataFrame:
 def _parts() -> Column:
     """Turns one row of ATTEMPTS into an array of subjects: the attempt, and each copy that the attempt does not own.
 
-    A subject is whatever can be a case of an anomaly. The attempt is left out if the ledger does not name it.
+    The attempt is left out if the ledger does not name it.
     """
     none = F.array().cast("array<bigint>")
     own, stray = (

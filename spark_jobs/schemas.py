@@ -170,17 +170,16 @@ BUCKETS = _internal(
         for end in ("min", "max")
     },
 )
-"""Counts per stretch and partition. In this table, a claim is a row of the ledger, and a line is a believable record
-in the log.
+"""Counts per stretch and partition. In this table, a claim is a row of the ledger, and a line is a believable record in
+the log. `spark_jobs.screen` defines stretches and fingerprints.
 
-`spark_jobs.screen` defines stretches and fingerprints. `copies`: the number of lines. `acked` and `sent`: the numbers
-of claims with these outcomes, outside transactions. `low`: the sum of the lower halves of the claims' fingerprints,
-minus the same sum of the lines. `high`: the same for the upper halves.
+* `copies`: the number of lines. `acked`, `sent`: the numbers of claims with these outcomes, outside transactions.
+* `low`: the sum of the lower halves of the claims' fingerprints, minus the same sum of the lines. `high`: the same for
+  the upper halves.
 
 In the names of the other columns, `claimed` means among the claims, and `logged` among the lines. For example,
-`claimed_shift_min` is the least `shift` of the claims, and `logged_shift_max` the greatest `shift` of the lines. The
-`position` of a line is its offset; the `position` of a claim is its acknowledged offset. The `shift` is `position`
-minus the partition sequence.
+`claimed_shift_min` is the least `shift` of the claims. The `position` of a line is its offset; the `position` of a
+claim is its acknowledged offset. The `shift` is `position` minus the partition sequence.
 """
 
 

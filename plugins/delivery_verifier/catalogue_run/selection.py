@@ -19,8 +19,8 @@ KINDS: dict[str, str] = {
 def entries(names: Sequence[str] = (), tag: str = "") -> list[Entry]:
     """Returns the entries that are named in `names` and have the tag `tag`, in the order of the catalogue.
 
-    If `names` is empty, names do not matter. If `tag` is empty, tags do not matter. Raises BadInput if a name or the
-    tag is unknown, or if none of the named entries has the tag.
+    An empty `names` or `tag` excludes no entry. Raises BadInput if a name or the tag is unknown, or if none of the
+    named entries has the tag.
     """
     for name in names:
         choice("scenario", name, ENTRIES, "`kdv list scenarios` describes them")

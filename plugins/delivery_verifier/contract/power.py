@@ -104,9 +104,10 @@ def _cuts_power(injection: Injection) -> bool:
 class _State:
     """The state of a partition from one moment on.
 
-    `cuts`: the injections that cut power and from which the cluster has not recovered yet. `isrs`: every ISR so far.
-    `unpowered`: the brokers that lost data in a loss of power, because they had not flushed it. `crashed`: the brokers
-    whose process crashed.
+    * `cuts`: the injections that cut power and from which the cluster has not recovered yet.
+    * `isrs`: every ISR so far.
+    * `unpowered`: the brokers that lost unflushed data in a loss of power, and have not copied the data again.
+    * `crashed`: the brokers whose process crashed, and that have not joined the ISR again.
     """
 
     at_us: int

@@ -66,10 +66,9 @@ _REFUSED_AND_TAKEN = Entry(
     deterministic=False,
     rules=("reordered.retries", "reordered.never"),
 )
-"""The fault plan kills a follower, so that two replicas are left in sync. This is too few, because min.insync.replicas
-is
-3. While the leader is frozen, the plan lowers this setting to 2. When the leader wakes up, it refuses the requests that
-   wait in its socket, until it learns the new value. In one measurement, it refused 108 of 1000."""
+"""The fault plan kills a follower, so that two replicas are left in sync. This is too few for min.insync.replicas=3.
+While the leader is frozen, the plan lowers this setting to 2. When the leader wakes up, it refuses the requests that
+wait in its socket, until it learns the new value. In one measurement, it refused 108 of 1000."""
 
 
 def _record_by_record(profile: str) -> Profile:

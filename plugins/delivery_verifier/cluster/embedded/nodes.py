@@ -55,9 +55,12 @@ _BROKER = {
 
 
 def lay_out(workspace: Path, spec: ClusterSpec) -> ClusterLayout:
-    """Chooses free loopback ports, and writes configurations and formatted data folders into `workspace`. If the
-    cluster has the capability `power`, each broker's data folder is a file system of its own. Returns the layout.
-    Raises StepFailed if a data folder cannot be formatted, and DiskError if a file system cannot be made."""
+    """Chooses free loopback ports, and writes configurations and formatted data folders into `workspace`. Returns the
+    layout.
+
+    If the cluster has the capability `power`, each broker's data folder is a file system of its own. Raises StepFailed
+    if a data folder cannot be formatted, and DiskError if a file system cannot be made.
+    """
     ids = list(range(1, spec.brokers + 1))
     controller, *ports = _free_ports(1 + 4 * len(ids))
     client, replication, proxied, proxy = (dict(zip(ids, ports[kind::4], strict=True)) for kind in range(4))

@@ -94,10 +94,13 @@ def number(api: str | int) -> int:
 
 
 class _RuleInForce:
-    """A rule in force. `matched`: how many frames the rule matched, by (broker id, client.id). `acted`: on how many
-    frames the rule acted, by (broker id, client.id). `brokers`: the brokers on whose frames the rule still acts. A
-    control request `release` removes brokers from this set. `late_ends`: the EndTxn requests that the rule made late,
-    in the order in which they came."""
+    """A rule in force.
+
+    * `matched`: how many frames the rule matched, by (broker id, client.id). `acted`: on how many of them it acted.
+    * `brokers`: the brokers on whose frames the rule still acts. A control request `release` removes brokers from this
+      set.
+    * `late_ends`: the EndTxn requests that the rule made late, in the order in which they came.
+    """
 
     def __init__(self, rule: ProxyRule) -> None:
         self.rule, self.api, self.brokers = rule, number(rule.api), set(rule.brokers)

@@ -156,8 +156,7 @@ def with_attempts(catalogue: CatalogueRun, triggered: Mapping[str, list[tuple[st
     """Returns `catalogue` with an `Attempt` for each run of verify_delivery that was triggered for a scenario.
 
     An `Attempt` describes one run of a scenario, not one send of a record. The new Attempts replace those in
-    `catalogue`. `triggered` maps the name of a scenario to its triggered runs. Each run is given as (run id, Airflow
-    state).
+    `catalogue`. `triggered` maps the name of a scenario to its triggered runs, as pairs (run id, Airflow state).
     """
     items = [
         replace(item, attempts=tuple(attempt_of(*run) for run in triggered.get(item.name, [])))

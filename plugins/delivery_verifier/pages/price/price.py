@@ -62,9 +62,9 @@ class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The prices of all measured profiles, as `kdv price --json` writes them.
 
-    `conditions`: each condition in words. `rate`: the fixed rate in records/s. `machine`: the host in words.
-    `measured_at`, `payload_bytes`, `versions`, `commit`: the values of the newest run. `measured`: one run per profile
-    and condition. If the function `price` gets several runs for a profile and condition, it keeps the last of them.
+    * `conditions`: each condition in words. `rate`: the fixed rate in records/s. `machine`: the host in words.
+    * `measured_at`, `payload_bytes`, `versions`, `commit`: the values of the newest run.
+    * `measured`: one run per profile and condition. Of several runs, the function `price` keeps the last.
     """
 
     conditions: dict[Condition, str]

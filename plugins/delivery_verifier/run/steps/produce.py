@@ -1,4 +1,4 @@
-"""The step produce: sends the load of all arms at the same time. An arm is one delivery profile on its own topic.
+"""The step produce: sends the load of all arms at the same time.
 
 Before the load, every producer sends a warm-up, which is a few records to every partition. Load and faults begin only
 when all replicas have these records. The load ends when the planned number of records is sent, the fault is healed, and

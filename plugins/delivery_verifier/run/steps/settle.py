@@ -1,8 +1,8 @@
 """The step settle: waits until all replicas are in sync, writes the canary, takes the snapshot (`run.snapshot`), and
 reads every replica up to the snapshot's end (`run.replicas`).
 
-The canary is a topic with known anomalies of every kind. A run that does not report exactly these anomalies gets no
-verdict HELD or VIOLATED. The snapshot says where each partition ends.
+The canary is a topic with known anomalies of every kind. A run that does not report exactly these anomalies is
+INCONCLUSIVE. The snapshot says where each partition ends.
 """
 
 from __future__ import annotations
