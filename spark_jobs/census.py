@@ -46,11 +46,13 @@ class Census(NamedTuple):
 def counts_of_claims() -> list[Column]:
     """The counts of a group of rows of LEDGER. Rows whose `outcome` is null are not counted.
 
-    `attempted`: all rows. `reported`: the rows with outcome ACKED or SENT. `in_transactions`: the rows in a
-    transaction. `acked`, `sent`, `failed`, `indeterminate`: the rows that the client reported with this outcome. A row
-    that is INDETERMINATE because no report came is not among them. `attempt`: the highest attempt number; above 0 if
-    the application sent anything again. `from_us`: the first sending. `until_us`: the last sending or report, whichever
-    is later. Both times are in µs since the epoch.
+    * `attempted`: all rows. `reported`: the rows with outcome ACKED or SENT. `in_transactions`: the rows in a
+      transaction.
+    * `acked`, `sent`, `failed`, `indeterminate`: the rows that the client reported with this outcome. A row that is
+      INDETERMINATE because no report came is not among them.
+    * `attempt`: the highest attempt number. It is above 0 if the application sent anything again.
+    * `from_us`: the first sending. `until_us`: the last sending or report, whichever is later. Both times are in µs
+      since the epoch.
     """
     return [
         F.count("outcome").alias("attempted"),

@@ -64,8 +64,8 @@ class Screen(NamedTuple):
 def prove(counted: Buckets, damaged: Set[tuple[str, int]]) -> Screen | None:
     """Returns what `counted` proves, or None if nothing is proven.
 
-    `damaged`: every (arm, partition) with corrupted records. A corrupted record may hide the position of an attempt. So
-    in these partitions, condition 2 in the module's docstring is checked for claims (rows of LEDGER), too.
+    `damaged`: every (arm, partition) with corrupted records. In these partitions, condition 2 in the module's docstring
+    is checked for claims (rows of LEDGER), too, because a corrupted record may hide the position of an attempt.
     """
     rows: list[Row] = [row for row in counted.table.to_pylist() if row["attempted"] or row["copies"]]
     dirty = {_stretch(row) for row in rows if not _clean(row)}
