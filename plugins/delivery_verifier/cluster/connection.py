@@ -114,10 +114,10 @@ def java_security(security: Mapping[str, str]) -> dict[str, str]:
 
 
 def _sasl(security: Mapping[str, str], properties: dict[str, str]) -> Iterable[str]:
-    """Adds the SASL mechanism and credentials of `security` to `properties`, under Java's names.
+    """Translates the SASL properties in `security` from librdkafka's names to Java's, and adds them to `properties`.
 
-    Returns librdkafka's names of all properties that this function can translate. If `security` names no mechanism,
-    returns no names. Raises UnsupportedSecurity for a mechanism that is not in `LOGIN_MODULES`.
+    Returns librdkafka's names of the SASL properties that have a name in Java, or nothing if `security` has no
+    mechanism. Raises UnsupportedSecurity for a mechanism that `LOGIN_MODULES` lacks.
     """
     names = ("sasl.mechanism", "sasl.mechanisms")
     mechanism = next((security[name] for name in names if name in security), None)

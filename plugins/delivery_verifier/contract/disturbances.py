@@ -123,8 +123,8 @@ def coordinator_partitions(observations: Iterable[Observation]) -> int:
 def observed_during(injection: Injection, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
     """Returns the disturbances that the observer saw at a time at which `injection` may have caused them (`in_window`).
 
-    An empty result can prove that the observer missed changes: the injection took effect, and `must_be_observed` is
-    true.
+    If the result is empty although the injection took effect and `must_be_observed` is true, the observer missed the
+    injection, and may have missed other changes, too.
     """
     return [
         disturbance

@@ -87,9 +87,9 @@ def _changes(before: _Partition, now: Observation, biting: list[Injection]) -> I
 def _coordinator_election(before: _Partition, now: Observation, detail: str) -> Iterator[Disturbance]:
     """Yields a disturbance if the election of `now` in `__transaction_state` may have been unclean.
 
-    The new leader was not in the last ISR that was seen. If the new ISR holds a member of that ISR, the election was
-    clean (see `_has_old_member`). Otherwise it may have been unclean. Nobody knows, because the new leader may have
-    joined the ISR between two polls of the observer.
+    The new leader was not seen in the last ISR, nor among the eligible leader replicas. If the new ISR holds a broker
+    that was (see `_has_old_member`), the election was clean. Otherwise it may have been unclean. Nobody knows, because
+    the new leader may have joined the ISR between two polls of the observer.
 
     The disturbance is unplanned, because no action asks for an unclean election in this topic. So every anomaly that it
     excuses raises a doubt.
@@ -118,8 +118,8 @@ def _explains_leader(cause: Injection, before: _Partition, now: Observation) -> 
       change leaders.)
     * `cause` has the proof `re_elected`: yes if the proof names the new leader and epoch.
     * Only the epoch is new, and a target broker holds a replica: yes.
-    * The target brokers led no partition that `cause` hit just before it took effect: yes if the last leader that was
-      seen is a target broker.
+    * Just before `cause` took effect, the target brokers led none of the partitions that it hit: yes if the last leader
+      that was seen is a target broker.
     * Otherwise: yes if `cause` hit the partition, or if the old or the new leader is a target broker.
     """
     act = ACTS.get(cause.action)

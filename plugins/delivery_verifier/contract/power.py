@@ -77,7 +77,7 @@ def power_back(
 def _losses(
     observations: Sequence[Observation], injections: Iterable[Injection]
 ) -> Iterator[tuple[_Partition, list[_State]]]:
-    """Yields each partition with its losses of power. A loss is the worst state after an injection that cut power."""
+    """Yields each partition with one state per injection that cut the power of its ISR: the state that lost most."""
     for partition, states in _states_by_partition(observations, injections):
         lost = [state for state in states if state.lost and not _contradicted_soon(state, states)]
         by_cut = groupby(lost, key=lambda state: state.cuts[-1])

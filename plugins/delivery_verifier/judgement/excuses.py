@@ -126,7 +126,7 @@ def excuse_of(anomaly: Anomaly, case: Case, reached: Sequence[Reach]) -> int | N
 
 
 def excuse_among(anomaly: Anomaly, case: Case, excuses: Sequence[Excuse]) -> Excuse | None:
-    """Returns the excuse that covers the case, or None if no disturbance surely excuses the case.
+    """Returns the excuse that covers the case, or None if no excuse certainly does.
 
     `excuses` are the excuses of a finding on `anomaly`.
     """

@@ -62,8 +62,8 @@ class Step(Struct, frozen=True, kw_only=True):
     """The steps whose output is no longer valid when this step publishes its output again. The manifests of these steps
     are removed in this order. conclude comes first, so that the verdict never outlives the output on which it rests."""
     rests_on: tuple[str, ...] = ()
-    """The steps on whose sealed output the output of this step rests, directly or through other steps. The manifest of
-    this step names the digests of their manifests."""
+    """The steps whose output this step reads, directly or through other steps. The manifest of this step has the
+    digests of the manifests of these steps."""
     writes: tuple[Output, ...] = ()
     """The files and folders that the step adds to the run directory. The step's manifest is among them only if the
     report is to list the manifest."""
