@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 from support.airflow import LocalAirflow
 from support.browser import PLAIN, RUN_ID
 from support.own_host import alive
@@ -20,13 +19,11 @@ from support.stored_runs import arm
 
 from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.command_line.stored import read_verdict
-from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.steps import STEPS
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.local import settings, supervisor
 from delivery_verifier.orchestration.local.settings import DAG_ID
-from delivery_verifier.run import direct
 from delivery_verifier.store.books import Books
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -66,12 +63,10 @@ def nothing_is_left(airflow: LocalAirflow) -> None:
 
 
 @pytest.fixture(scope="module")
-def both(plain_run: RunDirectory, kafka_spark: SparkSession) -> tuple[RunDirectory, RunDirectory]:
+def both(plain_run: RunDirectory, plain_run_directly: RunDirectory) -> tuple[RunDirectory, RunDirectory]:
     """The directories of two runs with the same parameters, seed and name: one went through the form and Airflow, the
     other ran directly."""
-    name = plain_run.path.name  # topics are named after their run
-    direct.run({**PLAIN, "seed": plain_run.read_scenario().seed}, name, lambda progress: None, kafka_spark)
-    return plain_run, RunDirectory(folders.runs_dir() / name)
+    return plain_run, plain_run_directly
 
 
 def test_airflow_and_direct_plan_the_same_and_write_the_same_files(both: tuple[RunDirectory, RunDirectory]) -> None:
