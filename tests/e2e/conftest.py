@@ -16,6 +16,11 @@ from delivery_verifier.run import direct
 from delivery_verifier.store.run_directory import RunDirectory
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the tests that are marked `last` at the end: they break the Airflow that all tests share."""
+    items.sort(key=lambda item: item.get_closest_marker("last") is not None)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def e2e_host() -> Iterator[Path]:
     """The folder with the home, the lock and the workspaces of all end-to-end runs."""
