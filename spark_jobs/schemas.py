@@ -47,7 +47,6 @@ _TYPES: dict[ColumnType, DataType] = {
 
 
 def _declared(table: Table) -> StructType:
-    """The schema of a table of the run directory."""
     return StructType([StructField(item.name, _TYPES[item.type], item.nullable) for item in table.columns])
 
 
@@ -184,8 +183,8 @@ minus the partition sequence.
 def promise(frame: DataFrame, schema: StructType) -> DataFrame:
     """Returns `frame` with exactly the columns of `schema`, in the order and with the types of `schema`.
 
-    Raises AnalysisException if a column is missing. Only columns of another type are cast, because each function of a
-    column costs several calls into the JVM.
+    Raises AnalysisException if a column is missing. Casts only columns of another type, because each cast costs several
+    calls into the JVM.
     """
     present = [(field.name, field.dataType) for field in frame.schema]
     promised = [(field.name, field.dataType) for field in schema]

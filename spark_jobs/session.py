@@ -27,8 +27,8 @@ JARS_VARIABLE = "KDV_SPARK_JARS"
 """Environment variable with the comma-separated paths of the jars that let Spark read Kafka."""
 SMALL_RECORDS = 2_000_000
 """For fewer records, the JVM runs without its second, optimizing compiler. This compiler would cost more time than it
-saves, because most code then plans queries and runs only once. The number lies between two sizes of runs: in the
-smaller, the compiler saved no time; in the larger, it did. No run of this size was measured."""
+saves, because most code then plans queries and runs only once. The number lies between two measured sizes: in the
+smaller run, the compiler saved no time; in the larger run, it did."""
 END_S = 120.0
 """How long a JVM may take to end after it was told to end, in seconds."""
 DYING_S = 15.0
@@ -80,7 +80,7 @@ def java_options(records: int) -> list[str]:
 def class_archive() -> ClassArchive:
     """Spark's class data archive: a file with loaded classes, from which a JVM starts faster (see `ClassArchive`).
 
-    It is kept in the Python environment, because it names Spark's jars there by absolute paths.
+    The file is kept in the Python environment, because it names the jars of this environment by absolute paths.
     """
     return ClassArchive.named(Path(sys.prefix) / "class-archives", f"spark-{importlib.metadata.version('pyspark')}")
 
@@ -153,7 +153,7 @@ def _jvm_exit_code(within_s: float) -> int | None:
 
 
 def _forget_jvm() -> None:
-    """Clears the variables that PySpark itself clears when it stops a context. A real stop would need a living JVM."""
+    """Clears the variables that PySpark clears when it stops a context. A real stop would need a living JVM."""
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = None
 

@@ -73,5 +73,5 @@ FAULTS: dict[str, FaultPlan] = {
     )
 }
 """The fault plans by name. In these plans, the value of a trigger `reported` is a share of the records that a subject
-sends per pass through the plan. For example, 0.15 stands for 15 % of them. The trigger fires once every subject has
-this many more reported records than at the end of the previous step (see `Trigger`)."""
+sends per pass through the plan. For example, 0.15 stands for 15 % of them. The trigger counts from the end of the
+previous step, and fires once every subject has reported this share (see `Trigger`)."""

@@ -23,7 +23,8 @@ from delivery_verifier.model.scenario import (
 
 CANARY = "canary"
 CANARY_PRODUCERS = 2
-"""The producers of the canary. Number 0 claims what the step settle plants. Number 1 is a real producer process."""
+"""The number of producers of the canary. Producer 0 is no process: the step settle writes its records and its ledger.
+Producer 1 is a real process, which sends records."""
 CONTROL_SHARE = 0.1
 """The number of records of a control arm, as a share of the subject's number of records. If the result is less than
 FEWEST_RECORDS, the control arm sends FEWEST_RECORDS. If the fault plan decides when records are sent, the number is 0

@@ -80,7 +80,8 @@ def resume(name: str) -> CatalogueRun:
     """Returns the catalogue run called `name`, ready to be continued. Writes no file.
 
     An item is one entry in one round. A run that ended without a verdict is removed from its item, so that the item
-    runs again. The function checks again what this host lacks for each entry. So an item that was unavailable may run.
+    runs again. The function checks again what this host lacks for each entry. If the host no longer lacks anything for
+    an unavailable item, the item runs, too.
 
     Raises BadInput if there is no such catalogue run. Also raises BadInput if the commit, the versions or the host have
     changed since the catalogue run began, because a catalogue run must not mix verdicts of different software or hosts.

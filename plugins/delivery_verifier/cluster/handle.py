@@ -89,7 +89,6 @@ class Cluster:
         return {broker: status.nodes[broker].state for broker in self.brokers}
 
     def _require_controllers(self, status: ClusterStatus) -> None:
-        """Raises ControllerDied if `status` shows that a controller has exited."""
         for controller in self.backend.controllers:
             node = status.nodes.get(controller)
             if node is None or node.state != "exited":

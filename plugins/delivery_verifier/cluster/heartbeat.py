@@ -7,8 +7,7 @@ from delivery_verifier.model.history import HEARTBEAT_US, Observation
 
 
 class Heartbeat:
-    """Decides when the observer records a heartbeat. The observer sees the cluster more often than it
-    records a heartbeat.
+    """Decides when the observer records a heartbeat: less often than it sees the cluster.
 
     Not safe for use by several threads.
     """

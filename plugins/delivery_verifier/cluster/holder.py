@@ -73,8 +73,8 @@ class Holder(Struct, frozen=True, kw_only=True):
 
 
 def _progress(run: RunDirectory, began_at_us: int) -> str:
-    """Returns, in words, which step the run performs. Adds for how long the run has performed this step. For the step
-    produce, adds the remaining time of the load instead.
+    """Returns, in words, which step the run performs, and since when. For the step produce, names the remaining time of
+    the load instead.
 
     `began_at_us`: when the run took the host's lock, in µs since the epoch. The first step counts from this time.
     """
@@ -90,8 +90,8 @@ def _progress(run: RunDirectory, began_at_us: int) -> str:
 
 
 def _load_left(run: RunDirectory, began_at_us: int) -> str:
-    """Returns, in words, how much of the planned duration of the load is left. `began_at_us`: when the load began, in
-    µs since the epoch. The end of the step before produce counts as this time."""
+    """Returns, in words, how much of the planned duration of the load is left. `began_at_us`: the end of the step
+    before produce, in µs since the epoch."""
     try:
         load = run.read_scenario().load
     except VerifierError:

@@ -39,7 +39,6 @@ class _KeeperClient:
 
 @cache
 def _signature(operation: str) -> tuple[inspect.Signature, Any]:
-    """Returns the parameters of an operation, and the type of its result."""
     declared = getattr(KeeperOperations, operation)
     return inspect.signature(declared), get_type_hints(declared)["return"]
 

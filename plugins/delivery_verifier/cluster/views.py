@@ -21,8 +21,8 @@ def newest(views: Mapping[int, View]) -> View:
        controller removes a broker that it has fenced.
     3. If the leader reports no state with this epoch, the state with the smallest ISR is believed: the controller only
        removes brokers, so the larger ISR is the older one.
-    4. Of several such states, the state that most brokers report is believed, and then the report of the broker with
-       the lowest id.
+    4. If several such states remain, the state that most brokers report is believed. If this leaves a tie, the broker
+       with the lowest id is believed.
     """
     reports: dict[tuple[str, int], list[tuple[int, PartitionState]]] = {}
     for broker, view in sorted(views.items()):

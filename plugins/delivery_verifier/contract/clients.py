@@ -52,7 +52,7 @@ def java_contract(settings: Settings) -> JavaContract:
 def _differences(settings: Settings) -> list[ClientDifference]:
     """Returns the differences between the Java client and librdkafka, both with `settings`.
 
-    There is one difference for each rule that permits its anomaly with one client, if the contract forbids this anomaly
+    Each difference belongs to a rule that permits an anomaly with one client, while the contract forbids this anomaly
     with the other client.
     """
     reasons = {rule.id: rule.java for rule in RULES}

@@ -32,20 +32,19 @@ from delivery_verifier.model.history import (
     Injection,
     Observation,
 )
-from delivery_verifier.model.late_ends import answered_ends, has_late_end
+from delivery_verifier.model.late_ends import answered_ends, has_late_end, kinds_of
 from delivery_verifier.model.scenario import Arm
 
 
 def disturbances(observations: Iterable[Observation], injections: Iterable[Injection]) -> list[Disturbance]:
     """Returns every disturbance of the cluster, in order of time.
 
-    `observations` must be in the order in which they were made. The function relies on this order, and not on the
-    times of the observations: after a clock was set back, the times would make an old ISR seem to follow a new one, and
-    a clean election would look unclean.
+    `observations` must be in the order in which they were made. The times of the observations do not show this order if
+    a clock was set back.
 
-    A disturbance is planned if and only if an injection that bit (proven to have taken effect) explains the
-    disturbance. An injection without this proof may have had an effect nevertheless. So the disturbances that its
-    action causes, and that no observer can see, are returned, too, but as unplanned.
+    A disturbance is planned only if an injection that bit (proven to have taken effect) explains it. An injection
+    without this proof may still have had an effect. If no observer could see this effect, its disturbances are returned
+    as unplanned.
     """
     ordered, injected = list(observations), list(injections)
     biting = [injection for injection in injected if injection.bit]
@@ -61,8 +60,8 @@ def disturbances(observations: Iterable[Observation], injections: Iterable[Injec
 
 
 def disturbances_of_topic(topic: str, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
-    """Returns the disturbances that may excuse an anomaly on `topic`: its own, and those that may have touched every
-    topic."""
+    """Returns the disturbances that may excuse an anomaly on `topic`: those of this topic, and those without a topic,
+    which may have touched every topic."""
     return [disturbance for disturbance in disturbances if disturbance.topic in ("", topic)]
 
 
@@ -71,13 +70,12 @@ def disturbances_of_arm(
 ) -> list[Disturbance]:
     """Returns the disturbances that may excuse an anomaly of `arm`: those of its topic (see `disturbances_of_topic`).
 
-    A disturbance of a transaction coordinator is left out unless it disturbed a partition of `__transaction_state` that
-    keeps a transactional.id of the arm. Its `producers` are those with such a transactional.id. `coordinators` is the
-    number of partitions of `__transaction_state`; 0 if unknown. Then every transactional.id may be kept in every
-    partition. Because nobody knows, the disturbance then counts as unplanned.
+    A disturbance of a transaction coordinator is returned only if it disturbed a partition of `__transaction_state`
+    that keeps a transactional.id of the arm. The field `producers` then lists the producers with such ids.
+    `coordinators`: the number of partitions of `__transaction_state`; 0 if unknown. If unknown, every partition may
+    keep every transactional.id, and the disturbance counts as unplanned.
 
-    Late ends of transactions (`late_end`) concern only producers that the proof of one of `injections` does not clear
-    (see `_late_ends`).
+    A late end of a transaction (`late_end`) is returned only for some producers (see `_late_ends`).
     """
     result: list[Disturbance] = []
     for disturbance in disturbances_of_topic(arm.topic_name, disturbances):
@@ -92,7 +90,8 @@ def disturbances_of_arm(
 
 
 def _producers_of(arm: Arm, disturbance: Disturbance, coordinators: int) -> list[int]:
-    """Returns the producers of `arm` whose transactional.id a disturbed partition of `__transaction_state` keeps."""
+    """Returns the producers of `arm` with a transactional.id that is kept in a disturbed partition of
+    `__transaction_state`."""
     return [
         number
         for number, name in enumerate(arm.transactional_ids)
@@ -101,11 +100,12 @@ def _producers_of(arm: Arm, disturbance: Disturbance, coordinators: int) -> list
 
 
 def _late_ends(arm: Arm, disturbance: Disturbance, injections: Iterable[Injection]) -> Iterator[Disturbance]:
-    """Yields the late ends of `disturbance`: of producers that it may have hurt, and of those of which nobody knows.
+    """Yields `disturbance` for the producers that it hurt, and once more, as unplanned, for those that it may have
+    hurt.
 
-    The proof names the late ends that brokers have answered. It clears a producer that waited for the answer, and one
-    whose late end was refused. Where the proof does not name a producer, its end may have come late unanswered, and may
-    have hurt it once the proxy let it go: then the disturbance is unplanned.
+    The proof of an injection names each late end that a broker answered, and says whether the late end hurt its
+    producer. If the proof does not name a producer, the producer may have had a late end without an answer. So nobody
+    knows whether the producer was hurt.
     """
     ends = [end for cause in injections if has_late_end(cause, disturbance) for end in answered_ends(cause)]
     hurt, answered = {end.transactional_id for end in ends if end.hurts}, {end.transactional_id for end in ends}
@@ -125,8 +125,8 @@ def coordinator_partitions(observations: Iterable[Observation]) -> int:
 def observed_during(injection: Injection, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
     """Returns the disturbances that the observer saw at a time at which `injection` may have caused them (`in_window`).
 
-    If there are none, although the injection took effect and `must_be_observed` is true, then the observer missed the
-    injection, and may have missed more.
+    Suppose that the result is empty, but the injection took effect, and `must_be_observed` is true. Then the observer
+    missed the injection, and may have missed other changes, too.
     """
     return [
         disturbance
@@ -136,11 +136,10 @@ def observed_during(injection: Injection, disturbances: Iterable[Disturbance]) -
 
 
 def must_be_observed(injection: Injection) -> bool:
-    """Whether the observer must have seen an effect of `injection`, provided that the injection bit.
+    """Whether the observer must have seen an effect of `injection`, if the injection took effect.
 
     This depends on the action. For example, the observer sees that a broker ends, but not that a connection is delayed.
-    If `ACTS` lacks the action, its effects are unknown. The result is then True: if the observer saw nothing, it is not
-    trusted.
+    If `ACTS` lacks the action, its effects are unknown, and the result is True.
     """
     act = ACTS.get(injection.action)
     return act is None or bool(act.observed_as)
@@ -152,7 +151,7 @@ def _injected_disturbances(injection: Injection, injected: list[Injection]) -> I
     `injected`: all injections of the run.
     """
     act = ACTS.get(injection.action)
-    for kind in act.counts_as if act else ():
+    for kind in kinds_of(act, injection.options) if act else ():
         for topic, partitions in _scope(injection, kind).items():
             yield Disturbance(
                 kind=kind,
@@ -171,10 +170,8 @@ def _injected_disturbances(injection: Injection, injected: list[Injection]) -> I
 
 
 def _scope(injection: Injection, kind: DisturbanceKind) -> dict[str, list[int]]:
-    """Returns the partitions, by topic, that were touched by the disturbance `kind` that `injection` caused.
-
-    The empty string in place of a topic stands for any topic.
-    """
+    """Returns the partitions, by topic, that the disturbance `kind` of `injection` touched. The topic '' stands for any
+    topic."""
     if kind not in ON_TOPICS or not injection.hit:
         return {"": []}
     elected: Any = injection.proof.get("elected")

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from delivery_verifier.contract import power
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep
 from delivery_verifier.model.history import Disturbance, Injection, Observation
+from delivery_verifier.model.late_ends import kinds_of
 from delivery_verifier.model.scenario import Arm
 
 TARGET_BROKERS: dict[str, frozenset[int]] = {
@@ -60,7 +61,7 @@ def expected_disturbances(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
             value=str(step.options.get("value", "")).lower(),
         )
         for step in steps
-        for kind in (*step.act.counts_as, *step.act.observed_as)
+        for kind in (*kinds_of(step.act, step.options), *step.act.observed_as)
     ]
     partition = _Partition(topic)
     elections: list[Disturbance] = []
@@ -101,7 +102,6 @@ class _Partition:
         self._observe(at_us + STEP_US // 2)
 
     def _disturb(self, at_us: int, step: FaultStep) -> None:
-        """Applies the fault of a step to the simulated partition."""
         act = step.act
         if "power_loss" in act.counts_as:
             self.power_cuts.append(

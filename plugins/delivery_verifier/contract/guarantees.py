@@ -95,8 +95,8 @@ elections, Kafka would elect no leader: the partition would go offline and keep 
 takes this into account: it permits a loss only if the settings allow unclean elections."""
 
 GUARANTEES: tuple[Claim, ...] = ("at_least_once", "at_most_once", "exactly_once", "ordered")
-"""The claims that settings can guarantee, in the order of the matrix's columns. The claim `contract` is left out: it
-stands for whatever the settings promise, and so names no guarantee of its own."""
+"""The claims that settings can guarantee, in the order of the matrix's columns. The claim `contract` is left out,
+because it stands for all that the settings promise."""
 
 UNCLASSED: dict[DisturbanceKind, str] = subset(
     "all other kinds have a class of faults",
@@ -136,7 +136,6 @@ def matrix(settings: Settings) -> list[GuaranteeRow]:
 
 
 def _row(settings: Settings, fault_class: FaultClass) -> GuaranteeRow:
-    """Returns the row of the matrix for one class of faults."""
     rulings = contract(settings, fault_class.disturbances)
     permitted = {anomaly for anomaly, ruling in rulings.items() if ruling.ruling == "PERMITTED"}
     if "application_resend" not in fault_class.kinds:

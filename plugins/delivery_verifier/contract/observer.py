@@ -25,10 +25,9 @@ def in_window(injection: Injection, at_us: int) -> bool:
 
 
 def unrecovered_since_us(injections: Iterable[Injection], at_us: int) -> int:
-    """Returns the time (µs since the epoch) since which the cluster may not have recovered at `at_us`.
+    """Returns the earliest beginning of all injections from which the cluster may not have recovered at `at_us`.
 
-    This is the earliest begin of the injections that may have caused a change seen at `at_us` (see `in_window`). From
-    every injection that began earlier, the cluster had recovered by then. The result is `at_us` if there is no such
-    injection.
+    These are the injections that may have caused a change seen at `at_us` (see `in_window`). Returns `at_us` if there
+    is no such injection. Both times are in µs since the epoch.
     """
     return min((each.bite_at_us - LEAD_US for each in injections if in_window(each, at_us)), default=at_us)

@@ -46,8 +46,8 @@ def partition_disturbances(ordered: list[Observation], biting: list[Injection]) 
     """Yields a disturbance for each change of a leader or an ISR.
 
     `ordered` are the observations in the order in which they were made. `biting` are the injections that are proven to
-    have taken effect. An unclean election in `__transaction_state` becomes a disturbance of a special kind, without
-    a topic: it loses no record of an arm, but may touch the transactions that this partition keeps.
+    have taken effect. An unclean election in `__transaction_state` becomes a disturbance `unclean_coordinator_election`
+    without a topic. It loses no record of an arm, but may disturb the transactions that this partition keeps.
     """
     known: dict[tuple[str, int], _Partition] = {}
     for observation in ordered:
@@ -87,10 +87,9 @@ def _changes(before: _Partition, now: Observation, biting: list[Injection]) -> I
 def _coordinator_election(before: _Partition, now: Observation, detail: str) -> Iterator[Disturbance]:
     """Yields a disturbance if the election of `now` in `__transaction_state` may have been unclean.
 
-    The observer may see a clean election one look late: the new leader had joined the ISR since the last look. The
-    election was surely clean if another member of the last ISR is still in the ISR (`_has_old_member`). The disturbance
-    is never planned. Kafka switches unclean elections off in this topic (`TransactionLog`), and no action asks for one.
-    So nobody knows whether this election was unclean or only seen late: what it would excuse is a doubt.
+    The election was clean if another member of the last ISR is still in the ISR (see `_has_old_member`). Otherwise,
+    nobody knows: the new leader may have joined the ISR unseen, because the observer polls. The disturbance is
+    unplanned, because no action asks for an unclean election in this topic. So whatever it excuses raises a doubt.
     """
     if not _has_old_member(before, now):
         election = _disturbance("unclean_coordinator_election", now, planned=False, detail=detail)
@@ -98,11 +97,11 @@ def _coordinator_election(before: _Partition, now: Observation, detail: str) -> 
 
 
 def _has_old_member(before: _Partition, now: Observation) -> bool:
-    """Whether a broker of the last ISR that was seen, or an eligible one, is in the ISR of a leader from outside.
+    """Whether the new ISR holds a broker of the last ISR that was seen, or of the eligible leader replicas.
 
-    Kafka elects a leader from outside the ISR only when no member can lead (KIP-106), and the new ISR is this leader
-    alone. So the election was clean, unless the old member joined again before anybody looked: the last ISR that was
-    seen lacked the new leader because it was seen late, or was reported by a broker that lagged behind.
+    After an unclean election, the new leader is the only member of the ISR (KIP-106). So an old member shows that the
+    election was clean, and that the new leader had joined the ISR unseen. (The exception: the old member joined again
+    before anybody looked.)
     """
     return bool({*before.isr, *before.elr} & set(now.isr))
 
@@ -116,8 +115,8 @@ def _explains_leader(cause: Injection, before: _Partition, now: Observation) -> 
     * `cause` has the proof `re_elected`. `cause` explains only the leaders and epochs that the proof names.
     * Only the epoch is new, and the leader is the same. `cause` explains the epoch if a target broker holds a replica.
       If none does, the next cases decide.
-    * The target brokers led no hit partition just before `cause` took effect. `cause` explains the change if the last
-      leader that was seen is a target broker.
+    * The target brokers led none of the partitions that `cause` hit, just before it took effect. `cause` explains the
+      change if the last leader that was seen is a target broker.
     * In all other cases, `cause` explains the change if it hit the partition, or if the old or the new leader is a
       target broker.
     """
@@ -140,7 +139,7 @@ def _explains_shrink(cause: Injection, gone: set[int], leader: int) -> bool:
     """Whether `cause` explains that the brokers `gone` left an ISR whose leader was `leader`.
 
     If `ACTS` says that the action of `cause` does not shrink ISRs, the answer is no. An action that `ACTS` lacks may
-    shrink ISRs. Besides, the target brokers must include `leader`, or all brokers in `gone`.
+    shrink ISRs. In both cases, the target brokers must also include `leader`, or all brokers in `gone`.
     """
     act = ACTS.get(cause.action)
     if act is not None and "isr_shrink" not in act.observed_as:

@@ -22,23 +22,21 @@ _Partition = tuple[str, int]
 
 
 def isr_power_losses(observations: Sequence[Observation], injections: Iterable[Injection]) -> Iterator[Disturbance]:
-    """Yields the disturbances `isr_power_loss` of each partition: at most one for each injection that cut power.
+    """Yields the disturbances `isr_power_loss`: at most one for each partition and each injection that cut power.
 
-    For a partition of `__transaction_state`, its kind is `coordinator_power_loss`, and it has no topic.
+    For a partition of `__transaction_state`, the kind is `coordinator_power_loss`, and the topic is empty.
 
-    A partition has this disturbance if, at some moment, every broker in its ISR had lost unflushed data in a loss of
-    power, and had not copied the data again since. A moment belongs to the last injection that cut power before it. If
-    several moments belong to one injection, the function reports the worst one. A planned moment is worse than an
-    unplanned one. Among the others, a moment with more `replicas` is worse.
+    A partition has this disturbance while every broker in its ISR has lost unflushed data in a loss of power, and has
+    not yet copied the data again. Each such moment belongs to the last injection that cut power before it. If several
+    moments belong to one injection, the function reports the worst one: planned moments before unplanned ones, and then
+    the moment with the most `replicas`.
 
-    The field `replicas` is computed as follows. For a number m, take the latest ISR that had at least m members. The
-    number m qualifies if all these members ended uncleanly, by a loss of power or a crash. `replicas` is the greatest
-    number that qualifies.
+    The field `replicas` is the greatest number m with this property: all members of the latest ISR with at least m
+    members ended uncleanly, by a loss of power or a crash.
 
     The contract compares `replicas` with min.insync.replicas, because of eligible leader replicas (KIP-966). With
-    min.insync.replicas=m, every member of the latest ISR with at least m members has every acknowledged record. A
-    member that ended in an orderly way still has the records, and Kafka can elect it. Kafka does not elect a broker
-    that crashed.
+    min.insync.replicas=m, every member of the latest ISR with at least m members has every acknowledged record. Kafka
+    can elect a member that ended in an orderly way, and does not elect a broker that crashed.
     """
     for (topic, partition), losses in _losses(observations, injections):
         of_coordinator = topic == TRANSACTION_STATE
@@ -61,7 +59,7 @@ def power_back(
     """Maps each loss of power of an ISR to the time (µs since the epoch) when the power was back.
 
     A key is the topic, the partition, and the fields `at_us` and `replicas` of the disturbance (see
-    `isr_power_losses`). The time is None if the power never came back. Of two losses with the same key, the later time
+    `isr_power_losses`). The time is None if the power never came back. If two losses have the same key, the later time
     counts.
     """
     back: dict[tuple[str, int, int, int], int | None] = {}
@@ -79,8 +77,7 @@ def power_back(
 def _losses(
     observations: Sequence[Observation], injections: Iterable[Injection]
 ) -> Iterator[tuple[_Partition, list[_State]]]:
-    """Yields each partition with its losses of power: for each injection that cut power, the worst state in which the
-    ISR had lost its power."""
+    """Yields each partition with its losses of power. A loss is the worst state after an injection that cut power."""
     for partition, states in _states_by_partition(observations, injections):
         lost = [state for state in states if state.lost and not _contradicted_soon(state, states)]
         by_cut = groupby(lost, key=lambda state: state.cuts[-1])
@@ -166,7 +163,7 @@ class _Event(NamedTuple):
 
 
 _LAST = sys.maxsize
-"""The `number` of an event that counts as later than every observation of the same time."""
+"""As the `number` of an event: the event comes after every observation of the same time."""
 
 
 def _states(observed: list[_Event], cuts: list[Injection]) -> Iterator[_State]:
@@ -211,7 +208,6 @@ def _events(observations: Iterable[Observation]) -> tuple[list[_Event], dict[tup
 
 
 def _is_crash(observation: Observation) -> bool:
-    """Whether the observation says that a broker process ended without a shutdown."""
     return observation.state == "exited" and observation.exit_code not in SIGTERM_EXITS
 
 

@@ -1,7 +1,8 @@
 """The rulings of the contract: which anomalies are forbidden or permitted, given settings and observed disturbances.
 
 The rulings depend on these two inputs alone, and are computed without Kafka, Spark or Great Expectations. A claim may
-forbid what the contract permits, but never permits what the contract forbids.
+forbid what the contract permits, but never permits what the contract forbids. A disturbance is planned if an injection
+that took effect explains it.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from delivery_verifier.model.scenario import Claim
 class Ruling(Struct, frozen=True, kw_only=True):
     """The ruling of the contract or the claim on one anomaly: forbidden or permitted, and by which rule.
 
-    `rule` is the id of the rule, `sentence` explains it to people, and `source` says who promises or documents it.
-    `because` holds the kinds of observed disturbances that permit the anomaly. `because` is empty if the anomaly is
-    forbidden, or is permitted without any disturbance. `only_unplanned` is true if only unplanned disturbances permit
-    the anomaly. A record that shows the anomaly is then no violation, but raises a doubt.
+    `rule` is the id of the rule. `sentence` explains the rule to people. `source` says where the rule is documented.
+    `because` holds the kinds of observed disturbances that permit the anomaly; empty if it is forbidden, or permitted
+    without any disturbance. `only_unplanned` is true if only unplanned disturbances permit the anomaly. A record that
+    shows the anomaly is then no violation, but raises a doubt.
     """
 
     anomaly: Anomaly
@@ -48,10 +49,10 @@ class Ruling(Struct, frozen=True, kw_only=True):
 def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[Anomaly, Ruling]:
     """Returns the contract's ruling on every anomaly.
 
-    `disturbances` must be those that concern the arm's topic (`disturbances_of_arm`). If the topic got other settings
-    during the run, the weakest value that each setting had by then counts for a disturbance (`alterations`). If the
-    disturbance that altered the topic is unplanned, it is not proven that the topic got the new value. A ruling that
-    permits an anomaly only because of this value has `only_unplanned`, so that the anomaly raises a doubt.
+    `disturbances` must be those that concern the arm's topic (`disturbances_of_arm`). If a topic setting was altered
+    during the run, a disturbance is judged by the weakest value that the setting had by then (see `alterations`). An
+    unplanned alteration does not prove that the topic got the new value. If only such a value permits an anomaly, the
+    ruling has `only_unplanned`, and the anomaly raises a doubt.
     """
     observed = list(disturbances)
     rulings = _rulings(settings, observed)
@@ -87,10 +88,11 @@ ALTERED = "The topic was altered during the run: the weakest setting that it had
 def alterations(
     settings: Settings, observed: list[Disturbance], *, planned: bool = False
 ) -> Iterator[tuple[Settings, list[Disturbance]]]:
-    """Yields the settings that alterations of the topic weakened, each with the disturbances for which they count.
+    """Yields pairs: the settings after alterations of the topic weakened them, and the disturbances for which they
+    count.
 
-    An alteration weakens no disturbance that was over before it (see `Disturbance.weakens_since_us`): it does not
-    reach into the past. `settings` are the settings at the start. If `planned`, only planned alterations are applied.
+    An alteration does not count for a disturbance that was over before (see `Disturbance.weakens_since_us`). `settings`
+    are the settings at the start. If `planned` is true, only planned alterations are applied.
     """
     altered = [each for each in observed if each.kind == "topic_altered" and (each.planned or not planned)]
     for since_us in sorted({each.weakens_since_us for each in altered}):
@@ -234,7 +236,7 @@ def _add_reasons(ruling: Ruling, other: Ruling) -> Ruling:
 def _excuses_more(ruling: Ruling, previous: Ruling) -> bool:
     """Whether `ruling`, which permits an anomaly, excuses more than the ruling `previous` on the same anomaly.
 
-    A ruling that permits excuses more than a ruling that forbids. Of two that permit, the one that rests on planned
-    disturbances excuses more than the one that rests on unplanned disturbances alone.
+    A ruling that permits excuses more than a ruling that forbids. If both permit, the ruling without `only_unplanned`
+    excuses more.
     """
     return previous.ruling == "FORBIDDEN" or (previous.only_unplanned and not ruling.only_unplanned)

@@ -39,8 +39,7 @@ class RestartProducer:
     def do(self, context: ActionContext) -> int:
         """Starts the killed producers again.
 
-        Waits until each of these producers has sent again every record without a certain outcome. Raises
-        DeadlinePassed.
+        Waits until each of these producers has sent again every record whose outcome is unknown. Raises DeadlinePassed.
         """
         at_us = now_us()
         _load(context).restart()
@@ -117,7 +116,6 @@ class Wait:
 
 
 def _load(context: ActionContext) -> RunningLoad:
-    """Returns the load of the run. Raises ValueError if the context has no load."""
     if context.load is None:
         raise ValueError("an action on clients needs a load")
     return context.load

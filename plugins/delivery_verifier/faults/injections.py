@@ -104,9 +104,9 @@ class Injections:
 
         The injection bit if the action's own proof (see `Action.proof`) is not empty now, and every required effect is
         seen now. The action's own proof must also have been found right after the action, unless
-        `Act.proof_only_before_heal` is true. If no broker runs, no broker can report effects. An effect then counts if
-        the plan waited for it and saw it. An injection that is healed broker by broker is proven once, before the first
-        broker is healed.
+        `Act.proof_only_before_heal` is true. If no broker runs, no broker can report effects. Then an effect counts if
+        the plan waited for it and saw it earlier. An injection that is healed broker by broker is proven once, before
+        the first broker is healed.
         """
         proofs = injection.proofs
         if proofs.process_before_heal is not None:
@@ -137,14 +137,14 @@ class Injections:
     def note(self, proof: Proof) -> None:
         """Checks every open injection for the effect named `proof`, for which the plan has just waited.
 
-        If the effect is seen, records in the injection what is seen of it.
+        If the effect is seen, records it in the injection.
         """
         for injection in self.open:
             if effect := prove(self._cluster, self._scenario, injection, (proof,))[proof]:
                 injection.proofs.waited_for[proof] = effect
 
     def last_shows(self, proof: Proof) -> bool:
-        """Returns whether the effect named `proof` of the newest injection is seen now."""
+        """Returns whether the newest injection now shows the effect named `proof`."""
         return bool(prove(self._cluster, self._scenario, self.all[-1], (proof,))[proof])
 
     def await_recovery(self) -> None:

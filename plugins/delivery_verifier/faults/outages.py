@@ -102,6 +102,8 @@ class Sync:
 
 
 def _links(context: ActionContext) -> list[Link]:
-    """Returns the links that the option `links` names. Without it, returns all links except the links to clients."""
+    """Returns the links that the option `links` names. Without this option, returns all links except the links to
+    clients.
+    """
     names = str(context.options.get("links", "controller,replication")).split(",")
     return [cast(Link, name.strip()) for name in names]  # the options of a plan are checked before it starts

@@ -49,9 +49,8 @@ class Start:
     def do(self, context: ActionContext) -> int:
         """Starts the brokers that have exited, and waits until all target brokers serve requests.
 
-        This can take a while, because the controller lets a broker in only once the broker's session from before the
-        exit has ended (broker.session.timeout.ms). Raises StepFailed if a broker ends while it starts, and
-        DeadlinePassed.
+        This can take a while, because the controller accepts a broker only after the broker's old session has ended
+        (broker.session.timeout.ms). Raises StepFailed if a broker ends while it starts, and DeadlinePassed.
         """
         at_us = now_us()
         for broker in context.brokers:

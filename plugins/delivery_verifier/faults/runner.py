@@ -38,8 +38,8 @@ class FaultRunner:
         """Runs all cycles, and then heals the cluster, even if an error was raised. Returns the injections.
 
         A trigger or an action that misses its deadline ends the cycle. Every injection that is not healed yet then
-        counts as an injection that did not bite. If all are healed, the last injection counts so. The verdict of the
-        run can then not be HELD. Raises DeadlinePassed if the deadline is missed before the cycle's first injection, or
+        counts as failed: it did not bite. If all are healed, the last injection counts as failed. A run with a failed
+        injection cannot be HELD. Raises DeadlinePassed if the deadline is missed before the cycle's first injection, or
         if the cluster does not recover.
         """
         try:
@@ -87,7 +87,7 @@ class FaultRunner:
     def _recover(self) -> None:
         """Heals the open injections, and waits until every broker sees every replica of every partition in sync.
 
-        A broker that died by itself is started again, too. The observer of the cluster has recorded its death.
+        Also restarts a broker that died by itself. The observer of the cluster has recorded its death.
         """
         injections = self.injections
         for injection in injections.open:

@@ -80,7 +80,9 @@ def user_of(pid: int) -> str:
 
 
 def terminal_of(pid: int) -> str | None:
-    """Returns the terminal of process `pid`, e.g. `/dev/pts/3`. Returns None if it has none, or has ended."""
+    """Returns the terminal of process `pid`, e.g. `/dev/pts/3`. Returns None if the process has no terminal or has
+    ended.
+    """
     try:
         terminal: str | None = psutil.Process(pid).terminal()
     except psutil.Error:

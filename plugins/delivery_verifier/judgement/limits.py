@@ -18,15 +18,16 @@ from delivery_verifier.model.verdict import COUNTED, exposed
 from delivery_verifier.store.counts import LATE
 
 WANTED_BOUND = 0.1
-"""A share of the injections. `limits` computes in which share of the injections an unseen anomaly may still occur at
-most. If that share is above WANTED_BOUND, `limits` advises to repeat the fault plan more often."""
+"""The wanted bound for the share of injections in which an unseen anomaly may still occur. If the run proves only a
+greater bound, `limits` advises to repeat the fault plan more often."""
 
 
 def limits(evidence: Evidence) -> list[str]:
     """Returns sentences about what the run did not show.
 
     They say for which anomalies the run was not searched, how many injections bit, how many records were exposed to
-    them, which arms they hurt, and in which share of injections an anomaly that was not seen may occur all the same.
+    them, and which arms they hurt. They also give the greatest share of injections in which an unseen anomaly may still
+    occur.
     """
     biting = evidence.biting
     sentences = [*limits_of_age(evidence), *_unchecked_laws(evidence), _tried(evidence)]

@@ -1,4 +1,4 @@
-"""Stakes: whether the faults could have hurt an arm, and whether the arm's attempts were reported without faults.
+"""Stakes: whether the faults could have hurt an arm, and whether the arm's attempts were reported while no fault acted.
 
 If the answer to either question is no, the promise of the arm was not put to the test, and HELD means nothing. All
 functions are pure.
@@ -14,9 +14,9 @@ from delivery_verifier.judgement.evidence import ArmEvidence, Evidence, is_power
 from delivery_verifier.model.history import LEAD_US, Injection
 
 LEAST_ANSWERED = 0.5
-"""The share of an arm's attempts outside the windows of all injections (see `_is_inside`) that must be reported at
-least. An undisturbed cluster answers every attempt. The share is below 1, because a fault may delay an attempt so much
-that its outcome falls behind the window."""
+"""The least share of attempts that must be reported, among the arm's attempts outside the windows of all injections
+(see `_is_inside`). An undisturbed cluster answers every attempt. The share is below 1, because a fault may delay the
+outcome of an attempt until after the window."""
 
 
 def stakes(arm: ArmEvidence) -> Iterator[tuple[str, str]]:

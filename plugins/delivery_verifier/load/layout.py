@@ -4,7 +4,7 @@ A sequence is the number of a record among all records of its producer. A partit
 among its producer's attempts to the same partition. Both begin at 0. A block is a fixed number of consecutive
 sequences. Each block goes to one partition, and the blocks go to the partitions in turn. So sequences have no gaps per
 producer, and partition sequences have no gaps per (producer, partition). Therefore loss, duplication and order can be
-checked without a join. The layout is computed and never stored. It does not know of resends (see `resends`).
+checked without a join. The layout is computed and never stored. It ignores resends (see `resends`).
 """
 
 from __future__ import annotations

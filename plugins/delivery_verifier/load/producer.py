@@ -110,7 +110,7 @@ class SequencedProducer:
     def send_again(self, include_open: bool) -> None:
         """Does one round of resends: sends again each record whose last attempt is INDETERMINATE, as a new attempt.
 
-        With `include_open`, an attempt without a delivery report counts as INDETERMINATE, too. This is right if the
+        With `include_open`, an attempt without a delivery report counts as INDETERMINATE, too. Use this only if the
         process that sent the attempt is gone.
         """
         folder, control = Path(self.spec.folder), self.control

@@ -33,7 +33,7 @@ from delivery_verifier.load.live_ledger import (
 Numbers = npt.NDArray[np.int64]
 
 COUNTERS = (Word.REPORTED, Word.FAILED, Word.INDETERMINATE)
-"""The words in which a producer counts the reports about its attempts, each when the report comes."""
+"""The words in which a producer counts its delivery reports."""
 
 
 class SequenceRange(Struct, frozen=True):
@@ -59,7 +59,6 @@ class Round(Struct, frozen=True):
 
     @property
     def attempts(self) -> int:
-        """The number of attempts in the round."""
         return sum(resend.count for resend in self.ranges)
 
 
@@ -84,10 +83,11 @@ def write_round(folder: Path, number: int, resends: Round) -> None:
 
 
 def unanswered(folder: Path, frontier: int, rounds: Iterable[Round], include_open: bool) -> dict[int, int]:
-    """Returns the sequences below `frontier` whose last attempt is INDETERMINATE, each with that attempt's number.
+    """Maps each sequence below `frontier` whose last attempt is INDETERMINATE to the number of this attempt.
 
-    `folder` is the producer's folder, and `rounds` are all its rounds of resends so far. `include_open`: whether an
-    attempt without a delivery report counts as INDETERMINATE too. True is right if the process that sent it is gone.
+    `folder` is the producer's folder, and `rounds` are all its rounds of resends so far. With `include_open`, an
+    attempt without a delivery report counts as INDETERMINATE, too. Use this only if the process that sent the attempt
+    is gone.
     """
     last_attempts: dict[int, int] = {}
     for first in range(0, frontier, SLOTS):
@@ -123,10 +123,10 @@ def next_round(sequences: Mapping[int, int], frontier: int, earlier: Iterable[Ro
 
 
 def partition_shifts(rounds: Iterable[Round], layout: LoadLayout) -> Counter[int]:
-    """Returns, for each partition, how many resends in `rounds` went to the partition.
+    """Maps each partition to the number of resends in `rounds` that went to the partition.
 
-    Every resend takes one partition sequence. So it raises the partition sequence of every later first attempt to the
-    same partition by one.
+    Every resend takes one partition sequence. So each later first attempt to the same partition has a partition
+    sequence that is higher by one.
     """
     shifts: Counter[int] = Counter()
     for resend in _ranges(rounds):
@@ -156,11 +156,12 @@ def count_outcomes(folder: Path, frontier: int) -> dict[Word, int]:
 
 
 def recount(folder: Path, control: Control, frontier: int) -> dict[Word, int]:
-    """Sets the counters of a killed producer to what its slots hold, and returns them. See `count_outcomes`.
+    """Sets the counters of a killed producer to the counts of its slots, and returns these counts. See
+    `count_outcomes`.
 
-    A kill explains that one counter is behind by 1. A report is written into its slot first, and counted then, by the
-    only thread that does either. So the kill can have come between the two, for one report. Any other difference means
-    that slots or counters are wrong. It is added to Word.MISCOUNTED, and breaks a law of the books (`outcomes_agree`).
+    The producer writes each report into its slot, and then counts the report. If the kill came in between, one counter
+    is behind by 1. Any other difference means that slots or counters are wrong. It is added to Word.MISCOUNTED, and
+    breaks a law of the books (`outcomes_agree`).
     """
     counts = count_outcomes(folder, frontier)
     behind = [counts[word] - control[word] for word in COUNTERS]
@@ -184,7 +185,6 @@ def read_slots(folder: Path, first: int, count: int) -> Numbers:
 
 
 def _ranges(rounds: Iterable[Round]) -> Iterator[SequenceRange]:
-    """Returns the ranges of all rounds, in order."""
     return (resend for resends in rounds for resend in resends.ranges)
 
 

@@ -23,7 +23,7 @@ from delivery_verifier.model.outcomes import TransactionOutcome
 FILE = "transactions"
 LETTERS = {outcome: outcome.value[:1] for outcome in TransactionOutcome}
 WORDS = {TransactionOutcome.COMMITTED: Word.COMMITTED, TransactionOutcome.ABORTED: Word.ABORTED}
-"""Maps an outcome of transactions to a word: the number in shared memory that counts the transactions with it."""
+"""Maps an outcome to the word of shared memory that counts the transactions with this outcome."""
 CALL_S = 5.0
 """How many seconds one call of the client may block. A call that is not done in this time is made again."""
 MOST_S = 1.0
@@ -52,8 +52,8 @@ class Transactions:
 
     The second transaction, and every `abort_every`th transaction after it, is aborted on purpose, once all of its
     records are acknowledged. If `abort_every` is 1, the first transaction is aborted, too. If `abort_every` is 0, no
-    transaction is aborted on purpose. `deadline_s` limits, in seconds, how long one call of the client is repeated, and
-    how long acknowledgements are waited for.
+    transaction is aborted on purpose. `deadline_s` is the longest time, in seconds, in which one call of the client is
+    repeated, and also the longest wait for acknowledgements.
     """
 
     def __init__(self, client: Producer, folder: Path, size: int, abort_every: int, deadline_s: float) -> None:
@@ -96,10 +96,9 @@ class Transactions:
             self._note(outcome)
 
     def _is_to_be_aborted(self) -> bool:
-        """Whether the open transaction is the second, or an `abort_every`th transaction after the second.
+        """Whether the open transaction must be aborted on purpose (see the docstring of the class).
 
-        The count begins with the second transaction, because even a short load has a second transaction. If
-        `abort_every` is 1, the result is also true for the first transaction.
+        The count begins with the second transaction, because even a short load has a second transaction.
         """
         if not self._abort_every:
             return False

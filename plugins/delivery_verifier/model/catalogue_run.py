@@ -1,7 +1,7 @@
 """A catalogue run as data: which entries of the catalogue were chosen, and how the runs of each entry ended.
 
-The user may ask for every entry several times. Each time that all chosen entries are run is a *round*. An *item* is one
-entry in one round. An item has one run or, if its first run is inconclusive, two.
+A *round* is one pass through all chosen entries. The user may ask for several rounds. An *item* is one entry in one
+round. An item has one run or, if its first run is inconclusive, two.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class Item(_Part, frozen=True):
     """One entry in one round of the catalogue run, with its runs so far (`attempts`).
 
     `name`, `title`, `kind`, `tags` and `promise` are those of the entry. `fault` is the name of its fault plan. `round`
-    counts the rounds from 1. `unavailable` says what this host lacks for the entry. If the host can run the entry, it
-    is empty. `expected_unavailable`: the user said beforehand that this host lacks what the entry needs.
+    counts the rounds from 1. `unavailable` says what this host lacks for the entry. It is empty if the host can run the
+    entry. `expected_unavailable`: whether the user said beforehand that this host cannot run the entry.
     """
 
     name: str
@@ -109,15 +109,17 @@ class Item(_Part, frozen=True):
 
     @property
     def state(self) -> State:
-        """The state of the item: `unavailable`, else the state of the last run, or `pending` if there is no run yet."""
+        """The state of the item: `unavailable` if this host cannot run it, `pending` if there is no run yet, else the
+        state of the last run.
+        """
         if self.unavailable:
             return "unavailable"
         return self.attempts[-1].state if self.attempts else "pending"
 
     @property
     def green(self) -> bool:
-        """Whether the item ended as expected. An item that this host could not run counts, too, if the user had said
-        with --expect-unavailable that the host cannot run it."""
+        """Whether the item ended as expected. An item that this host cannot run counts as green if the user had said so
+        with --expect-unavailable."""
         return self.state == "as expected" or (self.state == "unavailable" and self.expected_unavailable)
 
     @property
@@ -159,12 +161,15 @@ class CatalogueRun(_Part, frozen=True):
         return [item for item in self.items if item.open]
 
     def count(self, state: State) -> int:
-        """Returns the number of items in `state`."""
         return Counter(item.state for item in self.items)[state]
 
     @property
     def excused(self) -> tuple[int, int]:
-        """How many cases disturbances excuse, and how many they would have to excuse, summed over all runs."""
+        """Two numbers, summed over all runs: the cases that disturbances excuse, and these cases plus the doubtful
+        cases.
+
+        Of a doubtful case, nobody knows whether a disturbance excuses it.
+        """
         arms = [arm for item in self.items for attempt in item.attempts for arm in attempt.arms]
         excused = sum(arm.excused for arm in arms)
         return excused, excused + sum(arm.doubtful for arm in arms)
@@ -176,11 +181,11 @@ class CatalogueRun(_Part, frozen=True):
         The conditions are checked in this order. The first that holds decides:
 
         * 0: the catalogue run is green.
-        * 1: an item is not as expected, or the user did not expect that it is unavailable. This result is certain,
-          so it is checked before 70 and 2.
+        * 1: an item is not as expected, or is unavailable although the user did not expect that. This result is
+          certain, so it is checked before 70 and 2.
         * 70: an item failed or is pending.
         * 2: an item is inconclusive.
-        * 70: anything else, e.g. the user expected every item to be unavailable, and every item is.
+        * 70: anything else, e.g. every item is unavailable, and the user expected that.
         """
         if self.green:
             return 0

@@ -37,7 +37,7 @@ under any settings. No claim forbids MISPLACED, because a misplaced record is in
 acknowledged offset. Only exactly_once forbids RESENT. The other claims permit RESENT, because Kafka cannot prevent an
 application from sending a record again.
 
-The claim `ordered` speaks of first copies alone. For example, a log with the records 1 2 3 2 is ordered. The second
-copy of record 2 is DUPLICATED or RESENT. The claim exactly_once forbids both, and at_most_once forbids DUPLICATED. An
-arm has one claim. So whoever wants each record once and in order needs two arms or two runs: one with exactly_once, one
+The claim `ordered` concerns only first copies. For example, a log with the records 1 2 3 2 is ordered. The second copy
+of record 2 is DUPLICATED or RESENT. The claim exactly_once forbids both, and at_most_once forbids DUPLICATED. An arm
+has one claim. To demand each record once and in order, a user needs two arms or two runs: one with exactly_once, one
 with ordered."""

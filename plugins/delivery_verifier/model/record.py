@@ -127,9 +127,10 @@ def parse(value: bytes) -> Header | None:
 
 
 def traces(run: str) -> str:
-    """Returns a regular expression that finds what a damaged record of the run still has, in Python and in Java.
+    """Returns a regular expression, for Python and Java, that matches a trace of a record of the run.
 
-    It finds the magic, the token `run`, the numbers of a header, or the beginning of the padding, at any place.
+    Traces are the magic, the token `run`, the numbers of a header, and the beginning of the padding, at any place. A
+    damaged record usually still has one of them.
     """
     return "|".join((MAGIC.decode(), re.escape(run), NUMBERS_PATTERN, _PADDING[:12].decode()))
 

@@ -20,9 +20,12 @@ Client = Literal["librdkafka", "java"]
 """A client library for which people write delivery settings. The producers of every run use librdkafka."""
 
 Role = Literal["subject", "control", "canary"]
-"""The role of an arm. subject: the user asks about the settings of the arm. control: the arm has known settings, for
-comparison under the same faults. canary: the arm carries no load. The verifier plants anomalies in it, and gives no
-verdict unless it finds all of them."""
+"""The role of an arm.
+
+* `subject`: the user asks about the settings of the arm.
+* `control`: the arm has known settings, for comparison under the same faults.
+* `canary`: the arm carries no load. The verifier plants anomalies in it, and gives no verdict unless it finds all of
+  them."""
 VerdictName = Literal["HELD", "VIOLATED", "INCONCLUSIVE"]
 """The verdict on an arm or a run. INCONCLUSIVE: the evidence allows neither HELD nor VIOLATED."""
 OwnPacing = Literal["spread", "flat_out"]
@@ -32,16 +35,16 @@ Pacing = Literal["spread", "flat_out", "scripted"]
 
 
 FEWEST_RECORDS = 1000
-"""The least number of records that a user may plan for an arm. With fewer, hardly a record is under way when the fault
-takes effect, so that a comparison of the subject with its controls shows nothing."""
+"""The least number of records that a user may plan for an arm. With fewer records, hardly any is under way when the
+fault takes effect. A comparison of the subject with its controls then shows nothing."""
 
 
 class Profile(Data, frozen=True):
     """Delivery settings of a producer and its topic, by Kafka's property names.
 
-    A profile states every setting that matters for delivery. If the profile was read from settings of a user, `notes`
-    say which settings of the user were left out, and which defaults stand for settings that the user did not give.
-    `client` is the client library for which the settings were written. Even if it is `java`, a run uses librdkafka.
+    A profile states every setting that matters for delivery. If a user wrote the settings, `notes` say which settings
+    were left out, and which missing settings were set to a default. `client` is the client library for which the
+    settings were written. Even if it is `java`, a run uses librdkafka.
     """
 
     name: Name
@@ -56,8 +59,8 @@ class Bound(Data, frozen=True):
     """A bound on a count of an arm, e.g. `LOST >= 1`. `op` compares the count with `value`.
 
     `count` is the name of an anomaly, or a column of the books in lower case, e.g. `acked`. A record that shows several
-    anomalies is a case of only one of them. But the counts of the other anomalies include this record, too, if they are
-    in SECONDARY (see `Anomaly`).
+    anomalies is a case of only one of them. For an anomaly in SECONDARY (see `Anomaly`), the count also includes
+    records that show the anomaly but are cases of another one.
     """
 
     count: str
@@ -176,8 +179,8 @@ class Scenario(Data, frozen=True):
     cluster: ClusterSpec = ClusterSpec()
     seed: Annotated[int, Meta(ge=0, lt=2**31)] = 0
     min_exposed: Annotated[int, Meta(ge=0)] = 100
-    """An arm can be HELD only if each injection could have hurt at least this number of the arm's records that were
-    reported as acknowledged or sent. 0 has the same meaning as 1."""
+    """The least number of an arm's reported attempts that each injection must expose. With fewer, the arm cannot be
+    HELD. 0 has the same meaning as 1."""
     created_at: str = ""
     versions: dict[str, str] = {}
     commit: str = ""

@@ -32,7 +32,7 @@ class Excuse(_Part, frozen=True):
 
     The disturbance can have hurt only records that were acknowledged between `since_us` and `until_us` (µs since the
     epoch). None stands for no known beginning, or no known end. If several disturbances can excuse a case, the case
-    counts only for the one that is nearest in time to its acknowledgement.
+    counts only for the disturbance nearest in time to the acknowledgement.
     """
 
     disturbance: Disturbance
@@ -49,13 +49,13 @@ class Finding(_Part, frozen=True):
     reason stands, e.g. a KIP.
 
     `count` is the number of cases of this anomaly. `also` is the number of further records that show this anomaly, but
-    are cases of another anomaly. Only for anomalies in SECONDARY (see `Anomaly`) can `also` be above 0. For REORDERED,
+    are cases of another anomaly. It can be above 0 only for anomalies in SECONDARY (see `Anomaly`). For REORDERED,
     `also` includes `reordered_late` (see `ArmVerdict`). The sum of `count` and `also` may be at most `tolerance`. If
     `tolerance` is None, any sum is permitted. In the canary, `tolerance` is the number of planted cases.
 
     If the contract permits the anomaly because of disturbances, `excuses` has one entry for each disturbance that
-    excuses cases, in order of time. `doubtful` counts the cases for which no disturbance is known. Cases that were not
-    written down one by one are counted neither in `excuses` nor in `doubtful`.
+    excuses cases, in order of time. `doubtful` counts the cases of which nobody knows whether a disturbance excuses
+    them. Cases that were not written down one by one are counted neither in `excuses` nor in `doubtful`.
     """
 
     anomaly: str
@@ -156,8 +156,8 @@ class RunVerdict(_Part, frozen=True):
     `verdict` is the worst verdict of the subject arms. `green`: whether every arm met its expectation and no arm is
     INCONCLUSIVE. `sentence` sums up the verdict for a manager. `limits` are sentences on what the run did not show: how
     many injections bit (took effect), how many records they exposed, and how often an anomaly may still occur although
-    the run saw none. `notes` name the anomalies whose cases were not all written down, and the version of the verifier
-    that judged the run if another version made the run.
+    the run saw none. `notes` are sentences about the evidence, e.g. which cases were not written down. They change no
+    verdict.
     """
 
     run_id: str

@@ -81,9 +81,9 @@ class Leadership:
 def clock(material: Material) -> Clock:
     """The clock of the run. It counts from the earliest time in the table timeline/load.
 
-    If this table is missing or empty, the clock counts from the first known time. Known times are the
-    times of observations, the times at which injections were requested, and the times at which records with an anomaly
-    were sent. If no time is known at all, the clock counts from the epoch.
+    If this table is missing or empty, the clock counts from the earliest time at which the cluster was observed, an
+    injection was requested, or a record with an anomaly was sent. If there is no such time, the clock counts from the
+    epoch.
     """
     load = _times(material, "timeline/load", "at_us")
     if load:
@@ -129,9 +129,9 @@ def injection_name(injection: Injection) -> str:
 
 
 def injection_during(injections: Iterable[Injection], from_us: int | None, to_us: int | None) -> Injection | None:
-    """Returns the first injection that could have hurt something that was under way from `from_us` to `to_us`.
+    """Returns the first injection that could have hurt a record that was under way from `from_us` to `to_us`.
 
-    The two times are in µs since the epoch. If `to_us` is None, the thing is still under way. An injection can hurt
+    The two times are in µs since the epoch. If `to_us` is None, the record is still under way. An injection can hurt
     from LEAD_US (1 s) before its bite until the recovery of the cluster. If the cluster did not recover, the injection
     can hurt at any later time. Returns None if there is no such injection, or if `from_us` is None.
     """

@@ -18,10 +18,9 @@ def sha256(file: Path) -> str:
     """The SHA-256 of a file, as hexadecimal digits. Raises OSError if the file cannot be read.
 
     This process remembers the digest as long as path, size, inode, modification time and change time of the file stay
-    the same. So a large ledger is not read again each time the files of its step are checked. The remembered digest is
-    safe enough for two reasons. Files of a finished step are only ever replaced as a whole. Every write call changes
-    the times, even if the size stays the same. A file that changed less than one second ago is read every time, because
-    a second write within the resolution of the file system's clock would leave the same times.
+    the same. So a large ledger is not read again for each check. The remembered digest is safe enough for two reasons.
+    Files of a finished step are only ever replaced as a whole. Every write call changes the times, even if the size
+    stays the same. A file that changed less than one second ago is read every time (see SETTLED_NS).
 
     A process that remembers the digest does not notice some changes: a write to the block device, a write through a
     memory map, a write while the clock of the machine is set back, and any write on a file system that keeps no change

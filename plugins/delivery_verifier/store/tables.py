@@ -5,8 +5,8 @@ Everything else that names their columns is derived from these declarations: the
 (`spark_jobs.schemas`), the columns that `store.books` requires, the input of the report, and the documentation.
 
 A *session* is all that a producer sends with one series of consecutive numbers. A producer that is killed and started
-again continues its series, and so keeps its session. A *view* of a topic is the records in a range of offsets that one
-kind of consumer sees (read_uncommitted or read_committed).
+again continues its series, and so keeps its session. A *view* of a topic holds the records that one kind of consumer
+(read_uncommitted or read_committed) sees in a range of offsets.
 """
 
 from __future__ import annotations

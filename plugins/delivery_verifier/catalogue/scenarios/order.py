@@ -129,7 +129,7 @@ again only later, so that they come out of order: five in the arm acks_all, and 
 
 _LARGE_BLOCK = 800
 """The number of records in a block. Records have 1000 bytes, so that a block fits into one request (batch.size is
-1,000,000 by default). It does not fit into the sockets between a client and a broker that does not read."""
+1,000,000 by default). If the broker does not read, the sockets between client and broker are too small for a block."""
 
 
 def _one_large_request(profile: str, **producer: Setting) -> Profile:
@@ -146,7 +146,7 @@ def _one_large_request(profile: str, **producer: Setting) -> Profile:
 def _sent_late(name: str, **producer: Setting) -> ArmPlan:
     """Returns a subject arm with acks=0 that must end with every record of one request REORDERED, and none DUPLICATED.
 
-    `producer` is as in `_one_large_request`.
+    `producer`: further settings (see `_one_large_request`).
     """
     return ArmPlan(
         name=name,

@@ -129,12 +129,10 @@ def release(workspace: Path) -> None:
 
 
 def _quietly(*command: str) -> bool:
-    """Runs a command. Returns whether the command succeeded."""
     return subprocess.run(command, capture_output=True, timeout=30, check=False).returncode == 0
 
 
 def _call(*command: str) -> None:
-    """Runs a command. Raises DiskError if the command fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.SubprocessError) as error:

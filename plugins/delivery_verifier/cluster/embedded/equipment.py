@@ -32,8 +32,8 @@ _REFUSALS = re.compile(
     re.IGNORECASE,
 )
 """Parts of error messages of tools such as `mount`. A message with such a part shows that the kernel forbids or lacks
-something. So the message proves that the host lacks the capability that is tried. Without such a part, a message proves
-this only if it reports that the host has no loop devices (see `_refused`)."""
+something. This proves that the host lacks the capability that is tried. Only one other message proves this: that the
+host has no loop devices (see `_refused`)."""
 
 
 @cache
@@ -63,8 +63,8 @@ def _network() -> Lack | None:
 
 
 def _power() -> Lack | None:
-    """Tries the capability `power`: makes a small disk, and cuts the disk's power. Returns None if the disk then fails,
-    as it must. Otherwise, returns what is lacking. If the disk still works although no tool reported an error,
+    """Tries the capability `power`: makes a small disk, and cuts the disk's power. If the disk then fails, as it must,
+    returns None. Otherwise, returns what is lacking. If the disk still works although no tool reported an error,
     `Lack.failed` is True."""
     if reason := _lacks("e2fsprogs and mount", "mkfs.ext4", "mount", "umount"):
         return Lack(reason)

@@ -65,8 +65,10 @@ class Isolation:
         self._rules.pop(broker, None)
 
     def dropped(self) -> dict[int, dict[str, int]]:
-        """Maps the id of each broker that is cut off to its cut links, and each link to the number of packets that were
-        dropped so far. Leaves out a link if the kernel lacks one of the link's rules."""
+        """Returns how many packets each cut link has dropped so far: {broker id: {link: packets}}.
+
+        Leaves out a link if the kernel lacks one of the link's rules.
+        """
         counters, packets_of = self._read(), dict[int, dict[str, int]]()
         for broker, filter_rules in self._rules.items():
             packets_of[broker] = {}

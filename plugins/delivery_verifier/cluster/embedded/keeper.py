@@ -104,7 +104,6 @@ class Keeper(NodeProcesses):
         return getattr(operations, operation)(**arguments)
 
     def _reason_to_end(self) -> str:
-        """Returns why the cluster has to end now; an empty text if the cluster goes on."""
         now_s = time.monotonic()
         if ended := self.proxy_ended():
             return f"the proxy ended with {ended}, by no plan"

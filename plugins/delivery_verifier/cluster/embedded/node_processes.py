@@ -1,5 +1,5 @@
-"""The processes of an embedded cluster, and the operations on these processes. This code runs in the keeper, the parent
-process of these processes."""
+"""The processes of an embedded cluster, and the operations on them. This code runs in the keeper, which is their parent
+process."""
 
 from __future__ import annotations
 
@@ -116,8 +116,10 @@ class NodeProcesses:
             self.isolation.mend(node)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Maps the id of each isolated broker to its cut links (see `isolate`), and each link to the number of packets
-        that were dropped so far. Leaves out a link if the packet filter lacks one of the link's rules."""
+        """Returns how many packets each cut link (see `isolate`) has dropped so far: {broker id: {link: packets}}.
+
+        Leaves out a link if the packet filter lacks one of the link's rules.
+        """
         return self.isolation.dropped()
 
     def power_off(self, nodes: list[int]) -> int:
@@ -171,7 +173,6 @@ class NodeProcesses:
 
 
 def _state(process: Process) -> tuple[ProcessState, int | None]:
-    """Returns the state of a process, and its exit code if the process has exited."""
     exit_code = process.poll()
     if exit_code is not None:
         return "exited", exit_code

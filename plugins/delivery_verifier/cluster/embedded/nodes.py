@@ -127,7 +127,6 @@ def _java(layout: ClusterLayout, *arguments: str) -> list[str]:
 
 
 def _properties(layout: ClusterLayout, node: int) -> str:
-    """Returns the configuration of a node, as the text of a properties file."""
     spec = layout.spec
     settings = {
         "node.id": node,
@@ -165,8 +164,8 @@ def _template(layout: ClusterLayout) -> Path:
     """Returns the template: a folder with a formatted data folder for each node. Every cluster gets a copy of the
     template.
 
-    The function makes a template only if there is none yet for this Kafka version and this number of brokers, with ELR
-    (eligible leader replicas, KIP-966) on or off as in this cluster. This saves time, because formatting takes one JVM
+    There is one template for each combination of Kafka version, number of brokers, and ELR on or off (eligible leader
+    replicas, KIP-966). The function makes it if it does not exist. This saves time, because formatting takes one JVM
     start per node. Raises StepFailed if Kafka's storage tool fails.
     """
     spec = layout.spec
@@ -206,7 +205,6 @@ def _template(layout: ClusterLayout) -> Path:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Returns `count` free loopback ports."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for listener in sockets:

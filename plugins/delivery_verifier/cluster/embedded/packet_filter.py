@@ -116,8 +116,8 @@ def sweep() -> list[str]:
 
 
 def _short(process: ProcessId) -> int:
-    """Returns the low 32 bits of the process's start time. The full start time does not fit into a chain's name, which
-    has at most 28 characters."""
+    """Returns the low 32 bits of the process's start time. A chain's name has at most 28 characters, too few for all
+    bits."""
     return process.started & 0xFFFF_FFFF
 
 
@@ -127,7 +127,6 @@ def _save() -> str:
 
 
 def _call(*command: str, stdin: str | None = None) -> str:
-    """Runs a command. Returns its output. Raises FilterError if the command fails."""
     done = _run(*command, stdin=stdin)
     if done.returncode:
         raise FilterError(f"{command[0]}: {done.stderr.strip() or f'exit code {done.returncode}'}")

@@ -1,5 +1,5 @@
-"""The encoding of Kafka's protocol: the fields of requests and answers, and exchanges of a request and its answer over
-a plain socket."""
+"""Kafka's protocol over a plain socket: encodes the fields of requests, sends requests, and decodes the fields of
+answers."""
 
 from __future__ import annotations
 
@@ -131,8 +131,6 @@ def call(address: Address, request: bytes, timeout_s: float) -> bytes:
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:
-    """Reads `count` bytes. Raises ConnectionError if the broker closes the connection before it has sent all of
-    them."""
     chunks = bytearray()
     while len(chunks) < count:
         chunk = connection.recv(count - len(chunks))

@@ -51,13 +51,13 @@ class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class LateEnd(Struct, kw_only=True):
-    """An EndTxn request, the request that ends a transaction, that a rule holds or delays.
+    """An EndTxn request (it ends a transaction) that a rule holds or delays.
 
     `is_commit`: whether the request commits the transaction of `transactional_id`; otherwise it aborts it. `came_at`:
     when the proxy got the request (seconds, monotonic). `late_ms`: the time from `came_at` to the broker's answer, in
     ms. `error_code`: Kafka's code in this answer (0: no error). `late_ms` and `error_code` are None until the broker
-    answers. `overtaken_by`: by API key, how many requests the same client sent to the same broker on other connections
-    between `came_at` and the answer.
+    answers. `overtaken_by`: for each API key, how many requests the same client sent to the same broker on other
+    connections between `came_at` and the answer.
     """
 
     client: str
@@ -138,7 +138,8 @@ class RuleBook:
         self._in_force[rule.key].late_ends.append(end)
 
     def note_overtaking(self, api: int, client: str, broker: int) -> None:
-        """Notes in every late end of `client` that `broker` has not answered that another request overtook it."""
+        """Counts a request of the API `api` in each unanswered late end of the same client and broker: the request
+        overtook it."""
         for active in self._in_force.values():
             for end in active.late_ends:
                 if (end.client, end.broker) == (client, broker) and end.error_code is None:

@@ -1,7 +1,7 @@
 """The rules that permit LOST and MISPLACED.
 
-LOST: the log has no copy of a reported record. MISPLACED: the log lacks the copy of a record that was acknowledged, but
-has another copy of this record.
+LOST: the log has no copy of a reported record. MISPLACED: one copy of a record was acknowledged. The log lacks this
+copy, but has another copy of the record.
 """
 
 from __future__ import annotations

@@ -27,7 +27,8 @@ PROMISES: dict[Anomaly, Promise] = {
 
 
 def unexplained(anomaly: Anomaly) -> Promise:
-    """Returns the reason why a case of `anomaly` is forbidden although the contract permits the anomaly elsewhere."""
+    """Returns the reason why a case of `anomaly` is forbidden although the contract permits the anomaly: no disturbance
+    can excuse this case."""
     return Promise(
         f"{column(anomaly)}.unexplained",
         f"No disturbance that was seen on its partition when it was acknowledged, or later, can excuse it. "

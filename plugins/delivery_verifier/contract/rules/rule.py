@@ -10,7 +10,7 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Disturbance, DisturbanceKind
 
 ELECTIONS: tuple[DisturbanceKind, ...] = ("leader_change", "unclean_election")
-"""The kinds of disturbance in which a partition gets another leader, in an orderly way or not."""
+"""The kinds of disturbance in which a partition gets another leader, by a clean election or an unclean one."""
 
 PRODUCER_DOCS = "Apache Kafka documentation, producer configurations"
 TOPIC_DOCS = "Apache Kafka documentation, topic configurations"
@@ -50,4 +50,5 @@ class ContractRule:
     far_enough_text: str = ""
     java: str = ""
     transactional: bool = True
-    """Whether the rule can apply to a transactional producer, which always has acks=all."""
+    """Whether the rule can apply to a transactional producer. For example, a rule about acks=1 cannot, because a
+    transactional producer always has acks=all."""

@@ -60,10 +60,10 @@ class ClassArchive(NamedTuple):
         return [f"-XX:ArchiveClassesAtExit={self.written}", *QUIET.split()]
 
     def keep(self) -> None:
-        """Renames `written` to `file`. Removes what processes that have ended left behind unfinished.
+        """Renames `written` to `file`. Removes unfinished archives of processes that have ended.
 
-        Call this method only when the JVM that writes the archive has ended. Before, the archive is not complete. Does
-        nothing if no JVM of this process wrote an archive.
+        Call this method only after the JVM that writes the archive has ended, because the archive is complete only
+        then. Does nothing if no JVM of this process wrote an archive.
         """
         if self.written.exists():
             os.replace(self.written, self.file)

@@ -1,5 +1,5 @@
-"""The canary's layout: the records to write, in their order, the outcomes that the canary's ledger claims for these
-records, and the counts that the canary's books must then show."""
+"""The canary's layout: the records to write, the outcomes that the canary's ledger claims for these records, and the
+counts that the canary's books must then show."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ NOWHERE = 1_000_000_000
 class CanaryAttempt:
     """A row of the canary's ledger: what the canary's producer claims about one attempt.
 
-    `sequence` is the number of the record. `attempt` is 0, and counts up if the application sends the record again.
-    `acked_at` says which offset the ledger claims to be acknowledged. None: no offset. A number below NOWHERE is an
-    index in `CanaryLayout.values`, and stands for the offset of the record with this index. Any other number is itself
-    the acknowledged offset, and no record stands there.
+    * `sequence`: the number of the record.
+    * `attempt`: 0 for the first attempt. It counts up if the application sends the record again.
+    * `acked_at`: which offset the ledger claims to be acknowledged. None: no offset. A number below NOWHERE stands for
+      the offset of the record with this index in `CanaryLayout.values`. Any other number is itself the acknowledged
+      offset, and no record stands there.
     """
 
     sequence: int
@@ -72,7 +73,7 @@ class Planter:
         return len(self.layout.values) - 1
 
     def value(self, sequence: int, attempt: int = 0) -> bytes:
-        """Returns the encoded record of an attempt of the canary's only producer."""
+        """Returns the encoded record of an attempt of producer 0 of the canary, which is no process."""
         scenario = self._scenario
         return record.encode(
             scenario.run_token,

@@ -1,7 +1,7 @@
 """The canary's planters: functions that plant cases. A case is a record that shows a known anomaly.
 
-A planter writes the records of a case, claims outcomes for these records in the ledger, and says what the case adds to
-the books, which are the tables of counts that the reconciliation writes.
+A planter writes the records of a case, and claims outcomes for these records in the ledger. It also adds to the counts
+that the books must then show. The books are the tables of counts that the reconciliation writes.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ PER_KIND = 3
 HEALTHY = 20
 """How many healthy records, i.e. records without any anomaly, `lay_out` adds first."""
 HEADER_TRACE = 13
-"""The number of first bytes that stay of an illegible record: the magic and the token of the run. Without them, the
-record would be that of a stranger."""
+"""How many of its first bytes an illegible record keeps: the magic and the token of the run. Without these bytes, the
+record would count as a record of another client."""
 COMBINED = 9
 """How many sequence numbers `_combined` uses, for records with two anomalies and for cases that are easily missed."""
 
 FORGOTTEN = 10
 """The number of records that the canary's real producer process sends to a broker that acknowledges and forgets them
-(see `load.forgetful`). The lowest offsets of the canary's topic hold healthy records, so the offsets that this broker
-acknowledges are those of other records."""
+(see `load.forgetful`). The broker acknowledges them with the lowest offsets. At these offsets of the canary's topic,
+there are healthy records."""
 FORGOTTEN_SINCE = 2
-"""The format version from which on the canary has FORGOTTEN records."""
+"""The first format version whose canary has FORGOTTEN records."""
 
 Plant = Callable[[Planter, int], None]
 """A planter. Its second argument is the sequence number of the case's record."""
@@ -117,7 +117,9 @@ def _resent(planter: Planter, sequence: int) -> None:
 
 
 def _reordered(planter: Planter, sequence: int) -> None:
-    """Plants two records. The one with the lower sequence number is written last, and so is a case of REORDERED."""
+    """Plants two records. The record with the lower sequence number is written last, so this record is a case of
+    REORDERED.
+    """
     planter.sequence += 1
     planter.acked(sequence + 1)
     planter.acked(sequence)

@@ -50,7 +50,7 @@ class TaskNeverStarted(RunFailed):
 class QueueWatch:
     """A watch over the tasks of one run, which finds a task that stays queued.
 
-    If a worker of the local executor dies just after it has taken a task, the executor does not notice this and cannot
+    A worker of the local executor may die just after it has taken a task. The executor does not notice this, and cannot
     take the task back (it has no `revoke_task`). The task stays queued for ever. Without this watch, a process that
     waits for the run would wait for ever, too.
     """
@@ -137,7 +137,7 @@ def _remove_unjudged_data() -> str:
 def trigger(client: Client, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
     """Starts the run `run_id` of the DAG. `conf` holds the fields of the run, by name.
 
-    First ends each run whose owner (see `Client.owners`) has ended and that has no running task. Such a run would wait
+    First ends each run that has no running task and whose owner (see `Client.owners`) has ended. Such a run would wait
     for ever, and the new run would wait for that run. If Airflow does not answer the request for the new run in time,
     Airflow may have started the run nevertheless. So this function looks for the run before it repeats the request.
     Raises AirflowError if Airflow refuses the run or cannot be reached.

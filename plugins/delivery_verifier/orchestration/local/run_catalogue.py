@@ -126,7 +126,6 @@ def _read_record(client: Client, run_id: str, state: str) -> CatalogueRun:
 
 
 def _log(client: Client, run_id: str, task: Task) -> list[str]:
-    """Returns the last lines of the log of a task of the catalogue run."""
     return patiently(lambda: client.log_tail(CATALOGUE_DAG_ID, run_id, task))
 
 

@@ -61,7 +61,6 @@ def bounds(minimum: int, maximum: int | None) -> dict[str, Any]:
 
 
 def default(owner: type[Struct], field: str) -> Any:
-    """Returns the default of `field`, a field of the class `owner`."""
     return next(entry.default for entry in msgspec.structs.fields(owner) if entry.name == field)
 
 

@@ -111,8 +111,8 @@ def _time_text(at_us: int | None, clock: Clock) -> str:
 def shade(plot: Figure, material: Material, clock: Clock, end_s: float) -> None:
     """Gives `plot` a red background from the bite to the recovery of each fault.
 
-    The red becomes paler at the healing of the fault. `end_s`: the end of the time axis in s. The red lasts until
-    `end_s` if the cluster did not recover. It stays strong until `end_s` if the fault was not healed.
+    `end_s`: the end of the time axis in s. The red becomes paler when the fault is healed. If the fault was not healed,
+    the red stays strong until `end_s`. If the cluster did not recover, the pale red lasts until `end_s`.
     """
     drawn = material.injections[:BANDS_DRAWN]
     bites = [clock.seconds(injection.bite_at_us) for injection in drawn]

@@ -54,7 +54,7 @@ def stories(material: Material, clock: Clock, groups: list[CaseGroup]) -> list[S
     """The stories of a run: at most one story for each anomaly in KINDS_WITH_A_STORY.
 
     `groups`: the case groups of the run, one per arm and anomaly (see `cases.groups`). The stories stand in the order
-    of `_rank`, and each story tells a case of the first group of its anomaly. If no case shows an anomaly in
+    of `_rank`. For each anomaly, the story tells a case of the first group. If no case shows an anomaly in
     KINDS_WITH_A_STORY, one case of another anomaly gets a story. The canary gets no story: its cases are planted.
     """
     ranked = sorted(
@@ -88,9 +88,9 @@ def _record_name(row: dict[str, Any]) -> str:
 
 
 def _is_permitted(material: Material, group: CaseGroup) -> bool:
-    """Whether, by the verdict, the arm `group.arm` may have any number of cases of the anomaly `group.kind`.
+    """Whether the verdict permits any number of cases of the anomaly `group.kind` in the arm `group.arm`.
 
-    An anomaly can have two findings. The anomaly is permitted only if none of them sets a limit.
+    An anomaly can have two findings. The result is False if one of them sets a limit.
     """
     tolerances = [
         finding.tolerance
@@ -102,10 +102,10 @@ def _is_permitted(material: Material, group: CaseGroup) -> bool:
 
 
 def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:
-    """The sort key of a group. A group with more cases than tolerated comes before a group without.
+    """The sort key of a group. The group with the lowest key comes first.
 
-    Among groups that are equal in this, a group whose arm is a subject comes first. Among groups that are equal in
-    both, the group whose anomaly has the lowest `AnomalyKind.telling` comes first.
+    The key compares, in this order: whether the group has more cases than tolerated, whether its arm is a subject, and
+    `AnomalyKind.telling` of its anomaly (lower values first).
     """
     broken = any(
         arm.arm == group.arm
@@ -146,7 +146,7 @@ def _events(material: Material, row: dict[str, Any]) -> Iterator[_Event]:
 
 
 def _leadership_changes(observations: list[Observation], since_us: int, until_us: int | None) -> Iterator[_Event]:
-    """Yields the changes of the leader or the ISR after `since_us`, but none after `until_us` (None: no end)."""
+    """Yields the changes of the leader or the ISR after `since_us` and until `until_us` (None: no end)."""
     for before, now in pairwise(observations):
         if now.at_us <= since_us or (until_us is not None and now.at_us > until_us):
             continue
@@ -165,7 +165,7 @@ def _leadership_changes(observations: list[Observation], since_us: int, until_us
 def _leader_at_sending(observation: Observation | None) -> str:
     """A sentence, with a space before it, on which broker led the partition when the record was sent.
 
-    `observation`: the last observation of the partition before the sending. The text is empty if it is None.
+    `observation`: the last observation of the partition before the sending. The text is empty if `observation` is None.
     """
     if observation is None:
         return ""
@@ -197,7 +197,8 @@ def _outcome_sentence(row: dict[str, Any], leader: int) -> str:
 def _fault_events(injection: Injection, observation: Observation | None) -> Iterator[_Event]:
     """Yields the bite (start of the effect), the healing and the recovery of `injection`.
 
-    `observation`: the last observation of the record's partition before the bite. None if there is none.
+    `observation`: the last observation of the record's partition before the bite. None if the partition was not
+    observed before.
     """
     was_leader = observation is not None and observation.leader in injection.brokers
     role = "; it led this partition" if was_leader else ""

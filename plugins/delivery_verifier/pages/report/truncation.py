@@ -2,11 +2,11 @@
 
 Each new leader of a partition begins a leader epoch. The other replicas then remove the records of earlier leaders,
 from the first offset of the new epoch on. The table REPLICAS says for each replica which leader epochs its log holds,
-and at which offset each epoch begins. So for the offset of a lost record, the table shows the epoch that replaced the
-records there. It also shows which replicas still hold records of an earlier epoch at this offset.
+and at which offset each epoch begins. So the table shows which epoch replaced the records at the offset of a lost
+record, and which replicas still hold records of an earlier epoch at this offset.
 
-The epoch of the lost record itself is not known, because a leader can be frozen. When it goes on, it still acknowledges
-records under its old epoch, even long after another leader was elected.
+The epoch of the lost record itself is not known. A leader that was frozen may still acknowledge records under its old
+epoch, even long after another leader was elected.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Truncations:
 
         `case`: the row of the case in anomalies/. Returns an empty text if the case is not a lost record, if it has no
         acknowledged offset, or if the replica of the partition's leader was not read. Also returns an empty text if
-        this replica has fewer than two leader epochs that begin at or before the offset. In that case no later leader
+        this replica has fewer than two leader epochs that begin at or before the offset, because then no later leader
         can have replaced the record.
         """
         key, offset = (case["arm"], case["partition"]), case["acked_offset"]

@@ -90,9 +90,9 @@ TRANSACTION_TIMEOUT_MS = 60_000
 def client_of(names: Iterable[str]) -> Client:
     """Returns the client for which a file with these property `names` was written.
 
-    A name that only one client has decides this. Without such a name, a file that sets enable.idempotence counts as
-    the Java client's. Raises BadInput if the file does not set enable.idempotence either: its default is true in the
-    Java client and false in librdkafka.
+    A file with a name from LIBRDKAFKA_ONLY was written for librdkafka. Any other file with a name from JAVA_ONLY, or
+    with enable.idempotence, counts as the Java client's. Raises BadInput for a file without any of these names, because
+    enable.idempotence is true by default in the Java client and false in librdkafka.
     """
     present = set(names)
     if LIBRDKAFKA_ONLY & present:

@@ -116,7 +116,7 @@ def _wait_until_replicated(scenario: Scenario, cluster: Cluster, pool: ProducerP
 
 
 def missing(reported: Mapping[str, int], high_watermarks: Mapping[tuple[str, int], int]) -> dict[str, int]:
-    """Returns how many records of the warm-up are not below the high watermarks yet, by topic.
+    """Returns how many records of the warm-up are not yet below the high watermarks, per topic.
 
     `reported` is the number of records that the client has reported, by topic. `high_watermarks` holds the high
     watermark of each partition, by topic and partition. The result leaves out topics without missing records. An empty

@@ -40,10 +40,10 @@ def settle(run_dir: Path) -> None:
 
     The canary is a topic with known anomalies, which test the verifier itself. The step writes the canary's ledgers,
     offsets.json (the snapshot), replicas.parquet, and observations.json. The file observations.json has all that the
-    cluster's observer saw: changes of leaders, of in-sync replicas and of brokers' processes, and its own heartbeats.
-    A replica that differs from its leader, or cannot be read, is later a reason to give no verdict. The snapshot names
-    the offsets that cannot be read from the leader, because bytes on its disk have changed. The notes name the
-    partitions in which not all offsets were looked at.
+    cluster's observer saw: changes of leaders, of in-sync replicas and of brokers' processes, and its own heartbeats. A
+    replica that differs from its leader, or cannot be read, is a reason to give no verdict. The snapshot names the
+    offsets that cannot be read, because bytes on the leader's disk have changed. The notes name the partitions that
+    were not searched completely for such offsets.
 
     Raises TimeoutError if replicas stay out of sync or records still arrive, StepFailed if the verifier's own records
     are not written as planned, ProducerDied if the canary's producer process fails, and ValueError if a topic's
