@@ -137,7 +137,7 @@ def _told(verdict: RunVerdict) -> list[Any]:
 
 
 def test_when_the_command_that_started_it_is_killed_the_run_in_airflow_ends(local_airflow: LocalAirflow) -> None:
-    kept = {*workspaces.folder().iterdir()}
+    kept = {*workspaces.all_workspaces()}
     options = [word for key, value in LONG.items() for word in (f"--{key.replace('_', '-')}", str(value))]
     with local_airflow.environment():
         command = [sys.executable, "-m", "delivery_verifier", "run", "--run-id", "orphan", *options]
@@ -161,7 +161,7 @@ def test_when_the_command_that_started_it_is_killed_the_run_in_airflow_ends(loca
 
 @pytest.mark.last
 def test_when_the_scheduler_is_killed_nothing_of_the_run_stays_alive(local_airflow: LocalAirflow) -> None:
-    kept = {*workspaces.folder().iterdir()}
+    kept = {*workspaces.all_workspaces()}
     local_airflow.client().trigger(DAG_ID, "unscheduled", LONG)
     is_loading(local_airflow)
     with local_airflow.environment():

@@ -7,7 +7,6 @@ the canary and the judge can notice the damage.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -18,10 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from support.browser import PLAIN
-from support.own_host import alive
 from support.stored_runs import arm, copy_of, doubts, judge_again, reseal, rewrite
 
-from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.judgement.checker_doubts import LAW_DOUBTS
 from delivery_verifier.judgement.evaluation import CANARY, LAWS
 from delivery_verifier.model.verdict import RunVerdict
@@ -35,15 +32,6 @@ SUBJECT = PLAIN["profile"]
 def good(plain_run_directly: RunDirectory) -> RunDirectory:
     """A run that ended HELD and green."""
     return plain_run_directly
-
-
-def test_a_run_leaves_nothing_but_its_run_directory_also_where_others_crashed(good: RunDirectory) -> None:
-    """`test_crashes` and many other runs come before this test, on the same host. Only the workspaces of VIOLATED runs
-    are kept on purpose."""
-    assert lease.holder() is None
-    assert not (workspaces.folder() / good.read_scenario().run_token).exists()
-    assert all((workspace / workspaces.KEPT).exists() for workspace in workspaces.all_workspaces())
-    assert alive("KDV_LOCK", os.environ["KDV_LOCK"], r"embedded\.keeper|kafka\.Kafka|load\.producer") == {}
 
 
 def test_no_silence_of_a_run_began_before_its_load(good: RunDirectory) -> None:

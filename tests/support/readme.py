@@ -13,7 +13,6 @@ import pytest
 
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.store.run_directory import RunDirectory
-from support.airflow import free_port
 from support.own_host import alive
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,10 +51,10 @@ def quoted(pattern: str, text: str) -> str:
 
 @pytest.fixture(scope="session")
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The environment variables of a user who has just cloned the repository: a new home and a free port. Stops Airflow
+    """The environment variables of a user who has just cloned the repository, with a new home. Stops Airflow
     afterwards."""
     folder = tmp_path_factory.mktemp("readme")
-    environment = {**os.environ, "KDV_HOME": str(folder), "KDV_PORT": str(free_port()), MARK: str(folder)}
+    environment = {**os.environ, "KDV_HOME": str(folder), MARK: str(folder)}
     environment.pop("KDV_RUNS", None)
     yield environment
     subprocess.run(["make", "down"], cwd=ROOT, env=environment, capture_output=True, timeout=120, check=False)
