@@ -2,8 +2,10 @@
 
 The books count subjects (see `spark_jobs.anomalies`): attempts, and records in the log that no attempt accounts for.
 Spark counts them by *signature*. A signature is one combination of values in the columns of SIGNATURES, without the
-column `records`. The table of signatures is small, even if there are many records. The books are sums over signatures.
-They have a row for each planned combination of arm, producer, session and partition, so that a missing row is noticed.
+column `records`. The table of signatures is small, even if there are many records.
+
+The books are sums over signatures. They have a row for each planned combination of arm, producer, session and
+partition, so that a missing row is noticed.
 """
 
 from __future__ import annotations

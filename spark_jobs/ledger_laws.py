@@ -44,8 +44,8 @@ def _agreement_laws(evidence: LawInputs, producer: tuple[str, int, int]) -> Iter
     """Yields the law that the ledger has as many attempts of each outcome as the producer counted reports of this
     outcome.
 
-    Attempts without a report are left out. After a kill, the counters of the process may lack the one report that the
-    kill cut short. The restarted producer corrects its counters, and announces any further difference. This must be 0.
+    Attempts without a report are left out. The kill of a producer may cut short one report, which its counters then
+    lack. The restarted producer corrects its counters, and announces any further difference, which must be 0.
     """
     arm, name, owner = producer[0], "{}/{}/{}".format(*producer), "of producer {1}, session {2}".format(*producer)
     rows = [
@@ -65,8 +65,8 @@ def _agreement_laws(evidence: LawInputs, producer: tuple[str, int, int]) -> Iter
 def _transaction_laws(evidence: LawInputs, producer: tuple[str, int, int], rows: int) -> Iterable[Law]:
     """Yields the laws about the transactions of one producer. `rows`: the number of its rows in the ledger.
 
-    All rows of a transactional producer are in a transaction. No row of any other producer is in a transaction. For
-    each outcome, the ledger has as many transactions of the producer as the producer counted.
+    * All rows of a transactional producer are in a transaction. No row of any other producer is.
+    * For each outcome, the ledger has as many transactions of the producer as the producer counted.
     """
     arm, owner = producer[0], "of producer {1}, session {2}".format(*producer)
     transactional = arm in evidence.scenario.transactional

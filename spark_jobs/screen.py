@@ -85,8 +85,8 @@ def sides(ledger: DataFrame, log: DataFrame, bits: int) -> Sides:
 def prove(counted: Sides, damaged: Set[tuple[str, int]]) -> Screen | None:
     """Returns what `counted` proves, or None if nothing is proven or one of the tables exceeds BOUND rows.
 
-    `damaged`: every (arm, partition) with corrupted records. A corrupted record may hide the position of an attempt. So
-    in these partitions, condition 2 in the module's docstring is checked for claims (rows of LEDGER), too.
+    `damaged`: every (arm, partition) with corrupted records. In these partitions, condition 2 in the module's docstring
+    is checked for claims (rows of LEDGER), too, because a corrupted record may hide the position of an attempt.
     """
     rows: list[Row] = counted.buckets.to_pylist()
     if max(len(rows), counted.repeated.num_rows) > BOUND:

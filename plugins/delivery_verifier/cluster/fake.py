@@ -53,9 +53,9 @@ class FakeCluster:
         self.connection = Connection({broker: Address("fake", 9000 + broker) for broker in self.brokers})
         self.load_connection = self.connection
         self.requested: list[tuple[object, ...]] = []
-        """The requests so far, in order. Each item holds the name of a request, and then its arguments. An item of
-        `assign_replicas` or `alter_topics` does not hold the argument `broker`. The list leaves out `renew`, and
-        requests that only read. But it holds the request `hits` to the proxy."""
+        """The requests so far, in order. Each item holds the name of a request, and then its arguments, except the
+        argument `broker` of `assign_replicas` and `alter_topics`. The list leaves out `renew` and the requests that
+        only read, except `hits`, which asks the proxy."""
         self.process_states: dict[int, ProcessState] = dict.fromkeys(self.brokers, "running")
         self.partition_states: dict[tuple[str, int], PartitionState] = {}
         self.topic_settings: dict[tuple[str, str], str] = {}

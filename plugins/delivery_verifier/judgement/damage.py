@@ -26,7 +26,7 @@ def damage_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
 
 def unreadable_clause(arm: ArmEvidence) -> str:
-    """Returns in words how many records of the arm cannot be read, and the evidence. Empty if all can be read."""
+    """Returns in words how many records of the arm cannot be read, and why. Returns "" if all can be read."""
     parts = _damaged(arm)
     count = sum(count_unreadable(part.unreadable, part.start, part.end) for part in parts)
     return (

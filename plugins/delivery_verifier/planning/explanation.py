@@ -37,12 +37,15 @@ class Guarantee(Struct, frozen=True, kw_only=True):
 class Explanation(Struct, frozen=True, kw_only=True):
     """The explanation of one arm, as `kdv explain --json` prints it.
 
-    `notes`: sentences on how the user's own settings were translated. `expects`: the verdict and the counts that the
-    arm is expected to have, in words. `expected`: the kinds of disturbances that the fault is expected to cause.
-    `rulings`: for each anomaly, whether it is forbidden or permitted under the fault and the claim. `matrix`: the
-    guarantees that the settings give, for each class of faults (see FaultClass). `alternatives`: what other values of
-    one or two settings would change. `java`: what the contract says of the Java client, or None if the settings were
-    not written for that client. All other fields are about librdkafka, the client that every run uses.
+    * `notes`: sentences on how the user's own settings were translated.
+    * `expects`: the verdict and the counts that the arm is expected to have, in words.
+    * `expected`: the kinds of disturbances that the fault is expected to cause.
+    * `rulings`: for each anomaly, whether it is forbidden or permitted under the fault and the claim.
+    * `matrix`: the guarantees that the settings give, for each class of faults (see FaultClass).
+    * `alternatives`: what other values of one or two settings would change.
+    * `java`: what the contract says of the Java client. None: the settings were not written for that client.
+
+    All fields but `java` are about librdkafka, the client that every run uses.
     """
 
     arm: str

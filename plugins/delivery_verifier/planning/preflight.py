@@ -143,9 +143,9 @@ def run_checks(host: Host, scenario: Scenario) -> list[Check]:
 def require(scenario: Scenario, host: Host | None = None) -> None:
     """Raises Unfit if the host cannot do the run now, and Unavailable if the host can never do the run.
 
-    A host can never do the run if it lacks a capability that the faults need, or cannot run the backend, which is the
-    software that runs the cluster. If `host` is None, the facts about this host are looked up. Raises BadInput for an
-    unknown backend.
+    A host can never do the run if it lacks a capability that the faults need, or cannot run the backend (the software
+    that runs the cluster). `host`: the facts about the host. None: the function looks up the facts about this host.
+    Raises BadInput for an unknown backend.
     """
     backend = backend_of(scenario.cluster)
     if lack := backend.lack():

@@ -101,8 +101,11 @@ class NodeProcesses:
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
         """Drops packets between the brokers `nodes` and the peers that `links` names. Returns the wall time (µs) just
-        before the first packet was dropped. Raises CapabilityMissing if the cluster lacks the capability `network`,
-        ValueError if a broker is isolated already, and FilterError if the packet filter cannot be changed."""
+        before the first packet was dropped.
+
+        Raises CapabilityMissing if the cluster lacks the capability `network`, ValueError if a broker is isolated
+        already, and FilterError if the packet filter cannot be changed.
+        """
         self._require("network")
         at_us = now_us()
         for node in nodes:
@@ -124,8 +127,11 @@ class NodeProcesses:
 
     def power_off(self, nodes: list[int]) -> int:
         """Kills the brokers `nodes` and cuts the power of their disks. Returns the wall time (µs) just before the first
-        kill. Raises CapabilityMissing if the cluster lacks the capability `power`, ValueError if a broker does not run,
-        and OSError if a disk's power cannot be cut."""
+        kill.
+
+        Raises CapabilityMissing if the cluster lacks the capability `power`, ValueError if a broker does not run, and
+        OSError if a disk's power cannot be cut.
+        """
         self._require("power")
         at_us = min(self.send(node, "SIGKILL") for node in nodes)
         for node in nodes:
