@@ -125,7 +125,7 @@ def write_books(
             inputs = MatchingInputs(ledger, log, visible, counts, scenario, offsets, output, bound, together)
             producers, written = match(inputs, proven)
         with output.timed("timeline_left"):
-            load_job.result()
+            summarized = load_job.result()
     evidence = law.LawInputs(
         scenario=scenario,
         offsets=offsets,
@@ -137,6 +137,7 @@ def write_books(
         written=written,
         bound=bound,
         format_version=versions(run, "produce", "settle")[-1],
+        summarized=summarized,
         views=views,
         missing=output.counts,
     )
@@ -167,8 +168,11 @@ def _rows(run: RunDirectory, folder: str) -> int:
 
 def _write_load(
     ledger: DataFrame, ledger_census: pa.Table, run: RunDirectory, scenario: Scenario, output: StepOutput
-) -> None:
-    """Writes books/exposure, books/gaps and timeline/. These tables are only about the arms that carry load."""
+) -> dict[str, tuple[int, int]]:
+    """Writes books/exposure, books/gaps and timeline/. These tables are only about the arms that carry load.
+
+    Returns `LawInputs.summarized`.
+    """
     loaded = ledger.where(F.col("arm").isin([arm.name for arm in scenario.loaded]))
     injections = read_injections((run.path / "injections.json").read_bytes())
     span = _span(ledger_census, scenario)
@@ -180,6 +184,12 @@ def _write_load(
     output.write_table("books/gaps", silences.gaps(summary.slots, began_us, scenario))
     output.write_table("timeline/load", timeline.load(summary.intervals, width_us))
     output.write_table("timeline/latency", timeline.latency(summary.intervals))
+    names = [arm.name for arm in scenario.loaded]
+    return {name: (_attempts(summary.intervals, name), _attempts(summary.slots, name)) for name in names}
+
+
+def _attempts(table: pa.Table, arm: str) -> int:
+    return sum(row["attempts"] for row in table.select(["arm", "attempts"]).to_pylist() if row["arm"] == arm)
 
 
 def _span(ledger_census: pa.Table, scenario: Scenario) -> tuple[int, int]:

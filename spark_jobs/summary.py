@@ -27,7 +27,7 @@ wider than the bucket before it. So the geometric middle of a bucket is at most 
 FOREVER_US = 2**62
 """Stands for the time of recovery (µs since the epoch) of an injection that never recovered."""
 LONG_AGO_US = -(2**62)
-"""Stands in `sent_since` and `settled_since` for all times before the first edge of an injection (see `_since`)."""
+"""Stands in `sent_since` and `settled_since` for all times before the first edge of an injection (see `since`)."""
 _PER_INTERVAL = ["sent_us", "known_us", "inside", "bucket"]
 _PER_SLOT = ["partition", "slot", "sent_since", "settled_since", "exposable"]
 
@@ -41,7 +41,7 @@ class Summary(NamedTuple):
 
     `slots` has `attempts`, `first_us` and `last_us` (the first and the last report of success) per arm, partition and:
     `slot`, the beginning of the slot of the report of success, null without one; `sent_since` and `settled_since` (see
-    `_since`), null without a report; and `exposable`, whether the attempt was reported, and its transaction, if any,
+    `since`), null without a report; and `exposable`, whether the attempt was reported, and its transaction, if any,
     was committed.
     """
 
@@ -106,8 +106,8 @@ def _measured(rows: DataFrame, injections: Sequence[Injection], width_us: int, s
         (reduce(or_, touched, F.lit(False)) & report_us.isNotNull()).alias("inside"),
         F.when(report_us.isNotNull(), fine).alias("bucket"),
         (report_us - report_us % slot_us).alias("slot"),
-        _since(sent, injections).alias("sent_since"),
-        F.when(settled.isNotNull(), _since(settled, injections)).alias("settled_since"),
+        since(sent, injections).alias("sent_since"),
+        F.when(settled.isNotNull(), since(settled, injections)).alias("settled_since"),
         (reported() & F.coalesce(committed, F.col("transaction").isNull())).alias("exposable"),
         reported().alias("reported"),
         (F.col("outcome") == Outcome.INDETERMINATE).alias("indeterminate"),
@@ -116,7 +116,7 @@ def _measured(rows: DataFrame, injections: Sequence[Injection], width_us: int, s
     )
 
 
-def _since(moment: Column, injections: Sequence[Injection]) -> Column:
+def since(moment: Column, injections: Sequence[Injection]) -> Column:
     """The last edge that is not after `moment`, or LONG_AGO_US. It stands for `moment` in `spark_jobs.exposure`.
 
     Edges are the times at which an answer of `spark_jobs.exposure` changes: both sides give the same answers about an
@@ -134,7 +134,6 @@ def _since(moment: Column, injections: Sequence[Injection]) -> Column:
             )
         }
     )
-    last = F.lit(LONG_AGO_US).cast("bigint")
-    for edge in edges:  # the latest edge is asked for first
-        last = F.when(moment >= edge, F.lit(edge).cast("bigint")).otherwise(last)
-    return last
+    past = [F.when(moment >= edge, F.lit(edge).cast("bigint")) for edge in edges]  # null if `moment` is before
+    long_ago = F.lit(LONG_AGO_US).cast("bigint")
+    return F.when(moment.isNotNull(), F.greatest(long_ago, *past) if past else long_ago)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delivery_verifier.model.errors import StepFailed
 from spark_jobs.schemas import LATENCY, LOAD, arrow
 from spark_jobs.summary import BUCKETS_PER_DECADE
 
@@ -16,9 +17,9 @@ FINE_US, COARSE_US = 200_000, 1_000_000
 """Widths of the timeline's intervals in µs. COARSE_US is for runs longer than LONG_RUN_US, FINE_US for all others."""
 LONG_RUN_US = 300_000_000
 """Runs longer than this number of µs have intervals of COARSE_US."""
-INTERVALS = 10_000
-"""The most intervals per arm. In runs that would have more, an interval has 2, 4, 8 ... times COARSE_US. So the summary
-of the load fits in memory, however long the run is."""
+INTERVALS = 100_000
+"""The most intervals per arm: more than a load of a day has. A longer load does not get wider intervals, because the
+judgement takes each for COARSE_US long at most."""
 QUANTILES = {"latency_ms_p50": 50, "latency_ms_p99": 99}
 """The columns of LOAD that hold a percentile of the latency, with its share in percent."""
 QUANTILE_ERROR = 10 ** (0.5 / BUCKETS_PER_DECADE) - 1
@@ -34,10 +35,7 @@ _COUNTED = ("sent", "reported", "indeterminate", "failed")
 
 def interval_us(from_us: int, until_us: int) -> int:
     """Width of the timeline's intervals in µs, for a load from `from_us` to `until_us` (both µs since the epoch)."""
-    width_us = COARSE_US if until_us - from_us > LONG_RUN_US else FINE_US
-    while (until_us - from_us) // width_us > INTERVALS:
-        width_us *= 2
-    return width_us
+    return COARSE_US if until_us - from_us > LONG_RUN_US else FINE_US
 
 
 def load(intervals: pa.Table, width_us: int) -> pa.Table:
@@ -45,7 +43,8 @@ def load(intervals: pa.Table, width_us: int) -> pa.Table:
 
     An attempt counts as `sent` in the interval in which it was sent. Its outcome counts in the interval in which the
     client reported the outcome or, without a report, in which the attempt was sent. `width_us`: width of an interval.
-    An arm's rows reach from its first to its last interval in which something happened.
+    An arm's rows reach from its first to its last interval in which something happened. Raises StepFailed if these are
+    more than INTERVALS.
     """
     known: dict[tuple[str, int], dict[str, Any]] = {}
     for moment, counts in (("sent_us", {"attempts": "sent"}), ("known_us", {name: name for name in _COUNTED[1:]})):
@@ -58,6 +57,11 @@ def load(intervals: pa.Table, width_us: int) -> pa.Table:
     for arm in sorted({arm for arm, _ in known}):
         begins_us = [at_us for name, at_us in known if name == arm]
         moments = range(min(begins_us), max(begins_us) + 1, width_us)
+        if len(moments) > INTERVALS:
+            raise StepFailed(
+                f"the load of {arm} spans {len(moments) * width_us / 1e6:,.0f} s, and a run lasts a day at most: "
+                "was the clock of this host set while records were sent? Run again"
+            )
         rows += [known.get((arm, at_us)) or _quiet(arm, at_us) for at_us in moments]
     return pa.Table.from_pylist(rows, schema=arrow(LOAD))
 
@@ -95,14 +99,14 @@ def _quantiles_ms(intervals: pa.Table) -> dict[tuple[str, int], dict[str, float]
     per_bucket = answered.group_by(["arm", "known_us", "bucket"]).aggregate([("attempts", "sum")])
     ordered = per_bucket.sort_by([(name, "ascending") for name in ("arm", "known_us", "bucket")])
     buckets, until = ordered["bucket"].to_numpy(), ordered["attempts_sum"].to_numpy().cumsum()
-    keys = list(zip(ordered["arm"].to_pylist(), ordered["known_us"].to_pylist(), strict=True))
-    begins = [index for index, key in enumerate(keys) if index == 0 or key != keys[index - 1]]
+    arms, known_us = ordered["arm"].to_numpy(), ordered["known_us"].to_numpy()
+    begins = np.flatnonzero((arms[1:] != arms[:-1]) | (known_us[1:] != known_us[:-1])) + 1
     quantiles = {}
-    for begin, end in itertools.pairwise([*begins, len(keys)]):
+    for begin, end in itertools.pairwise([0, *begins.tolist(), len(arms)] if len(arms) else []):
         before = int(until[begin - 1]) if begin else 0
         records = int(until[end - 1]) - before
         ranks = {name: before - (-records * share // 100) for name, share in QUANTILES.items()}  # rounded up
-        quantiles[keys[begin]] = {
+        quantiles[str(arms[begin]), int(known_us[begin])] = {
             name: _middle_ms(int(buckets[np.searchsorted(until, rank)])) for name, rank in ranks.items()
         }
     return quantiles

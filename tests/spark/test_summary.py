@@ -11,15 +11,19 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from support.run_directories import START_US, Row, attempt, scenario
 
+from delivery_verifier.judgement.observer_doubts import LOAD_INTERVAL_US
+from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import LEAD_US, Injection
 from delivery_verifier.model.outcomes import REPORTED
 from delivery_verifier.store import ledger
 from spark_jobs import silences, timeline
 from spark_jobs.exposure import exposure
+from spark_jobs.ledger_laws import summary_laws
 from spark_jobs.schemas import LEDGER
-from spark_jobs.summary import Summary, summarize, windows
+from spark_jobs.summary import LONG_AGO_US, Summary, since, summarize, windows
 
 S, HOURS_US = 1_000_000, 6 * 3_600_000_000
 ARMS = ("outage", "dense", "burst", "edges")
@@ -141,10 +145,35 @@ def test_a_slot_is_a_millisecond_in_short_runs_and_there_are_never_more_than_a_m
     assert silences.slot_us(0, HOURS_US, 12) == 512_000, "the error of a run of six hours with 12 partitions"
 
 
-def test_an_interval_is_short_in_short_runs_and_an_arm_never_has_more_than_ten_thousand() -> None:
-    widths_us = [timeline.interval_us(0, span_us) for span_us in (60 * S, 301 * S, 10_000 * S, HOURS_US)]
-    assert widths_us == [timeline.FINE_US, timeline.COARSE_US, timeline.COARSE_US, 4 * S]
-    assert HOURS_US * 999 // timeline.interval_us(0, HOURS_US * 999) <= timeline.INTERVALS
+def test_an_interval_is_never_longer_than_the_judgement_takes_it_for() -> None:
+    widths_us = [timeline.interval_us(0, span_us) for span_us in (60 * S, 301 * S, HOURS_US, 365 * 4 * HOURS_US)]
+    assert widths_us == [timeline.FINE_US, *3 * [timeline.COARSE_US]]
+    assert timeline.COARSE_US == LOAD_INTERVAL_US
+    assert timeline.INTERVALS * timeline.COARSE_US > 86_400 * S, "the longest load that a form allows"
+
+
+def test_a_load_that_spans_more_than_a_run_lasts_has_no_timeline(load: Load) -> None:
+    first, second = load.summary.intervals.slice(0, 2).to_pylist()
+    second |= {"arm": first["arm"], "sent_us": first["sent_us"] + (timeline.INTERVALS + 1) * timeline.COARSE_US}
+    with pytest.raises(StepFailed, match="was the clock of this host set"):
+        timeline.load(pa.Table.from_pylist([first, second], load.summary.intervals.schema), timeline.COARSE_US)
+
+
+def test_attempts_that_the_summary_lacks_break_a_law() -> None:
+    arms = scenario(ARMS, PARTITIONS)
+    census = [{"arm": arm, "producer": 0, "session": 0, "attempted": 5} for arm in ARMS]
+    counted = {ARMS[0]: (5, 5), ARMS[1]: (4, 6)}
+    equations = [(law.arm, law.left, law.right) for law in summary_laws(census, counted, arms)]
+    assert equations[:4] == [(ARMS[0], 5, 5), (ARMS[0], 5, 5), (ARMS[1], 4, 5), (ARMS[1], 6, 5)]
+    assert equations[4:] == [(arm, 0, 5) for arm in ARMS[2:] for _ in range(2)], "an arm that was not counted has 0"
+
+
+def test_a_thousand_injections_make_one_flat_expression(spark: SparkSession) -> None:
+    """A plan may have 1,000 injections. A chain of so many conditions overflows the stack of Spark's analyser."""
+    many = [_injection(number, number, number + 1) for number in range(1, 1001)]
+    moments = spark.createDataFrame([(START_US + 5 * S + 1,), (START_US - 9 * S,), (None,)], "moment bigint")
+    rows = moments.select(since(F.col("moment"), many)).collect()
+    assert [row[0] for row in rows] == [START_US + 5 * S + 1, LONG_AGO_US, None]
 
 
 def test_silences_of_random_reports_are_within_their_error_for_any_width_of_a_slot() -> None:
