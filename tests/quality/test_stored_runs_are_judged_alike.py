@@ -46,16 +46,18 @@ def judged(
 
 NEWER = set(Anomaly) - set(searched_for(VERSION))
 """The anomalies for which the stored runs were not searched, because they are older than that search."""
+NEWER_COUNTS = ("attempts in the timeline", "attempts in silences and exposure")
+"""The counts of equations that the programs of that time did not have."""
 
 
 def rows(run_dir: Path, table: Table, columns: list[str]) -> list[str]:
-    """Returns the rows of a table as sorted texts, without the rows about anomalies in NEWER.
+    """Returns the rows of a table as sorted texts, without the rows about NEWER and NEWER_COUNTS.
 
     Floats are rounded to nine significant digits.
     """
     found = pq.read_table(run_dir / table.file, columns=columns).to_pylist()
     written = [repr([_rounded(row[name]) for name in columns]) for row in found]
-    return sorted(row for row in written if not any(kind in row for kind in NEWER))
+    return sorted(row for row in written if not any(name in row for name in (*NEWER, *NEWER_COUNTS)))
 
 
 def _rounded(value: Any) -> Any:
