@@ -134,13 +134,13 @@ class Mutant:
 
 def digest(*sources: str) -> str:
     """Returns the digest of the texts of modules without their docstrings and blank lines."""
-    kept: list[str] = []
+    counted: list[str] = []
     for source in sources:
         texts = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr) and _is_text(node.value)]
         docstrings = {line for node in texts for line in range(node.lineno, (node.end_lineno or 0) + 1)}
         lines = enumerate(source.splitlines(), 1)
-        kept += [line for number, line in lines if line.strip() and number not in docstrings]
-    return hashlib.sha256("\n".join(kept).encode()).hexdigest()[:16]
+        counted += [line for number, line in lines if line.strip() and number not in docstrings]
+    return hashlib.sha256("\n".join(counted).encode()).hexdigest()[:16]
 
 
 def _is_text(value: ast.expr) -> bool:
