@@ -49,6 +49,10 @@ def test_a_leaderless_partition_that_is_just_created_deposes_nobody() -> None:
     assert ends(seen(1, -1, 0, []), seen(2, 0, 3, [0, 1]), ended(3, 0), seen(4, 1, 4, [1])) == [4]
 
 
+def test_a_broker_that_reports_an_old_epoch_late_does_not_lead_again() -> None:
+    assert ends(seen(1, 1, 1, [1, 2]), seen(2, 2, 3, [1, 2]), seen(3, 1, 2, [1, 2]))[0] is None
+
+
 @pytest.mark.parametrize("partitions", [[], [0, 1], [1, 0]])
 def test_a_change_of_no_one_partition_has_no_known_end(partitions: list[int]) -> None:
     both = [seen(1, 1, 0, [1, 2], number) for number in (0, 1)]
