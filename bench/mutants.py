@@ -7,17 +7,16 @@ than LEAST_KILLED of all mutants are killed, if a module was not tried as it is 
 mutant.
 
 Ctrl-C loses nothing but the trial under way: .kdv/mutants/ has the outcome of each trial. An outcome is used again
-while the text of the mutant is the same, and the tests that killed it, or all that did not. A mutant whose tests took
-too long is killed, but counted apart, and tried again. A module that is done goes
-into docs/results/mutants.json, with the digest of its text and of its tests: the next run leaves it out while the
-digest is the same. Shards are parts of the modules. Shards on several machines are merged by merging this file.
+while the text of the mutant is the same, and the tests that killed it, or all that did not. Docstrings do not count. A
+mutant whose tests took too long is killed, but counted apart, and tried again. A module that is done goes into
+docs/results/mutants.json, with the digest of its text and of its tests: the next run leaves it out while the digest is
+the same. Shards are parts of the modules. Shards on several machines are merged by merging this file.
 docs/results/mutants-<date>.md is written from it.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import re
 import subprocess
@@ -31,7 +30,7 @@ from pathlib import Path
 
 import msgspec
 from filelock import FileLock
-from mutants_code import by_change, mutants
+from mutants_code import by_change, digest, mutants
 from mutants_report import LEAST_KILLED, report, totals
 from mutants_results import Explanation, ModuleResult, Survivor
 from mutants_trial import PASSED, TIMED_OUT, Trials
@@ -96,8 +95,7 @@ def _tests(root: Path, module: Path, folders: tuple[str, ...]) -> tuple[str, ...
 
 
 def _digest(root: Path, *files: str) -> str:
-    texts = "".join(f"{name}\n{(root / name).read_text()}" for name in files)
-    return hashlib.sha256(texts.encode()).hexdigest()[:16]
+    return digest(*((root / name).read_text() for name in files))
 
 
 def run(target: Target, trials: Trials, outcomes: Path) -> ModuleResult:

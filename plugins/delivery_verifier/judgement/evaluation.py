@@ -126,7 +126,7 @@ def read_validation(text: bytes) -> Validation:
 
 def laws_of(evidence: Evidence) -> tuple[str, ...]:
     """Returns the laws that the run must have. The version of the run's format decides which of LAWS these are."""
-    return tuple(law for law in LAWS if LAWS_SINCE.get(law, 1) <= evidence.format_version)
+    return tuple(law for law in LAWS if law not in LAWS_SINCE or LAWS_SINCE[law] <= evidence.format_version)
 
 
 def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:
