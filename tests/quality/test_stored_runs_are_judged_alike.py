@@ -24,6 +24,9 @@ from delivery_verifier.store.run_directory import RunDirectory
 from delivery_verifier.store.table import Table
 
 JudgedAgain = tuple[str, RunDirectory, RunVerdict]
+QUANTILES = {"latency_ms_p50", "latency_ms_p99"}
+"""The columns of timeline/load that are estimates. Earlier programs estimated them in another way, with an error of
+their own. tests/spark/test_one_pass.py compares them with the exact percentiles of these runs."""
 REPEATED = [table for table in tables.TABLES if table not in (tables.LEDGER, tables.REPLICAS, tables.LOG)]
 """The tables that a repeated reconciliation writes again."""
 
@@ -72,4 +75,5 @@ def test_a_reconciliation_from_the_log_writes_the_same_rows_as_before(judged: Ju
     before, after = (pq.read_schema(folder / table.file) for folder in (RUNS / name, run.path))
     newer = set(COUNTS) - set(counts_of(VERSION))
     assert list(before) == [column for column in after if column.name not in newer]
-    assert rows(run.path, table, before.names) == rows(RUNS / name, table, before.names)
+    exact = [column for column in before.names if column not in QUANTILES]
+    assert rows(run.path, table, exact) == rows(RUNS / name, table, exact)

@@ -87,7 +87,7 @@ class FaultRunner:
     def _recover(self) -> None:
         """Heals the open injections, and waits until every broker sees every replica of every partition in sync.
 
-        Also starts a broker again that died by itself. The observer of the cluster has recorded its death.
+        Also restarts a broker that died by itself. The observer of the cluster has recorded its death.
         """
         injections = self.injections
         for injection in injections.open:

@@ -39,7 +39,7 @@ def unreadable_clause(arm: ArmEvidence) -> str:
 def _damaged(arm: ArmEvidence) -> list[PartitionSnapshot]:
     """Returns the partitions of the arm with unreadable offsets.
 
-    Partitions come first if an offset within the snapshot is unreadable.
+    Partitions with an unreadable offset within the snapshot come first.
     """
     parts = [part for part in arm.run.offsets.partitions if part.arm == arm.name and part.unreadable]
     return sorted(parts, key=lambda part: part.unreadable[0].first >= part.end)

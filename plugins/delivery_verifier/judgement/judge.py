@@ -79,9 +79,7 @@ def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
 
 
 def _judge_arm(arm: ArmEvidence, known: list[Doubt]) -> ArmVerdict:
-    """Returns the verdict of one arm. `known` are all doubts about the arm but the coverage doubts, which are added
-    here.
-    """
+    """Returns the verdict of one arm. `known` are all doubts about the arm except coverage doubts."""
     spec = arm.spec
     findings = _canary_findings(arm) if arm.is_canary else _findings(arm)
     doubts = [*known, *coverage_doubts(arm)]

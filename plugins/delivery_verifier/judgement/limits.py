@@ -26,8 +26,8 @@ def limits(evidence: Evidence) -> list[str]:
     """Returns sentences about what the run did not show.
 
     They say for which anomalies the run was not searched, how many injections bit, how many records were exposed to
-    them, and which arms they hurt. They also say in which share of injections an unseen anomaly may still occur at
-    most.
+    them, and which arms they hurt. They also give the greatest share of injections in which an unseen anomaly may still
+    occur.
     """
     biting = evidence.biting
     sentences = [*limits_of_age(evidence), *_unchecked_laws(evidence), _tried(evidence)]

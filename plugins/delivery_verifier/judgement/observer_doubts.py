@@ -105,8 +105,9 @@ def _last_observed(evidence: Evidence) -> Iterator[ObserverDoubt]:
 
 
 def _blindness(evidence: Evidence, heartbeats: list[Observation]) -> Iterator[ObserverDoubt]:
-    """Yields doubts about injections during which the observer did not see the cluster, and those of
-    `_blind_conviction`."""
+    """Yields a doubt for each injection during which the observer did not see the cluster at some time.
+
+    Also yields a doubt if there are no heartbeats, and the doubts of `_blind_conviction`."""
     if not heartbeats:
         yield ObserverDoubt(ALL, "observer_blind", "the observations have no heartbeat")
         return
@@ -148,8 +149,9 @@ def _blind_conviction(arm: ArmEvidence, blind: list[tuple[int, int]]) -> Iterato
 
 
 def _convicted_unless_missed(arm: ArmEvidence) -> list[Anomaly]:
-    """Returns the anomalies that convict the arm, but would be permitted if a disturbance had happened that the
-    observer missed."""
+    """Returns the anomalies that convict the arm, but that a missed disturbance could permit.
+
+    The disturbance can be of any kind that only the observer sees."""
     excuses, settings = excuses_of(arm), Settings.of_arm(arm.run.scenario, arm.spec)
     missed = [
         Disturbance(kind=name, at_us=arm.run.offsets.taken_at_us, planned=True)  # no alteration of a topic is later
@@ -185,7 +187,7 @@ def _blind_times(heartbeats: list[Observation], taken_at_us: int) -> Iterator[tu
     later heartbeat ends one pause. The length of this pause is the greater of two times:
 
     * the heartbeat's `pause_us`, the longest time without a sight of the cluster since the previous heartbeat
-    * the time since the previous heartbeat, minus HEARTBEAT_US. It counts if heartbeats are missing.
+    * the time since the previous heartbeat, minus HEARTBEAT_US (the greater time if heartbeats are missing)
 
     The snapshot, which was taken at `taken_at_us`, counts as a last heartbeat with a `pause_us` of 0.
     """

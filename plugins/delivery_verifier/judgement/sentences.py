@@ -140,8 +140,7 @@ def _violated(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
 
 
 def _beside(findings: Sequence[Finding], broken: Sequence[Finding]) -> str:
-    """Returns a clause on permitted cases; empty if there are none. Only anomalies that also have forbidden cases
-    count."""
+    """Returns a clause on the permitted cases of anomalies that also have forbidden cases; empty if there are none."""
     forbidden = {finding.anomaly for finding in broken}
     text = ""
     for finding in _with_cases(findings):

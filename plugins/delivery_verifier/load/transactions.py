@@ -96,7 +96,7 @@ class Transactions:
             self._note(outcome)
 
     def _is_to_be_aborted(self) -> bool:
-        """Whether the open transaction must be aborted on purpose. The docstring of the class says which are.
+        """Whether the open transaction must be aborted on purpose (see the docstring of the class).
 
         The count begins with the second transaction, because even a short load has a second transaction.
         """

@@ -206,7 +206,8 @@ GAPS = Table(
         Column(
             "longest_gap_s",
             "double",
-            "longest silence between consecutive reports; null with fewer than two reports",
+            "longest silence between consecutive reports; null with fewer than two reports. Too short by less than a "
+            "slot, if shorter than one: 1 ms, doubled until the slots of all partitions are at most 1,000,000",
             True,
             "s",
         ),
@@ -225,8 +226,8 @@ LOAD = Table(
         Column("reported", "int64", "attempts whose report arrived in the interval", unit="attempts"),
         Column("indeterminate", "int64", "attempts that became INDETERMINATE in the interval", unit="attempts"),
         Column("failed", "int64", "attempts that FAILED in the interval", unit="attempts"),
-        Column("latency_ms_p50", "double", "median latency of the reported; null without any", True, "ms"),
-        Column("latency_ms_p99", "double", "99th percentile of that latency; null as above", True, "ms"),
+        Column("latency_ms_p50", "double", "median latency of the reported, ±1.5 %; null without any", True, "ms"),
+        Column("latency_ms_p99", "double", "99th percentile of that latency, ±1.5 %; null as above", True, "ms"),
     ),
 )
 

@@ -21,15 +21,15 @@ PER_KIND = 3
 HEALTHY = 20
 """How many healthy records, i.e. records without any anomaly, `lay_out` adds first."""
 HEADER_TRACE = 13
-"""How many bytes at its start an illegible record keeps: the magic and the token of the run. Without these bytes, the
+"""How many of its first bytes an illegible record keeps: the magic and the token of the run. Without these bytes, the
 record would count as a record of another client."""
 COMBINED = 9
 """How many sequence numbers `_combined` uses, for records with two anomalies and for cases that are easily missed."""
 
 FORGOTTEN = 10
 """The number of records that the canary's real producer process sends to a broker that acknowledges and forgets them
-(see `load.forgetful`). This broker acknowledges the lowest offsets. In the canary's topic, healthy records stand at
-these offsets."""
+(see `load.forgetful`). The broker acknowledges them with the lowest offsets. At these offsets of the canary's topic,
+there are healthy records."""
 FORGOTTEN_SINCE = 2
 """The first format version whose canary has FORGOTTEN records."""
 
