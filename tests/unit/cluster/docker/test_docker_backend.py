@@ -45,6 +45,7 @@ def report(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     answers = {"settings": settings_of(SPEC), "elr": 1, "brokers": [1, 2, 3]}
 
     def describe_configs(resources: list[Any], **_: object) -> dict[Any, Any]:
+        assert len(resources) == 1, "librdkafka takes one broker per call"
         settings = {name: SimpleNamespace(value=value) for name, value in answers["settings"].items()}
         return {resource: SimpleNamespace(result=lambda timeout: settings) for resource in resources}
 
