@@ -114,11 +114,12 @@ KNOWN: dict[str, Callable[[str], object]] = {
     "KDV_NOTIFY_EMAIL": str,
     "KDV_NIGHTLY": cron,
     "KDV_EXPECT_UNAVAILABLE": str,
+    "KDV_COMMIT": str,
     "KDV_SPARK_JARS": str,
     "KDV_LOCAL_AIRFLOW": str,
 }
 """Maps the name of each variable to the function that reads the variable. The function raises BadInput for a value that
-is not allowed. The program itself sets the last two variables. Users set the others."""
+is not allowed. The program itself or its image sets the last three variables. Users set the others."""
 
 
 def check() -> list[str]:
