@@ -91,7 +91,7 @@ compose-down: compose-env ## stop the services; VOLUMES=1 removes their data, to
 	@$(COMPOSE) --file docker-compose.yml --file docker/quorum.yml down --remove-orphans $(if $(filter 1,$(VOLUMES)),--volumes)
 
 compose-verify: ## one run through the composed Airflow; OPTIONS="--profile acks_1 --fault pause_leader", as of kdv run
-	@$(COMPOSE) up --detach --no-build --wait --quiet-pull
+	@$(COMPOSE) --progress quiet up --detach --no-build --wait
 	@$(COMPOSE) exec -T airflow-api-server python docker/verify.py $(OPTIONS)
 
 test-compose: setup ## docker-compose.yml on a real engine; skipped where none can start
