@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ class Composition:
         result = subprocess.run(
             command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
         )
-        assert result.returncode == 0, result.stderr[-4000:]
+        assert result.returncode == 0, f"{result.stdout[-4000:]}\n{result.stderr[-4000:]}"
         return result.stdout
 
     def up(self, *variables: str) -> None:
@@ -113,6 +114,31 @@ class Composition:
         import msgspec
 
         return msgspec.json.decode(self.file(f"{run_id}/verdict.json"), type=RunVerdict)
+
+    def address(self, service: str, network: str) -> str:
+        """Returns the address of a service in a network."""
+        container = self.compose("ps", "--quiet", service).strip()
+        field = f'{{{{(index .NetworkSettings.Networks "{PROJECT}_{network}").IPAddress}}}}'
+        command = ["docker", "inspect", "--format", field, container]
+        return subprocess.run(command, env=self.environment, capture_output=True, text=True, check=True).stdout.strip()
+
+    def connects(self, service: str, address: str, port: int) -> bool:
+        """Whether a process in the container of `service` can open a connection."""
+        attempt = f"timeout 5 bash -c '</dev/tcp/{address}/{port}'"
+        command = [*self._compose.split(), "exec", "-T", service, "bash", "-c", attempt]
+        result = subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, check=False)
+        assert result.returncode in (0, 1, 124), result.stderr
+        return result.returncode == 0
+
+    def pytest_inside(self, test: str) -> str:
+        """Runs a test module in the container of the tasks, with pytest of the lock. Returns the output of pytest."""
+        place, tools = "/tmp/kdv-tests", [f"{name}=={version(name)}" for name in ("pytest", "pytest-timeout")]
+        self.compose("exec", "-T", "airflow-scheduler", "mkdir", "-p", f"{place}/tests/{Path(test).parent}")
+        for name in ("pyproject.toml", "tests/support", f"tests/{test}"):
+            self.compose("cp", name, f"airflow-scheduler:{place}/{name}")
+        self.compose("exec", "-T", "airflow-scheduler", ".venv-uv/bin/uv", "pip", "install", "--quiet", *tools)
+        inside = ["exec", "-T", "-w", place, "-e", f"KDV_TEST_PROJECT={PROJECT}", "airflow-scheduler"]
+        return self.compose(*inside, "python", "-m", "pytest", f"tests/{test}")
 
     def spark_applications(self) -> list[dict[str, Any]]:
         """Returns the applications that Spark's master has completed."""

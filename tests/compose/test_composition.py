@@ -39,6 +39,16 @@ def test_nothing_of_ours_runs_as_root(started: Composition) -> None:
         assert started.compose("exec", "-T", service, "id", "-u").strip() == "50000", service
 
 
+def test_only_the_tasks_reach_the_fault_door(started: Composition) -> None:
+    if started.way != "docker":
+        assert "fault-door" not in started.states()
+        return
+    address = started.address("fault-door", "door")
+    for service in ("kafka-1", "controller", "spark-worker", "airflow-api-server"):
+        assert not started.connects(service, address, 8700), service
+    assert started.connects("airflow-scheduler", address, 8700)
+
+
 def test_a_safe_producer_holds_when_the_leader_is_killed_and_sparks_worker_reconciles(started: Composition) -> None:
     run_id = f"safe-{started.way}"
     result = started.make(
@@ -63,6 +73,12 @@ def test_acks_1_loses_what_it_claims_to_deliver_when_the_leader_is_paused(starte
 def test_a_scenario_of_the_catalogue_ends_as_predicted(started: Composition) -> None:
     run_id = f"catalogue-{started.way}"
     assert started.run(CATALOGUE_DAG_ID, run_id, {"names": ["acks_1.frozen_followers"]}) == "success"
+
+
+def test_the_docker_backend_keeps_the_contract_inside_the_container_of_the_tasks(started: Composition) -> None:
+    if started.way != "docker":
+        pytest.skip("tests/kafka/test_backend_contract.py has the embedded backend")
+    assert " passed" in started.pytest_inside("compose/test_docker_backend.py")
 
 
 def test_the_report_is_a_page_of_the_composed_airflow(started: Composition) -> None:
