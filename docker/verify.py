@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -31,7 +32,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     options.add(parser)
     parser.add_argument("--run-id", default=folders.new_run_id(), help="name of the run (default: the time)")
-    parser.add_argument("--url", default=API, help="address of the UI as the user sees it, for the link")
+    url = os.environ.get("AIRFLOW__API__BASE_URL", API)
+    parser.add_argument("--url", default=url, help="address of the UI as the user sees it, for the link")
     arguments = parser.parse_args()
     run_id = folders.check_run_id(arguments.run_id)
     client = Client(API, "admin", json.loads(PASSWORDS.read_text())["admin"])
