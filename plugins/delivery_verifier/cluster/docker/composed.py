@@ -64,10 +64,10 @@ def differences(spec: ClusterSpec, nodes: Sequence[Node]) -> list[str]:
 
 def _different_settings(spec: ClusterSpec, reached: Connection) -> Iterator[str]:
     """Yields a text for each setting of a broker that is not as `spec` has it."""
-    resources = [ConfigResource(ResourceType.BROKER, str(broker)) for broker in reached.brokers]
-    futures = topics.admin(reached).describe_configs(resources, request_timeout=ANSWER_S)
-    for future in futures.values():
-        settings = future.result(ANSWER_S)
+    client = topics.admin(reached)
+    for broker in reached.brokers:  # librdkafka takes one broker per call
+        resource = ConfigResource(ResourceType.BROKER, str(broker))
+        settings = client.describe_configs([resource], request_timeout=ANSWER_S)[resource].result(ANSWER_S)
         for name, value in settings_of(spec).items():
             current = settings[name].value if name in settings else None
             if current != value:

@@ -12,7 +12,7 @@ from delivery_verifier.cluster.docker.nodes import Node
 from delivery_verifier.host import variables
 from delivery_verifier.model.errors import VerifierError
 
-ANSWER_S = 5.0
+ANSWER_S = 10.0
 """Seconds after which a door that has not answered counts as dead."""
 HEAL_S = 60.0
 """Seconds to wait for the answer to a request that heals."""
