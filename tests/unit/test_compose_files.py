@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from support import engine
 
-from delivery_verifier.cluster.embedded import nodes
+from delivery_verifier.cluster.broker_settings import settings_of
 from delivery_verifier.host.java.jars import DEFAULT_KAFKA
+from delivery_verifier.model.scenario import ClusterSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = {
@@ -157,15 +158,15 @@ def test_every_node_votes_for_the_same_controllers(secrets_file: Path) -> None:
 
 @pytest.mark.slow
 def test_brokers_have_the_settings_of_the_embedded_cluster(secrets_file: Path) -> None:
-    """A scenario must mean the same on both. What only the composed brokers have is listed here."""
+    """A scenario must mean the same on both."""
     services = config(secrets_file, [])["services"]
     composed = {
         key.removeprefix("KAFKA_").lower().replace("_", "."): value
         for key, value in services["kafka-1"]["environment"].items()
         if key.startswith("KAFKA_")
     }
-    embedded = {key: value for key, value in nodes._BROKER.items() if composed.get(key) != value}
-    assert embedded == {}
+    expected = settings_of(ClusterSpec())
+    assert {key: composed.get(key) for key in expected} == expected
     assert services["kafka-1"]["image"].endswith(f":{DEFAULT_KAFKA}")
     internal = {key: value for key, value in composed.items() if key.endswith(("replication.factor", "min.isr"))}
     assert {int(value) for key, value in internal.items() if key.endswith("replication.factor")} == {3}
