@@ -30,6 +30,7 @@ class Composition:
         self.folder, self._compose, self.way = folder, compose, ""
         self.port, self.spark_port = free_port(), free_port()
         self._copy()
+        self._volumes = self._all_volumes()
 
     def _copy(self) -> None:
         listed = subprocess.run(
@@ -88,6 +89,15 @@ class Composition:
         listing = ["docker", kind, "ls", *(["--all"] if kind == "container" else []), *options, field]
         output = subprocess.run(listing, env=self.environment, capture_output=True, text=True, check=True).stdout
         return {name.removeprefix(f"{PROJECT}_").removeprefix(f"{PROJECT}-") for name in output.split()}
+
+    def anonymous_volumes(self) -> set[str]:
+        """Returns the volumes that were added since the beginning and that docker-compose.yml does not name."""
+        return {name for name in self._all_volumes() - self._volumes if not name.startswith(f"{PROJECT}_")}
+
+    def _all_volumes(self) -> set[str]:
+        command = ["docker", "volume", "ls", "--quiet"]
+        output = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=True).stdout
+        return set(output.split())
 
     def client(self) -> Client:
         """Returns a client of Airflow's API, through the published port."""

@@ -96,6 +96,7 @@ def test_the_report_is_a_page_of_the_composed_airflow(started: Composition) -> N
 def test_down_leaves_the_named_volumes_and_with_volumes_nothing(composition: Composition) -> None:
     composition.down(volumes=False)
     assert composition.left("container") == composition.left("network") == set()
+    assert composition.anonymous_volumes() == set()
     assert {"kafka-1", "kafka-2", "kafka-3", "controller", "postgres", "runs", "logs"} == composition.left("volume")
     composition.down(volumes=True)
     assert composition.left("container") == composition.left("network") == composition.left("volume") == set()
