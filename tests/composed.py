@@ -21,6 +21,7 @@ from support.engine import Engine, Missing
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".kdv" / "engine"
 IMAGE = "kdv-test:local"
+"""The name that the tests give to our own image."""
 
 
 def main() -> int:
@@ -80,7 +81,7 @@ def official_images(compose: list[str]) -> dict[str, str]:
 
 def run_tests(engine: Engine, compose: list[str]) -> int:
     """Runs tests/compose with this engine and this Compose. Returns pytest's exit code."""
-    settings = {"KDV_TEST_ENGINE": engine.socket, "KDV_TEST_COMPOSE": " ".join(compose), "KDV_IMAGE": IMAGE}
+    settings = {"KDV_TEST_ENGINE": engine.socket, "KDV_TEST_COMPOSE": " ".join(compose)}
     command = [sys.executable, "-m", "pytest", str(ROOT / "tests" / "compose"), "--durations=12", "-rs", *sys.argv[1:]]
     return subprocess.run(command, env=engine.environment | settings, check=False).returncode
 

@@ -18,7 +18,7 @@ from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.local.client import ENDED, AirflowSilent, Client
 
 ROOT = Path(__file__).resolve().parents[2]
-PROJECT = "kdv-test"
+PROJECT, IMAGE = "kdv-test", "kdv-test:local"
 ENDS_WITHIN_S = 900.0
 
 
@@ -43,29 +43,27 @@ class Composition:
             if (ROOT / name).is_file():
                 (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / name, self.folder / name)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """The environment of every command."""
-        ports = {"KDV_PORT": str(self.port), "KDV_SPARK_PORT": str(self.spark_port)}
-        return {**os.environ, **ports, "COMPOSE_PROJECT_NAME": PROJECT}
+        # Names, ports and addresses of its own, so that it may stand beside a composition of the user's.
+        choices = {
+            "COMPOSE_PROJECT_NAME": PROJECT,
+            "KDV_IMAGE": IMAGE,
+            "KDV_PORT": self.port,
+            "KDV_SPARK_PORT": self.spark_port,
+            "KDV_REPLICATION_NETWORK": "172.31.89",
+        }
+        (self.folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in choices.items()))
 
     def make(self, target: str, *variables: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Runs `make <target>` in the copy. Raises AssertionError with the output if `check` is true and it fails."""
-        # KDV_IMAGE tells make to build nothing, so it is a variable of Compose alone here.
-        command = ["make", "--no-print-directory", target, f"COMPOSE={self._compose}", "KDV_IMAGE=", *variables]
-        result = subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
-        )
+        command = ["make", "--no-print-directory", target, f"COMPOSE={self._compose}", *variables]
+        result = subprocess.run(command, cwd=self.folder, env=os.environ, capture_output=True, text=True, check=False)
         assert not check or result.returncode == 0, f"make {target}: {result.stdout[-4000:]}\n{result.stderr[-4000:]}"
         return result
 
     def compose(self, *arguments: str) -> str:
         """Returns what Compose prints. Raises AssertionError with its message if it fails."""
         command = [*self._compose.split(), *arguments]
-        result = subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
-        )
+        result = subprocess.run(command, cwd=self.folder, env=os.environ, capture_output=True, text=True, check=False)
         assert result.returncode == 0, f"{result.stdout[-4000:]}\n{result.stderr[-4000:]}"
         return result.stdout
 
@@ -87,7 +85,7 @@ class Composition:
         options = ["--filter", f"label=com.docker.compose.project={PROJECT}", "--format"]
         field = "{{.Names}}" if kind == "container" else "{{.Name}}"
         listing = ["docker", kind, "ls", *(["--all"] if kind == "container" else []), *options, field]
-        output = subprocess.run(listing, env=self.environment, capture_output=True, text=True, check=True).stdout
+        output = subprocess.run(listing, env=os.environ, capture_output=True, text=True, check=True).stdout
         return {name.removeprefix(f"{PROJECT}_").removeprefix(f"{PROJECT}-") for name in output.split()}
 
     def anonymous_volumes(self) -> set[str]:
@@ -96,7 +94,7 @@ class Composition:
 
     def _all_volumes(self) -> set[str]:
         command = ["docker", "volume", "ls", "--quiet"]
-        output = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=True).stdout
+        output = subprocess.run(command, env=os.environ, capture_output=True, text=True, check=True).stdout
         return set(output.split())
 
     def client(self) -> Client:
@@ -117,7 +115,7 @@ class Composition:
     def file(self, path: str) -> bytes:
         """Returns a file of the runs folder, as the api-server's container sees it."""
         command = [*self._compose.split(), "exec", "-T", "airflow-api-server", "cat", f"/opt/kdv/runs/{path}"]
-        return subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, check=True).stdout
+        return subprocess.run(command, cwd=self.folder, env=os.environ, capture_output=True, check=True).stdout
 
     def verdict(self, run_id: str) -> RunVerdict:
         """Returns the verdict of a run."""
@@ -130,13 +128,13 @@ class Composition:
         container = self.compose("ps", "--quiet", service).strip()
         field = f'{{{{(index .NetworkSettings.Networks "{PROJECT}_{network}").IPAddress}}}}'
         command = ["docker", "inspect", "--format", field, container]
-        return subprocess.run(command, env=self.environment, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(command, env=os.environ, capture_output=True, text=True, check=True).stdout.strip()
 
     def connects(self, service: str, address: str, port: int) -> bool:
         """Whether a process in the container of `service` can open a connection."""
         attempt = f"timeout 5 bash -c '</dev/tcp/{address}/{port}'"
         command = [*self._compose.split(), "exec", "-T", service, "bash", "-c", attempt]
-        result = subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, check=False)
+        result = subprocess.run(command, cwd=self.folder, env=os.environ, capture_output=True, check=False)
         assert result.returncode in (0, 1, 124), result.stderr
         return result.returncode == 0
 
