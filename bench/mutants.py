@@ -42,9 +42,13 @@ OUTCOMES = ".kdv/mutants"
 MODULES = {
     "plugins/delivery_verifier/contract": ("tests/unit/contract",),
     "plugins/delivery_verifier/judgement": ("tests/unit/judgement",),
+    **dict.fromkeys(
+        [f"spark_jobs/{name}.py" for name in ("anomalies", "laws", "ledger_laws", "matching")],
+        ("tests/spark/test_laws.py", "tests/spark/test_books_and_cases.py"),
+    ),
 }
-"""Maps each folder of modules to the folders of the tests that must kill their mutants. Other unit tests help, too, if
-they import the module by its name or are in ELSEWHERE."""
+"""Maps each module, or folder of modules, to the tests (files or folders) that must kill the mutants. Other unit tests
+help, too, if they import the module by its name or are in ELSEWHERE."""
 ELSEWHERE = {
     "contract/alternatives.py": ("planning/test_explanation.py",),
     "contract/clients.py": ("planning/test_explanation.py",),
@@ -79,14 +83,18 @@ def targets(root: Path, modules: Mapping[str, tuple[str, ...]]) -> list[Target]:
     return [
         Target(root, file.relative_to(root).as_posix(), _tests(root, file, folders))
         for folder, folders in modules.items()
-        for file in sorted((root / folder).rglob("*.py"))
+        for file in _files(root / folder, "*.py")
         if file.name != "__init__.py"
     ]
 
 
+def _files(path: Path, pattern: str) -> list[Path]:
+    return [path] if path.is_file() else sorted(path.rglob(pattern))
+
+
 def _tests(root: Path, module: Path, folders: tuple[str, ...]) -> tuple[str, ...]:
     name = re.compile(rf"\b{'.'.join(module.with_suffix('').parts[-2:])}\b")
-    files = [file for folder in folders for file in sorted((root / folder).rglob("test_*.py"))]
+    files = [file for folder in folders for file in _files(root / folder, "test_*.py")]
     strangers = (file for file in sorted((root / "tests/unit").rglob("test_*.py")) if name.search(file.read_text()))
     files += [file for file in strangers if file not in files]
     files += [root / "tests/unit" / name for name in ELSEWHERE.get("/".join(module.parts[-2:]), ())]

@@ -1,11 +1,11 @@
 """Validation: Great Expectations evaluates the suites over the books, and writes Data Docs of every run.
 
-The suites are JSON files in this package (see `expectations.suites`). The books are small tables of exact counts.
+The suites are JSON files in this package (see `expectations.suites`). The other packages reach Great Expectations only
+through this module, which imports it only inside functions, because the import costs seconds. Great Expectations itself
+imports `expectations.data_docs`.
 
-The other packages reach Great Expectations only through this module. It imports Great Expectations only inside
-functions, because the import costs seconds. Great Expectations itself imports `expectations.data_docs`. This module
-decides nothing. Great Expectations fails open: for example, an empty table passes. So `judgement` believes a result
-only if the expectation was planned, and if it judged the planned number of rows.
+This module decides nothing. Great Expectations fails open: for example, an empty table passes. So `judgement` believes
+a result only if the expectation was planned, and if it judged the planned number of rows.
 """
 
 from __future__ import annotations

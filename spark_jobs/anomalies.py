@@ -1,9 +1,12 @@
 """Anomalies: one detector per kind of anomaly.
 
-A *line* is one record in the log. In this package, a *subject* is not an arm. It is whatever can be a case of an
-anomaly: an attempt of the ledger, or a line that no attempt accounts for. A *copy* of an attempt is a line that holds
-the attempt. Several kinds of anomaly can apply to one subject. The subject is then a case of only one of these kinds:
-the first in order of precedence (see `Anomaly`).
+* A *line* is one record in the log.
+* A *subject* is, in this package, not an arm, but whatever can be a case of an anomaly: an attempt of the ledger, or a
+  line that no attempt accounts for.
+* A *copy* of an attempt is a line that holds the attempt.
+
+A subject to which several kinds of anomaly apply is a case of only one of them: the first in order of precedence (see
+`Anomaly`).
 """
 
 from __future__ import annotations
@@ -64,10 +67,10 @@ applies to a subject, regardless of all other kinds."""
 def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFrame | None) -> DataFrame:
     """Returns SUBJECTS: the attempts of the ledger, and the records in the log that no attempt accounts for.
 
-    `attempts`: ATTEMPTS. `aliens`: rows of LOG whose header names another run or arm. `unattributed`: arm, partition,
-    offset and stranger of each corrupted record at whose offset no attempt was acknowledged. `aliens` and
-    `unattributed` are None if there are no such records. The copies of an attempt that FAILED, or that the ledger does
-    not know, are subjects of their own.
+    `attempts`: ATTEMPTS. `aliens`: rows of LOG whose header names another run or arm; None if there are none.
+    `unattributed`: arm, partition, offset and stranger of each corrupted record at whose offset no attempt was
+    acknowledged; None if there are none. If an attempt FAILED, or the ledger does not know it, each of its copies is a
+    subject of its own.
     """
     rows = [promise(attempts, ATTEMPTS).withColumn("part", F.explode(_parts())).withColumns(_columns_of_part())]
     if aliens is not None:
@@ -101,7 +104,7 @@ def cases(subjects: DataFrame, bound: int = BOUND) -> DataFrame:
 def _parts() -> Column:
     """Turns one row of ATTEMPTS into an array of subjects: the attempt, and each copy that the attempt does not own.
 
-    A subject is whatever can be a case of an anomaly. The attempt is left out if the ledger does not name it.
+    The attempt is left out if the ledger does not name it.
     """
     none = F.array().cast("array<bigint>")
     own, stray = (

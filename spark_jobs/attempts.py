@@ -1,10 +1,12 @@
-"""Attempts: ledger and log joined by attempt, with the copies of each attempt and their order.
+"""Attempts: ledger and log joined by attempt, with the copies of each attempt and their order. Terms of this package:
 
-In this package, a *claim* is what the ledger says of one attempt, a *line* is one record in the log, and a *copy* is a
-line that holds an attempt. A *sequence* is the number of an item that the application sends. If the application sends
-the item again, this is another attempt of the same sequence. A *partition sequence* numbers the attempts of a producer
-to one partition, in the order of sending. Each *session* of a producer has sequences of its own, from 0. A producer
-that is killed and started again keeps its session.
+* A *claim* is what the ledger says of one attempt. A *line* is one record in the log. A *copy* is a line that holds an
+  attempt.
+* A *sequence* is the number of an item that the application sends. If the application sends the item again, this is
+  another attempt of the same sequence.
+* A *partition sequence* numbers the attempts of a producer to one partition, in the order of sending.
+* Each *session* of a producer has sequences of its own, from 0. A producer that is killed and started again keeps its
+  session.
 """
 
 from __future__ import annotations
@@ -105,9 +107,9 @@ def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool,
     """Returns each corrupted record in LOG with its owner: the attempt that was acknowledged at the offset of the
     record.
 
-    The columns of the owner are null if no attempt was acknowledged at this offset. If two attempts were acknowledged
-    there, because the first record was truncated, the attempt that settled last is the owner. The column `stranger` of
-    the result says whether another client wrote the record (see `is_of_stranger`).
+    The columns of the owner are null if no attempt was acknowledged at this offset. Two attempts were acknowledged
+    there if the first record was truncated: the attempt that settled last is then the owner. The column `stranger` says
+    whether another client wrote the record (see `is_of_stranger`).
 
     `arms`: the arms with corrupted records. `few`: whether these records fit in memory; if so, the ledger is not
     shuffled. `together`: whether all rows are in one Spark partition already; if so, nothing is shuffled.
@@ -163,10 +165,10 @@ def _copies(lines: DataFrame, corrupted: bool) -> DataFrame:
 
 
 def _astray() -> Column:
-    """True on an attempt that shows that `spark_jobs.screen` was wrong.
+    """True on an attempt that shows that `spark_jobs.screen` was wrong. There are two such cases:
 
-    This is so if a record of the attempt in the log has another partition sequence than the ledger says. It is also so
-    if the attempt owns a corrupted record, although the screen had proven the ledger's row of the attempt.
+    * A record of the attempt in the log has another partition sequence than the ledger says.
+    * The attempt owns a corrupted record, although the screen had proven the ledger's row of the attempt.
     """
     claimed = F.col("claim").isNotNull()
     expected = F.col("claim.partition_sequence")
@@ -191,7 +193,7 @@ def _ordered(frame: DataFrame) -> DataFrame:
     overtaken).
 
     An attempt was overtaken if its first copy stands behind the first copy of a reported attempt with a higher
-    partition sequence. Both copies are in the same partition, and from the same producer and session.
+    partition sequence, of the same producer and session, in the same partition.
     """
     first = F.get("copies", F.lit(0))
     by_partition = Window.partitionBy("arm", "producer", "session", first % LOCATION_UNIT).orderBy(first)

@@ -2,8 +2,10 @@
 
 The books count subjects (see `spark_jobs.anomalies`): attempts, and records in the log that no attempt accounts for.
 Spark counts them by *signature*. A signature is one combination of values in the columns of SIGNATURES, without the
-column `records`. The table of signatures is small, even if there are many records. The books are sums over signatures.
-They have a row for each planned combination of arm, producer, session and partition, so that a missing row is noticed.
+column `records`. The table of signatures is small, even if there are many records.
+
+The books are sums over signatures. They have a row for each planned combination of arm, producer, session and
+partition, so that a missing row is noticed.
 """
 
 from __future__ import annotations
@@ -88,10 +90,10 @@ def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
 
 
 def producers(counted: Iterable[dict[str, Any]], census: pa.Table, scenario: Scenario) -> pa.Table:
-    """Returns PRODUCERS. `counted`: rows of SIGNATURES. `census`: the result of `count_ledger`.
+    """Returns PRODUCERS. `counted`: rows of SIGNATURES. `census`: `Census.ledger`.
 
-    The columns `attempted` and `reported` come from the census. All other columns come from the subjects. So the laws
-    (see `spark_jobs.laws`) compare counts of different queries.
+    The columns `attempted` and `reported` come from the census. All other columns come from the subjects: of the rows
+    that were matched, from another query; of the proven rows, from counts of the same query by outcome.
     """
     books: defaultdict[BookKey, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     for key in planned_keys(scenario):
@@ -121,7 +123,7 @@ def strangers(counted: Iterable[dict[str, Any]], scenario: Scenario) -> dict[str
 def partitions(offsets: Offsets, log_census: pa.Table, read: Mapping[str, int]) -> pa.Table:
     """Returns PARTITIONS: the bounds of the snapshot beside the counts of the log.
 
-    `offsets`: the snapshot, i.e. the range of each partition that is judged. `log_census`: the result of `count_log`.
+    `offsets`: the snapshot, i.e. the range of each partition that is judged. `log_census`: `Census.log`.
     `read`: the counts of read_topic.json. The column `control_records` counts the verifier's own markers (see
     `is_marker`) and the control records of transactions. No consumer shows control records of transactions, so the step
     settle counted them in the leader's batches.

@@ -1,4 +1,7 @@
-"""The laws of the books. A law says that two counts, which were made independently of each other, are equal.
+"""The laws of the books. A law says that two counts are equal.
+
+The counts are made independently of each other, with one exception: of records that the screen has proven, found and
+attempted are one count. Whether these records were read and counted at all, other laws say (docs/adr/0014).
 
 A law has several equations, for example one for each partition of each arm. If the two counts of an equation differ,
 the evidence of the run cannot be trusted: the verdict is then neither HELD nor VIOLATED.
@@ -103,8 +106,9 @@ def _line_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
 def _view_laws(evidence: LawInputs, arm: str) -> Iterable[Law]:
     """Yields two laws about the committed view of an arm, i.e. the records that a read_committed consumer sees.
 
-    First: a read_uncommitted consumer sees equal records at the same offsets. Second: log/ holds the complete view. For
-    an arm without transactions, both sides of the first law are 0, and the second law is left out.
+    1. A read_uncommitted consumer sees equal records at the same offsets. For an arm without transactions, both sides
+       are 0.
+    2. log/ holds the complete view. For an arm without transactions, this law is left out.
     """
     rows = sum(count for (owner, _), count in evidence.views.rows.items() if owner == arm)
     same = evidence.views.equal_rows[arm]

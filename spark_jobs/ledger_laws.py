@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from delivery_verifier.model.outcomes import Outcome
+from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.ledger import MISCOUNTED, OUTCOMES_SINCE, outcomes_key
 from spark_jobs.books import SESSIONS
-from spark_jobs.law import Law, LawInputs
+from spark_jobs.law import Law, LawInputs, Rows
 
 
 def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
@@ -16,6 +17,7 @@ def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
 
     A count that produce.json and settle.json lack becomes -1. No number of rows is -1, so this breaks the law.
     """
+    yield from summary_laws(evidence.ledger_census.to_pylist(), evidence.summarized, evidence.scenario)
     rows: Counter[tuple[str, int, int]] = Counter()
     for row in evidence.ledger_census.to_pylist():
         rows[row["arm"], row["producer"], row["session"]] += row["attempted"]
@@ -40,12 +42,24 @@ def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
             yield from _transaction_laws(evidence, (arm, producer, session), count)
 
 
+def summary_laws(census: Rows, summarized: Mapping[str, tuple[int, int]], scenario: Scenario) -> Iterable[Law]:
+    """Yields the law that the summary of the load has every attempt of the ledger, for each arm that carries load.
+
+    `census`: rows of `Census.ledger`. `summarized`: as in LawInputs. For an arm that it lacks, the counts are 0.
+    """
+    for arm in scenario.loaded:
+        rows = sum(row["attempted"] for row in census if row["arm"] == arm.name)
+        counts = summarized.get(arm.name, (0, 0))
+        for name, count in zip(("the timeline", "silences and exposure"), counts, strict=True):
+            yield Law("ledger_complete", arm.name, -1, f"attempts in {name}", count, "ledger rows", rows)
+
+
 def _agreement_laws(evidence: LawInputs, producer: tuple[str, int, int]) -> Iterable[Law]:
     """Yields the law that the ledger has as many attempts of each outcome as the producer counted reports of this
     outcome.
 
-    Attempts without a report are left out. After a kill, the counters of the process may lack the one report that the
-    kill cut short. The restarted producer corrects its counters, and announces any further difference. This must be 0.
+    Attempts without a report are left out. The kill of a producer may cut short one report, which its counters then
+    lack. The restarted producer corrects its counters, and announces any further difference, which must be 0.
     """
     arm, name, owner = producer[0], "{}/{}/{}".format(*producer), "of producer {1}, session {2}".format(*producer)
     rows = [
@@ -65,8 +79,8 @@ def _agreement_laws(evidence: LawInputs, producer: tuple[str, int, int]) -> Iter
 def _transaction_laws(evidence: LawInputs, producer: tuple[str, int, int], rows: int) -> Iterable[Law]:
     """Yields the laws about the transactions of one producer. `rows`: the number of its rows in the ledger.
 
-    All rows of a transactional producer are in a transaction. No row of any other producer is in a transaction. For
-    each outcome, the ledger has as many transactions of the producer as the producer counted.
+    * All rows of a transactional producer are in a transaction. No row of any other producer is.
+    * For each outcome, the ledger has as many transactions of the producer as the producer counted.
     """
     arm, owner = producer[0], "of producer {1}, session {2}".format(*producer)
     transactional = arm in evidence.scenario.transactional

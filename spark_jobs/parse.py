@@ -39,10 +39,11 @@ DIGITS = "0123456789"
 def parse(raw: DataFrame, scenario: Scenario, view: Column | None = None) -> DataFrame:
     """Returns LOG from RAW. `view` gives the value of the column `view`; if it is None, all rows get the view `raw`.
 
-    A header names its run by a token and its arm by a number. The scenario holds these tokens and numbers. The result
-    agrees with `delivery_verifier.model.record.parse` on every byte string. The column `foreign` marks a parsed record
-    whose header names another run, or another arm than the arm to which the topic belongs. It also marks bytes of a
-    stranger (see `is_of_stranger`).
+    The scenario holds the token of the run and the numbers of the arms, which a header names. The result agrees with
+    `delivery_verifier.model.record.parse` on every byte string. The column `foreign` marks
+
+    * a parsed record whose header names another run, or another arm than the arm to which the topic belongs
+    * bytes of a stranger (see `is_of_stranger`).
 
     Nearly all records have the usual form (see `is_usual`), which cheap comparisons of bytes prove. All other records
     are parsed with regular expressions.
@@ -76,9 +77,10 @@ def is_usual(scenario: Scenario) -> Column:
     """True if the value is a sound record of this run and of the topic's arm, in the form that nearly all records have.
 
     In this form, session and attempt are 0, and the number of the producer and the sequences begin with the digit 0. If
-    false, the value may still be a record: `_is_record` decides. A cast to a number ignores blanks, control characters
-    and a sign at the ends of a text. So a number consists of digits if the cast succeeds, and the first and the last
-    byte are digits.
+    false, the value may still be a record: `_is_record` decides.
+
+    A number consists of digits if its first and last byte are digits and the cast to a number succeeds. The cast alone
+    proves less, because it ignores blanks, control characters and a sign at the ends of a text.
     """
     beginnings = F.create_map(
         *[

@@ -104,13 +104,16 @@ ATTEMPTS = StructType(
 )
 """One row per attempt that the ledger or the log names.
 
-`acked` is the acknowledged location. `copies` are the locations of the records that hold the attempt, ascending.
-`outcome` is null if the ledger does not know the attempt. `corrupted`: one of the records at `copies` is corrupted.
-`resent`: another attempt of the same sequence is in the log, too. `reordered`: the attempt was reported, but an attempt
-that was sent later and was reported, too, stands before it in the log. `late` is true on an INDETERMINATE attempt that
-would be REORDERED if it were reported. `spark_jobs.committed` sets `aborted_visible` and `torn`. `astray` is true if
-the attempt refutes `spark_jobs.screen`: a record of the attempt has another partition sequence than the ledger says, or
-the attempt owns a corrupted record while the ledger's row of the attempt is not among the rows that are matched.
+* `acked`: the acknowledged location. `copies`: the locations of the records that hold the attempt, ascending.
+* `outcome`: null if the ledger does not know the attempt.
+* `corrupted`: one of the records at `copies` is corrupted.
+* `resent`: another attempt of the same sequence is in the log, too.
+* `reordered`: the attempt was reported, but a reported attempt that was sent later stands before it in the log.
+* `late`: the attempt is INDETERMINATE, and would be REORDERED if it were reported.
+* `aborted_visible`, `torn`: `spark_jobs.committed` sets them.
+* `astray`: the attempt refutes `spark_jobs.screen`. Either a record of the attempt has another partition sequence than
+  the ledger says, or the attempt owns a corrupted record, but the ledger's row of the attempt is not among the rows
+  that are matched.
 """
 
 SUBJECTS = StructType(
@@ -124,11 +127,12 @@ SUBJECTS = StructType(
 )
 """Everything that can be a case of an anomaly: each attempt of the ledger, and each line that no attempt accounts for.
 
-A line is one record in the log. `line` is true in the row of a line that no attempt accounts for. In such a row,
-`copies` has one location: that of the line. `origin` says which run and arm the header of the line names; it is
-`illegible` if the line is corrupted, and `a stranger` if another client wrote the line. `kind` is the kind of the case,
-or null if nothing is wrong. `also` are the kinds in SECONDARY that apply to the subject, too, but have a lower
-precedence.
+* `line`: true in the row of a line (one record in the log) that no attempt accounts for. `copies` then has one
+  location: that of the line.
+* `origin`: which run and arm the header of the line names, `illegible` if the line is corrupted, or `a stranger` if
+  another client wrote the line.
+* `kind`: the kind of the case. Null: nothing is wrong.
+* `also`: the kinds in SECONDARY that apply to the subject, too, but have a lower precedence.
 """
 
 SIGNATURES = _internal(
@@ -156,27 +160,37 @@ has exactly one copy. `first_partition` is the partition of the first copy; null
 STRETCHES = _internal({"arm": _STRING}, {"producer": _INT, "session": _INT, "stretch": _LONG})
 """One row per stretch: a numbered range of consecutive sequences of a producer (see `spark_jobs.screen`)."""
 
-BUCKETS = _internal(
-    {"arm": _STRING, "partition": _INT} | dict.fromkeys(("claims", "copies", "acked", "sent", "low", "high"), _LONG),
-    {"producer": _INT, "session": _INT, "stretch": _LONG}
-    | {
-        f"{side}_{name}_{end}": _LONG
-        for side in ("claimed", "logged")
-        for name in ("shift", "position", "partition_sequence")
-        for end in ("min", "max")
-    },
+_COUNTS_OF_BUCKETS = (
+    *("attempted", "reported", "in_transactions", "acked", "sent", "failed", "indeterminate"),
+    *("copies", "records", "markers", "corrupted", "foreign", "low", "high"),
 )
-"""Counts per stretch and partition. In this table, a claim is a row of the ledger, and a line is a believable record
-in the log.
+_SPANS_OF_BUCKETS = [
+    f"{side}_{name}_{end}"
+    for side, names in (
+        ("claimed", ("shift", "position", "partition_sequence", "sequence")),
+        ("logged", ("shift", "position", "partition_sequence")),
+    )
+    for name in names
+    for end in ("min", "max")
+]
+BUCKETS = _internal(
+    {"arm": _STRING, "partition": _INT} | dict.fromkeys(_COUNTS_OF_BUCKETS, _LONG),
+    {"producer": _INT, "session": _INT, "stretch": _LONG, "attempt": _INT}
+    | dict.fromkeys(("from_us", "until_us", "sequences_low", "sequences_high", *_SPANS_OF_BUCKETS), _LONG),
+)
+"""Counts per stretch and partition. In this table, a claim is a row of the ledger, and a line is a record in the log.
+`spark_jobs.screen` defines stretches and fingerprints.
 
-`spark_jobs.screen` defines stretches and fingerprints. `copies`: the number of lines. `acked` and `sent`: the numbers
-of claims with these outcomes, outside transactions. `low`: the sum of the lower halves of the claims' fingerprints,
-minus the same sum of the lines. `high`: the same for the upper halves.
+* `attempted` to `indeterminate`, `attempt`, `from_us`, `until_us`: counts of claims. `records` to `foreign`: counts of
+  lines. `spark_jobs.census` defines them.
+* `copies`: the number of believable lines. Only these have a producer, a session and a stretch.
+* `low`: the sum of the lower halves of the claims' fingerprints, minus the same sum of the copies. `high`: the same for
+  the upper halves.
+* `sequences_low`, `sequences_high`: the sums of the halves of the hashes of the claims' sequences.
 
-In the names of the other columns, `claimed` means among the claims, and `logged` among the lines. For example,
-`claimed_shift_min` is the least `shift` of the claims, and `logged_shift_max` the greatest `shift` of the lines. The
-`position` of a line is its offset; the `position` of a claim is its acknowledged offset. The `shift` is `position`
-minus the partition sequence.
+In the names of the other columns, `claimed` means among the claims, and `logged` among the copies. For example,
+`claimed_shift_min` is the least `shift` of the claims. The `position` of a copy is its offset; the `position` of a
+claim is its acknowledged offset. The `shift` is `position` minus the partition sequence.
 """
 
 

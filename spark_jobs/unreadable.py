@@ -1,12 +1,12 @@
 """Unreadable offsets: what the books say of records that nobody can read.
 
 The step settle found these offsets in the leader's log (`PartitionSnapshot.unreadable`). Each unreadable offset is a
-row of LOG that is not parsed, and becomes a case of CORRUPTED, like a damaged record. If an attempt was acknowledged at
-this offset, the case belongs to this attempt.
+row of LOG that is not parsed, and becomes a case of CORRUPTED, like a damaged record.
 
-Otherwise it is a case of its own, and any attempt of which no record was found may stand at this offset. So in such a
-partition, no attempt is proven LOST: a reported attempt that was not found is *missing*. Such an attempt is not TORN
-either, because nobody knows which consumers see an unreadable record.
+* If an attempt was acknowledged at this offset, the case belongs to this attempt.
+* Otherwise it is a case of its own. Any attempt of which no record was found may then stand at this offset. So in such
+  a partition, no attempt is proven LOST: a reported attempt that was not found is *missing*. Such an attempt is not
+  TORN either, because nobody knows which consumers see an unreadable record.
 """
 
 from __future__ import annotations
@@ -102,11 +102,11 @@ def without_unproven_losses(subjects: DataFrame, partitions: list[ArmPartition])
 
 
 def missing(counted: Iterable[dict[str, Any]], offsets: Offsets) -> dict[str, int]:
-    """Returns the counts `missing/<arm>/<partition>` for the manifest: the reported attempts that are neither found nor
-    LOST, in partitions with unreadable offsets. `counted`: rows of SIGNATURES.
+    """Returns the counts `missing/<arm>/<partition>` for the manifest, for the partitions with unreadable offsets: how
+    many reported attempts are neither found nor LOST. `counted`: rows of SIGNATURES.
 
-    In other partitions, such an attempt is an error of the matching. It is not counted, so that this error breaks the
-    law `reported_sum`.
+    In a partition without unreadable offsets, such an attempt is an error of the matching. It is not counted, so that
+    this error breaks the law `reported_sum`.
     """
     partitions = {(part.arm, part.partition) for part in offsets.partitions if count(part)}
     counts: Counter[str] = Counter()

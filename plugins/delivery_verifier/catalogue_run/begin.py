@@ -11,11 +11,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from delivery_verifier.catalogue.entry import Entry
+from delivery_verifier.catalogue.entry import Entry, cluster_of
 from delivery_verifier.catalogue_run import selection
 from delivery_verifier.catalogue_run.loop import now
 from delivery_verifier.cluster.backend import Lack
-from delivery_verifier.cluster.backends import backend_of
+from delivery_verifier.cluster.backends import backend_of, default_name
 from delivery_verifier.host import machine
 from delivery_verifier.model.catalogue_run import CatalogueRun, Item
 from delivery_verifier.model.fault_plan import equipment_of
@@ -79,9 +79,10 @@ def new_catalogue_run(
 def resume(name: str) -> CatalogueRun:
     """Returns the catalogue run called `name`, ready to be continued. Writes no file.
 
-    An item is one entry in one round. A run that ended without a verdict is removed from its item, so that the item
-    runs again. The function checks again what this host lacks for each entry. If the host no longer lacks anything for
-    an unavailable item, the item runs, too.
+    An item is one entry in one round. These items run again:
+
+    * an item whose run ended without a verdict: this run is removed from the item
+    * an unavailable item, if this host now has all that the entry needs.
 
     Raises BadInput if there is no such catalogue run. Also raises BadInput if the commit, the versions or the host have
     changed since the catalogue run began, because a catalogue run must not mix verdicts of different software or hosts.
@@ -143,11 +144,13 @@ def unavailable(entry: Entry) -> str:
 def _lacks(entry: Entry) -> dict[str, Lack]:
     """Maps each capability that the entry needs and this host lacks to the reason why the host lacks it.
 
-    If the backend of the entry cannot run on this host, the only key is `backend` with the name of the backend.
+    If the backend of the entry cannot run on this host, or has another cluster than the entry asks for, the only key is
+    `backend` with the name of the backend.
     """
-    backend = backend_of(ClusterSpec(backend=entry.backend))
-    if lack := backend.lack():
-        return {f"backend {entry.backend}": lack}
+    spec = cluster_of(entry, backend=default_name())
+    backend = backend_of(spec)
+    if lack := backend.lack() or backend.misfit(spec):
+        return {f"backend {spec.backend}": lack}
     return {need: lack for need in equipment_of(entry.fault) if (lack := backend.lack(need)) is not None}
 
 

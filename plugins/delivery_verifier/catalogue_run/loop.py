@@ -74,8 +74,8 @@ class Loop:
     def _next(self) -> Item | None:
         """Returns the next item that must still be run, or None if there is no such item.
 
-        While the newest run is being judged, prefers another item. If there is no other item, waits for the verdict:
-        after INCONCLUSIVE, the item of this run must run again.
+        While the newest run is being judged, returns an item other than that of the newest run. If there is none, waits
+        for the verdict, because the item must run again after INCONCLUSIVE.
         """
         awaited = self._awaited[0] if self._awaited else None
         item = next((item for item in self.catalogue.open if item is not awaited), None)

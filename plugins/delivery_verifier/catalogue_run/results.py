@@ -100,7 +100,7 @@ def p99(buckets: Iterable[Mapping[str, Any]]) -> float | None:
     """Returns the 99th percentile of the latency in ms, or None if no record was reported.
 
     `buckets` are rows of the table timeline/latency. Each row counts the reported records within a range of latencies.
-    The table holds no exact latencies. So the result is the upper end of the range that contains the percentile.
+    The result is the upper end of the range that contains the percentile, because the table holds no exact latencies.
     """
     filled = sorted(
         (Bucket(row["latency_ms_from"], row["latency_ms_until"], row["records"]) for row in buckets if row["records"]),

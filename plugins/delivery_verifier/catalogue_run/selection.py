@@ -19,8 +19,8 @@ KINDS: dict[str, str] = {
 def entries(names: Sequence[str] = (), tag: str = "") -> list[Entry]:
     """Returns the entries that are named in `names` and have the tag `tag`, in the order of the catalogue.
 
-    If `names` is empty, names do not matter. If `tag` is empty, tags do not matter. Raises BadInput if a name or the
-    tag is unknown, or if none of the named entries has the tag.
+    An empty `names` or `tag` excludes no entry. Raises BadInput if a name or the tag is unknown, or if none of the
+    named entries has the tag.
     """
     for name in names:
         choice("scenario", name, ENTRIES, "`kdv list scenarios` describes them")
@@ -49,8 +49,8 @@ def expects(words: Collection[str], entry: Entry, lacking: Collection[str]) -> b
 
     * `words` contain the name or the kind of the entry. A word such as `power`, which is both a capability and a kind,
       does not count as a kind.
-    * The host lacks capabilities, and `words` contain all of them. If the host lacks the entry's backend, this is never
-      the case, because EXPECTABLE has no word for a backend.
+    * The host lacks capabilities, and `words` contain all of them. A missing backend is never expected in this way,
+      because EXPECTABLE has no word for a backend.
     """
     kind = KINDS[entry.name]
     is_named = entry.name in words or (kind in words and kind not in CAPABILITIES)

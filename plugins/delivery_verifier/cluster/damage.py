@@ -1,13 +1,16 @@
 """Finds the offsets of a log that nobody can read, because bytes of their batches have changed on the broker's disk.
 
-Brokers do not verify the checksum of a batch that they send. So a damaged batch usually arrives, and only its checksum
-shows the damage: a consumer then refuses the batch with CORRUPT_MESSAGE. If the damage hits the length of a batch, the
-broker itself cannot find the batches behind it, and answers with this error, or with nothing.
+Brokers do not verify the checksum of a batch that they send. So damage shows itself in one of two ways:
 
-The logs of a run have no gaps: each offset holds a record. So all offsets between the last sound batch before the
-damage and the first sound batch behind it are unreadable. A batch is sound if its checksum is right. The checksum does
-not cover the batch's first offset, so this offset must also be the end of the batch before. (Topics that are compacted
-have gaps. The topics of a run are not compacted.)
+* Usually the batch arrives, and its checksum is wrong. A consumer then refuses the batch with CORRUPT_MESSAGE.
+* If the damage hits the length of a batch, the broker cannot find the batches behind it. The broker answers with this
+  error, or with nothing.
+
+A batch can be read if its checksum is right, and if its first offset follows directly after the last offset of the
+batch before. This second condition is needed because the checksum does not cover the first offset.
+
+All offsets between the last readable batch before the damage and the first readable batch behind it are unreadable,
+because every offset in the log of a run holds a record. (Compacted logs have gaps. No topic of a run is compacted.)
 """
 
 from __future__ import annotations
@@ -43,9 +46,11 @@ class Unclear(ConnectionError):
 def unreadable(fetch: FetchSome, start: int, end: int) -> Iterator[Unreadable]:
     """Yields the unreadable offsets of a replica in [start, end), ascending.
 
-    Raises OSError if the broker does not answer, or refuses for another reason than damage. Raises Unclear in three
-    cases: the replica does not hold the log up to `end`; an offset could not be read, but now can; the end of a damage
-    is not found within SEARCH_S.
+    Raises OSError if the broker does not answer, or refuses for another reason than damage. Raises Unclear if
+
+    * the replica does not hold the log up to `end`
+    * an offset could not be read at first, and then could
+    * the end of a damage is not found within SEARCH_S.
     """
     offset = shown = inside = start
     while offset < end:
@@ -110,8 +115,8 @@ def _answer(fetch: FetchSome, offset: int, most_bytes: int) -> tuple[list[RawBat
 def _next_batch(fetch: FetchSome, offset: int) -> int | None:
     """Returns the first offset of the first sound batch behind the damage at `offset`, or None if this is uncertain.
 
-    Takes the offset from the headers of the batches. A damaged header can name any length and any offset. So headers
-    are believed only if the batches follow each other without gaps, both in bytes and in offsets.
+    Takes this first offset from the headers of the batches. A damaged header can name any length and any offset.
+    Headers are therefore believed only if the batches follow each other without gaps, both in bytes and in offsets.
     """
     first = offset
     while True:
@@ -142,9 +147,10 @@ def _leaves_out(batches: list[RawBatch], offset: int) -> bool:
 
 def _next_offset(fetch: FetchSome, offset: int, end: int, damaged: bytes) -> int:
     """Returns the first offset behind the damage at `offset` for which the broker sends a sound batch; `end` if there
-    is none. `damaged`: as in `_serves`.
+    is none.
 
-    Asks the broker for one offset after another, which proves that no consumer can read the offsets in between.
+    `damaged`: as in `_serves`. Asks the broker for one offset after another. This proves that no consumer can read the
+    offsets before the result.
     """
     until_s = time.monotonic() + SEARCH_S
     for candidate in range(offset + 1, end):

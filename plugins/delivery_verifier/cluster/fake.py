@@ -14,16 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from delivery_verifier.cluster.backend import (
-    BrokerRequests,
-    CapabilityMissing,
-    ClusterStatus,
-    KeeperOperations,
-    NodeStatus,
-    ProcessState,
-)
+from delivery_verifier.cluster.backend import BrokerRequests, CapabilityMissing
 from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.fake_partitions import with_broker, without_broker
+from delivery_verifier.cluster.keeper_operations import ClusterStatus, KeeperOperations, NodeStatus, ProcessState
 from delivery_verifier.cluster.protocol.fetch import Fetched, whole_batches
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.model.act import Capability
@@ -53,9 +47,9 @@ class FakeCluster:
         self.connection = Connection({broker: Address("fake", 9000 + broker) for broker in self.brokers})
         self.load_connection = self.connection
         self.requested: list[tuple[object, ...]] = []
-        """The requests so far, in order. Each item holds the name of a request, and then its arguments. An item of
-        `assign_replicas` or `alter_topics` does not hold the argument `broker`. The list leaves out `renew`, and
-        requests that only read. But it holds the request `hits` to the proxy."""
+        """The requests so far, in order. Each item holds the name of a request, and then its arguments, except the
+        argument `broker` of `assign_replicas` and `alter_topics`. The list leaves out `renew` and the requests that
+        only read, except `hits`, which asks the proxy."""
         self.process_states: dict[int, ProcessState] = dict.fromkeys(self.brokers, "running")
         self.partition_states: dict[tuple[str, int], PartitionState] = {}
         self.topic_settings: dict[tuple[str, str], str] = {}

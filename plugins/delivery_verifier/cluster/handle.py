@@ -8,9 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from delivery_verifier.cluster.backend import ClusterStatus, RunningCluster
+from delivery_verifier.cluster.backend import RunningCluster
 from delivery_verifier.cluster.backends import backend_of
 from delivery_verifier.cluster.connection import Address, Connection
+from delivery_verifier.cluster.keeper_operations import ClusterStatus
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.cluster.views import View, newest
 from delivery_verifier.host.processes import how_it_ended, identify
@@ -195,9 +196,11 @@ class Cluster:
         return self.backend.requests.topic_setting(self.running()[0], topics, setting)
 
     def wait_up(self, *brokers: int, deadline_s: float = UP_DEADLINE_S) -> None:
-        """Waits until `brokers` (default: all brokers) are up. A broker is up once it reports that all of `brokers` are
-        unfenced. If there is a proxy, also waits until the proxy takes requests. Raises StepFailed if one of `brokers`
-        exits, ControllerDied if the controller exits, and DeadlinePassed after `deadline_s` seconds."""
+        """Waits until `brokers` (default: all brokers) are up, and the proxy, if there is one, takes requests.
+
+        A broker is up once it reports that all of `brokers` are unfenced. Raises StepFailed if one of `brokers` exits,
+        ControllerDied if the controller exits, and DeadlinePassed after `deadline_s` seconds.
+        """
         expected = set(brokers or self.brokers)
 
         def up() -> bool:

@@ -22,11 +22,12 @@ because it runs beside produce."""
 class Holder(Struct, frozen=True, kw_only=True):
     """The run or command that holds the host's lock. The lock file contains this object as JSON.
 
-    `name`: the id of the run, or the name of the command. `process`: the process that holds the lock. The lock of a run
-    is held by the process of the step start_cluster until the keeper (the parent process of the brokers) has started,
-    and then by the keeper. `since_us`: when the lock was taken, in µs since the epoch. `run_dir`: the run directory;
-    None for a command, or if the directory is unknown. `workspace`: the folder in which the keeper takes requests; None
-    if there is no keeper.
+    * `name`: the id of the run, or the name of the command.
+    * `process`: the process that holds the lock. For a run, this is at first the process of the step start_cluster, and
+      then the keeper.
+    * `since_us`: when the lock was taken, in µs since the epoch.
+    * `run_dir`: the run directory; None for a command, or if the directory is unknown.
+    * `workspace`: the folder in which the keeper takes requests; None if there is no keeper.
     """
 
     name: str

@@ -1,5 +1,4 @@
-"""Sends requests to a keeper (the parent process of a cluster's brokers) from another process. There is one request for
-each method of `KeeperOperations`.
+"""Sends requests to a keeper from another process. There is one request for each method of `KeeperOperations`.
 
 A request holds the method's arguments as JSON, under the names of the method's parameters. The client converts the
 result to the type that the method declares.
@@ -15,7 +14,7 @@ from typing import Any, cast, get_type_hints
 import msgspec
 
 from delivery_verifier.cluster import lease
-from delivery_verifier.cluster.backend import OPERATIONS, KeeperOperations
+from delivery_verifier.cluster.keeper_operations import OPERATIONS, KeeperOperations
 
 
 class _KeeperClient:

@@ -1,8 +1,7 @@
 """The lease, requests to the keeper, and the host's lock.
 
-The keeper is the parent process of a cluster's brokers. The lease is the time after which the keeper ends the cluster
-unless a step of the run renews the lease. The host's lock is a locked file. It lets only one run at a time have a
-cluster on this host.
+The keeper is the parent process of a cluster's brokers. It ends the cluster when the lease runs out. The steps of a run
+renew the lease. The host's lock is a locked file. It lets only one run at a time have a cluster on this host.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from delivery_verifier.model.errors import StepFailed, VerifierError
 
 LEASE_S = 60.0
 """Seconds that a cluster lives after the last renewal of its lease. The time is long, because no process renews the
-lease while Airflow starts the next task, and such a start is slow on a loaded host. If a run has an owner (see
-StartRequest) and this owner ends, the keeper ends the cluster without waiting for the end of the lease."""
+lease while Airflow starts the next task, and such a start is slow on a loaded host. If the run has an owner (see
+StartRequest), the keeper ends the cluster as soon as the owner ends."""
 RENEW_EVERY_S = 2.0
 PATIENCE_S = 1.0
 """Seconds to wait for the host's lock. A process that only asks who holds the lock also takes a free lock, for a
@@ -55,11 +54,11 @@ class HostBusy(VerifierError, RuntimeError):
 
 
 def lock_file() -> Path:
-    """Returns the path of the file that serves as the host's lock: the environment variable KDV_LOCK or, if it is
-    unset, a file in the system's temporary folder.
+    """Returns the path of the host's lock: the environment variable KDV_LOCK or, if it is unset, a file in the system's
+    temporary folder.
 
-    There is one lock per host and user, even if the host has several copies of the project. Two clusters at once would
-    falsify each other's timing.
+    There is one lock per host and user, even if the host has several copies of the project, because two clusters at
+    once would falsify each other's timing.
     """
     return variables.path("KDV_LOCK") or Path(tempfile.gettempdir()) / f"kdv-{os.getuid()}.lock"
 
@@ -193,8 +192,8 @@ def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> I
     is gone already.
 
     Yields an event, which is set when the keeper is gone or refuses a renewal. A block that waits must check this
-    event. If the block cannot check the event, the caller passes `when_gone`: once the event is set, another thread
-    calls this function, which must make the block fail.
+    event. If it cannot, the caller passes `when_gone`. Another thread calls this function once the event is set, and
+    the function must make the block fail.
 
     If the block raises an error after the event was set, or after `kdv stop`, raises ClusterGone instead, because the
     end of the cluster caused the error.

@@ -1,6 +1,6 @@
 """The observer: records the changes that it sees in leaders, in ISRs, and in the states of the nodes' processes.
 
-The observer does not use the fault plan, and records a change whatever caused the change. So its record can prove that
+The observer does not know the fault plan, and records a change whatever caused it. Its record can therefore prove that
 a fault took effect, and that nothing else happened.
 """
 
@@ -44,9 +44,9 @@ class Observer:
     """Appends each change in the cluster to `file`, as an `Observation`: one JSON object per line, in the order in
     which the changes were seen.
 
-    Polls the partitions of the watched topics, with one thread per broker. So a broker that does not answer delays no
-    other broker. A thread asks its broker again once the last request was answered or timed out. The caller reports the
-    states of the processes with the method `process`.
+    Polls the partitions of the watched topics, with one thread per broker, so that a broker that does not answer delays
+    no other broker. A thread asks its broker again once the last request was answered or timed out. The caller reports
+    the states of the processes with the method `process`.
     """
 
     def __init__(self, requests: BrokerRequests, brokers: Sequence[int], file: Path) -> None:
@@ -144,11 +144,15 @@ class Observer:
     def _is_seen(self, views: Mapping[int, View]) -> bool:
         """Whether the last answers show the cluster as it is. `views`: the last answers that still count.
 
-        The cluster is seen if at least half of the relevant brokers have answered. A broker is not relevant if its
-        process does not run or refuses connections. It is not relevant either if its answer differs from what was
-        recorded: then the answer is outdated, or the partition's leader has not confirmed it.
+        The cluster is seen if at least half of the relevant brokers have answered. A broker is not relevant in two
+        cases:
 
-        If no broker may serve clients, the cluster counts as seen, because clients then learn nothing.
+        * Its process does not run, or refuses connections.
+        * Its answer differs from what was recorded. The answer is then outdated, or the partition's leader has not
+          confirmed it.
+
+        If no broker is relevant, the cluster counts as seen only if no answer differs from what was recorded. Then no
+        broker may serve clients, so that clients learn nothing.
         """
         refusing = {broker for broker, known in self._answers.items() if not known.serves}
         current = self._brokers - refusing - self._outdated
@@ -157,8 +161,8 @@ class Observer:
     def _without_past(self, view: View, at_s: float) -> View:
         """Returns `view` without outdated states. `at_s`: when the broker reported `view`.
 
-        A state is outdated if the recorded state has the same leader epoch, but differs, and was reported later.
-        Without this check, an outdated state would count again once the leader no longer answers.
+        A state is outdated if the recorded state of the partition has the same leader epoch, differs, and was reported
+        after `at_s`. Without this check, an outdated state would count again once the leader no longer answers.
         """
         return {
             key: state
@@ -178,13 +182,17 @@ class Observer:
         )
 
     def _note(self, key: tuple[str, int], state: PartitionState, *, by_leader: bool, at_s: float) -> None:
-        """Records the state of a partition if the state differs from the last recorded state. `by_leader`: whether the
-        partition's leader itself reports the state. `at_s`: the time of the newest answer.
+        """Records the state of a partition if the state differs from the last recorded state.
 
-        Ignores a state with an earlier leader epoch, and a state with an error code that is not in READABLE. Within a
-        leader epoch, also ignores a state whose ISR has additional brokers, unless the leader reports it: only the
-        leader adds brokers (KIP-497), and a broker that was cut off may report an old ISR. Any broker may report that a
-        broker left the ISR.
+        `by_leader`: whether the partition's leader itself reports the state. `at_s`: the time of the newest answer.
+        Ignores
+
+        * a state with an error code that is not in READABLE
+        * a state with a lower leader epoch than the recorded state
+        * a state with the same leader epoch and additional brokers in the ISR, unless the leader reports it.
+
+        The last rule has a reason: only the leader adds brokers to the ISR (KIP-497), and a broker that was cut off may
+        report the ISR from before. That a broker left the ISR may be reported by any broker.
         """
         before = self._partitions.get(key)
         if state.error not in READABLE or (before and state.leader_epoch < before.leader_epoch):

@@ -71,8 +71,8 @@ def sweep() -> list[Path]:
     * Unmounts the disks of kept workspaces that have no living keeper (see `mounted`).
     * Removes the oldest kept workspaces if there are too many (see `trim`).
 
-    The caller must hold the host's lock (lease.acquire_host). Otherwise, the sweep could remove the workspace of a run
-    whose keeper has not started yet. Raises DeadlinePassed if a disk is still in use.
+    The caller must hold the host's lock (lease.acquire_host), because the sweep could otherwise remove the workspace of
+    a run whose keeper has not started yet. Raises DeadlinePassed if a disk is still in use.
     """
     swept = [workspace for workspace in all_workspaces() if not is_kept(workspace) and not _keeper_lives(workspace)]
     for workspace in swept:

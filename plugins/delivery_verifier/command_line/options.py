@@ -101,8 +101,8 @@ def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the fields of a run that the command line gives. Maps the name of each field to its value.
 
     If the user names files of settings or a saved profile, or gives --save-profile, the field `own_profile` holds the
-    complete profile. So the run needs no file of the user. Overrides are fields of their own. With --save-profile, they
-    are part of the profile instead. Raises BadInput if an option is not allowed.
+    complete profile, so that the run needs no file of the user. Overrides are fields of their own, but with
+    --save-profile they are part of the profile. Raises BadInput if an option is not allowed.
     """
     from delivery_verifier.planning.build import BESIDE_A_SCENARIO
     from delivery_verifier.planning.own_settings import properties
@@ -124,8 +124,8 @@ def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _own_profile(arguments: argparse.Namespace, params: dict[str, Any]) -> Profile | None:
-    """Returns the complete profile from the user's files, or the saved profile that the user names. Returns None if the
-    user gives none of these, and not --save-profile either.
+    """Returns the complete profile: from the user's files, or the saved profile that the user names. Returns None if
+    the user gives neither of these, nor --save-profile.
 
     With --save-profile, also applies the overrides to the profile, removes them from `params`, and saves the profile.
     Raises BadInput if an option or a setting is not allowed.

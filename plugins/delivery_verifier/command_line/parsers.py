@@ -16,8 +16,9 @@ BAD_INPUT = 64
 class Parser(argparse.ArgumentParser):
     """A parser that takes no abbreviations, and exits with code 64 on a mistyped command or option.
 
-    First prints the usage of the command, or of kdv if the command is unknown, and the known name that is most similar
-    to the mistyped name. (The parser of argparse exits with code 2, which means INCONCLUSIVE here.)
+    It first prints the usage, and the known name that is most similar to the mistyped name. The usage is that of the
+    command, or of kdv if the command is unknown. (The parser of argparse exits with code 2, which means INCONCLUSIVE
+    here.)
     """
 
     def __init__(self, **arguments: Any) -> None:

@@ -23,10 +23,10 @@ from delivery_verifier.model.scenario import Client
 class ClientDifference(Struct, frozen=True, kw_only=True):
     """An anomaly on which the contract rules differently for librdkafka and for the Java client.
 
-    `permitted_with` is the client with which the anomaly is permitted. With the other client, it is forbidden. `rule`
-    is the id of the rule that permits the anomaly. `fault_classes` are the names of the classes of faults (see
-    FAULT_CLASSES) under which the clients differ in this way. `sentence` explains the rule. `java` says what the Java
-    client does.
+    `permitted_with` is the client with which the anomaly is permitted. With the other client it is forbidden. `rule` is
+    the id of the rule that permits the anomaly, and `sentence` explains this rule. `fault_classes` are the names of the
+    classes of faults (see FAULT_CLASSES) under which the clients differ in this way. `java` says what the Java client
+    does.
     """
 
     anomaly: Anomaly

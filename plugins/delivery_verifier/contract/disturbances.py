@@ -1,10 +1,10 @@
 """The disturbances of the cluster, derived from observations and injections alone.
 
-An observation is a change that an independent observer of the cluster saw. An injection is a fault that the run made.
-It *bit* if it is proven that the fault took effect. A disturbance is planned if an injection that bit explains the
-disturbance: the injection's action has such effects, and its brokers and its time fit the disturbance. Some
-disturbances cannot be observed, e.g. a loss of power or of connections. They are known only from the injection that
-caused them.
+An observation is a change that an independent observer of the cluster saw. Some disturbances cannot be observed, e.g. a
+loss of power or of connections. They are known only from the injection that caused them.
+
+A disturbance is *planned* if an injection that bit explains it: the injection's action has such effects, and its
+brokers and its time fit the disturbance.
 
 The observer starts only when every broker process already runs. So even the first observation of a process is a
 disturbance if the process has exited or is frozen.
@@ -39,12 +39,10 @@ from delivery_verifier.model.scenario import Arm
 def disturbances(observations: Iterable[Observation], injections: Iterable[Injection]) -> list[Disturbance]:
     """Returns every disturbance of the cluster, in order of time.
 
-    `observations` must be in the order in which they were made. The times of the observations do not show this order if
-    a clock was set back.
-
-    A disturbance is planned only if an injection that bit (proven to have taken effect) explains it. An injection
-    without this proof may still have had an effect. If no observer could see this effect, its disturbances are returned
-    as unplanned.
+    `observations` must be in the order in which they were made. (If a clock was set back, their times do not show this
+    order.) A disturbance is planned only if an injection that bit explains it. An injection that is not proven to have
+    bitten may still have had an effect. If no observer can see such an effect, the result contains it as an unplanned
+    disturbance.
     """
     ordered, injected = list(observations), list(injections)
     biting = [injection for injection in injected if injection.bit]
@@ -68,14 +66,15 @@ def disturbances_of_topic(topic: str, disturbances: Iterable[Disturbance]) -> li
 def disturbances_of_arm(
     arm: Arm, disturbances: Iterable[Disturbance], coordinators: int, injections: Sequence[Injection] = ()
 ) -> list[Disturbance]:
-    """Returns the disturbances that may excuse an anomaly of `arm`: those of its topic (see `disturbances_of_topic`).
+    """Returns the disturbances that may excuse an anomaly of `arm`.
 
-    A disturbance of a transaction coordinator is returned only if it disturbed a partition of `__transaction_state`
-    that keeps a transactional.id of the arm. The field `producers` then lists the producers with such ids.
-    `coordinators`: the number of partitions of `__transaction_state`; 0 if unknown. If unknown, every partition may
-    keep every transactional.id, and the disturbance counts as unplanned.
+    * A disturbance of another topic is left out (see `disturbances_of_topic`).
+    * A disturbance of a transaction coordinator is returned only if it disturbed a partition of `__transaction_state`
+      that keeps a transactional.id of the arm. Its field `producers` then lists the producers with such ids.
+    * A late end of a transaction (`late_end`) is returned only for some producers (see `_late_ends`).
 
-    A late end of a transaction (`late_end`) is returned only for some producers (see `_late_ends`).
+    `coordinators`: the number of partitions of `__transaction_state`. 0 means: unknown. Every partition may then keep
+    every transactional.id, and a disturbance of a coordinator counts as unplanned.
     """
     result: list[Disturbance] = []
     for disturbance in disturbances_of_topic(arm.topic_name, disturbances):
@@ -100,12 +99,11 @@ def _producers_of(arm: Arm, disturbance: Disturbance, coordinators: int) -> list
 
 
 def _late_ends(arm: Arm, disturbance: Disturbance, injections: Iterable[Injection]) -> Iterator[Disturbance]:
-    """Yields `disturbance` for the producers that it hurt, and once more, as unplanned, for those that it may have
+    """Yields `disturbance` at most twice: for the producers that it hurt, and, as unplanned, for those that it may have
     hurt.
 
-    The proof of an injection names each late end that a broker answered, and says whether the late end hurt its
-    producer. If the proof does not name a producer, the producer may have had a late end without an answer. So nobody
-    knows whether the producer was hurt.
+    The proof of an injection names each late end that a broker answered, and says whether it hurt its producer. A
+    producer that the proof does not name may have been hurt, because it may have had a late end without an answer.
     """
     ends = [end for cause in injections if has_late_end(cause, disturbance) for end in answered_ends(cause)]
     hurt, answered = {end.transactional_id for end in ends if end.hurts}, {end.transactional_id for end in ends}
@@ -125,8 +123,8 @@ def coordinator_partitions(observations: Iterable[Observation]) -> int:
 def observed_during(injection: Injection, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
     """Returns the disturbances that the observer saw at a time at which `injection` may have caused them (`in_window`).
 
-    Suppose that the result is empty, but the injection took effect, and `must_be_observed` is true. Then the observer
-    missed the injection, and may have missed other changes, too.
+    If the result is empty although the injection took effect and `must_be_observed` is true, the observer missed the
+    injection, and may have missed other changes, too.
     """
     return [
         disturbance
@@ -225,7 +223,8 @@ def _process_kind(observation: Observation) -> DisturbanceKind:
 
 
 def _use_up_cause(causes: list[Injection], observation: Observation) -> bool:
-    """Whether one of `causes` explains the observed state of the broker. Removes that cause from `causes`.
+    """Whether one of `causes` explains that the broker's process has exited or is frozen. Removes that cause from
+    `causes`.
 
     One injection explains only one end, or one freeze, of each target broker. It does not explain that the broker
     crashes again after its restart, or crashes while it is frozen.

@@ -35,19 +35,22 @@ TARGET_BROKERS: dict[str, frozenset[int]] = {
 }
 """Maps each target that a fault plan can name to the brokers that this target stands for.
 
-The forecast assumes a partition that broker 1 leads and that brokers 2 and 3 follow. It also assumes that broker 1 is
-the transaction coordinator. In the usual load of three partitions on three brokers, every broker leads one partition,
-so that broker 1 leads one, too."""
+The forecast assumes a partition that broker 1 leads and that brokers 2 and 3 follow. Such a partition exists in the
+usual load of three partitions on three brokers, because every broker leads one partition. The forecast also assumes
+that broker 1 is the transaction coordinator.
+"""
 
 
 def expected_disturbances(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
     """Returns the disturbances that one pass through the plan `fault` would cause on the topic of `arm`.
 
-    Each action adds the disturbances that `ACTS` names for it. Two other disturbances arise only from several steps
-    together: an unclean election, and the loss of power of a whole ISR. These two are found with a simulated partition.
-    If the arm writes transactions, the replicas of its coordinator are assumed to lose their power with that ISR. Some
-    actions are done only to the topics of subject arms. If `arm` is no subject, they are left out. The times
-    (`at_us`) mean nothing.
+    * Each action adds the disturbances that `ACTS` names for it. Actions that are done only to the topics of subject
+      arms add nothing if `arm` is no subject.
+    * Unclean elections and losses of power of a whole ISR arise only from several steps together. They are found with a
+      simulated partition.
+    * If the arm writes transactions, the replicas of its coordinator are assumed to lose their power with that ISR.
+
+    The times (`at_us`) mean nothing.
     """
     partition = _Partition(arm.topic_name)
     actions: list[Disturbance] = []

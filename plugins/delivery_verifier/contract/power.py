@@ -1,8 +1,8 @@
 """Losses of power: finds the partitions in which every in-sync replica lost the data that it had not flushed to disk.
 
 The result depends on observations and injections alone. A broker that loses power loses the data that it had not
-flushed. No record is lost while another replica that was in sync at that time keeps its power. A broker that joins the
-ISR again has copied from the leader the data that it lacked.
+flushed. But no record is lost while one replica that was in sync keeps its power: a broker that joins the ISR again has
+copied from the leader the data that it lacked.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def isr_power_losses(observations: Sequence[Observation], injections: Iterable[I
     For a partition of `__transaction_state`, the kind is `coordinator_power_loss`, and the topic is empty.
 
     A partition has this disturbance while every broker in its ISR has lost unflushed data in a loss of power, and has
-    not yet copied the data again. Each such moment belongs to the last injection that cut power before it. If several
-    moments belong to one injection, the function reports the worst one: planned moments before unplanned ones, and then
-    the moment with the most `replicas`.
+    not yet copied the data again. Each such moment belongs to the last injection before it that cut power. If several
+    moments belong to one injection, the function reports the worst one: planned moments are worse than unplanned ones,
+    and among these, more `replicas` are worse.
 
-    The field `replicas` is the greatest number m with this property: all members of the latest ISR with at least m
-    members ended uncleanly, by a loss of power or a crash.
+    The field `replicas` is the greatest number m for which this is true: consider the latest ISR that had at least m
+    members; all its members ended uncleanly, by a loss of power or a crash. `replicas` is 0 if this is true for no m.
 
     The contract compares `replicas` with min.insync.replicas, because of eligible leader replicas (KIP-966). With
     min.insync.replicas=m, every member of the latest ISR with at least m members has every acknowledged record. Kafka
@@ -60,8 +60,8 @@ def power_back(
     """Maps each loss of power of an ISR to the time (µs since the epoch) when the power was back.
 
     A key is the topic, the partition, and the fields `at_us` and `replicas` of the disturbance (see
-    `isr_power_losses`). The time is None if the power never came back. If two losses have the same key, the later time
-    counts.
+    `isr_power_losses`). If two losses have the same key, the later time counts. The time is None if the power never
+    came back.
     """
     back: dict[tuple[str, int, int, int], int | None] = {}
     for (topic, partition), losses in _losses(observations, injections):
@@ -74,7 +74,7 @@ def power_back(
 def _losses(
     observations: Sequence[Observation], injections: Iterable[Injection]
 ) -> Iterator[tuple[_Partition, list[_State]]]:
-    """Yields each partition with its losses of power. A loss is the worst state after an injection that cut power."""
+    """Yields each partition with one state per injection that cut the power of its ISR: the state that lost most."""
     for partition, states in _states_by_partition(observations, injections):
         lost = [state for state in states if state.lost and not _contradicted_soon(state, states)]
         by_cut = groupby(lost, key=lambda state: state.cuts[-1])
@@ -101,9 +101,10 @@ def _cuts_power(injection: Injection) -> bool:
 class _State:
     """The state of a partition from one moment on.
 
-    `cuts`: the injections that cut power and from which the cluster has not recovered yet. `isrs`: every ISR so far.
-    `unpowered`: the brokers that lost data in a loss of power, because they had not flushed it. `crashed`: the brokers
-    whose process crashed.
+    * `cuts`: the injections that cut power and from which the cluster has not recovered yet.
+    * `isrs`: every ISR so far.
+    * `unpowered`: the brokers that lost unflushed data in a loss of power, and have not copied the data again.
+    * `crashed`: the brokers whose process crashed, and that have not joined the ISR again.
     """
 
     at_us: int
@@ -138,7 +139,8 @@ class _State:
 def _contradicted_soon(state: _State, states: Iterable[_State]) -> bool:
     """Whether a broker that kept its power was seen in the ISR at most OBSERVER_LAG_US after the time of `state`.
 
-    The observer polls, and so sees changes late. Such a broker may have been in the ISR already at the time of `state`.
+    Such a broker may have been in the ISR at the time of `state` already, because the observer polls and sees changes
+    late.
     """
     return any(
         state.at_us < later.at_us <= state.at_us + OBSERVER_LAG_US and later.isrs and later.isrs[-1] - state.unpowered
@@ -149,9 +151,8 @@ def _contradicted_soon(state: _State, states: Iterable[_State]) -> bool:
 class _Event(NamedTuple):
     """A change from one state of a partition to the next.
 
-    `cause` is the observation of a new ISR, the observation of a crash, or the injection that cut power. If `cause` is
-    None, the change is that the cluster recovered. Events are sorted by `at_us`, and events of the same time by
-    `number`.
+    `cause` is the observation of a new ISR or of a crash, or the injection that cut power. None means: the cluster
+    recovered. Events are sorted by `at_us`, and events of the same time by `number`.
     """
 
     at_us: int
@@ -188,8 +189,8 @@ def _states(observed: list[_Event], cuts: list[Injection]) -> Iterator[_State]:
 def _events(observations: Iterable[Observation]) -> tuple[list[_Event], dict[tuple[str, int], list[_Event]]]:
     """Returns all crashes, and the changes of the ISR by (topic, partition).
 
-    Each event gets the greatest time that was observed so far. So sorting the events by time keeps the order in which
-    the observations were made, even if the clock was set back.
+    The time of an event is the greatest time among its observation and all earlier ones. So events that are sorted by
+    time keep the order in which the observations were made, even if the clock was set back.
     """
     crashes: list[_Event] = []
     isrs_of: dict[tuple[str, int], list[_Event]] = {}

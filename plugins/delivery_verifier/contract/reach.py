@@ -1,8 +1,8 @@
 """The reach of a disturbance: the time in which a record must have been acknowledged if the disturbance hurt the
 record.
 
-The result depends on observations and injections alone. An observation may be late, but is never early. So a reach may
-end too late, and then excuses too much. It never ends too early. The effort grows in proportion to the number of
+The result depends on observations and injections alone. An observation may be late, but is never early. So a reach
+never ends too early. It may end too late, and then excuses too much. The effort grows in proportion to the number of
 observations.
 """
 
@@ -52,16 +52,17 @@ def reaches(
     Only these reaches have a known beginning, which is LEAD_US before the bite of an injection:
 
     * Another leader or leader epoch, or a disturbance of a transaction coordinator: the first injection that bit and
-      may have caused the disturbance (see `in_window`), if there is one.
+      may have caused the disturbance (see `in_window`). If there is none, the beginning is unknown.
     * A late end of a transaction: the injection that caused the late end.
 
     Only these reaches have a known end:
 
-    * Another leader or leader epoch: when the deposed leader can acknowledge nothing any more (see `_end`).
-    * A loss of power of the whole ISR: when the power was back after this loss.
+    * Another leader or leader epoch: when no deposed leader can acknowledge anything any more (see `_end`).
+    * A loss of power of the whole ISR: when the power was back (see `power_back`).
     * A late end of a transaction: when the cluster had recovered from the injection.
-    * An ISR that shrank: when all earlier members were seen in it again, so that brokers refuse no requests any more.
-    * Another min.insync.replicas: when the ISRs had that many members.
+    * An ISR that shrank: when all its earlier members were seen in it again, so that brokers refuse no requests any
+      more.
+    * Another min.insync.replicas: when every ISR of the topic had that many members.
     """
     injected = list(injections)
     biting = [injection for injection in injected if injection.bit]
@@ -103,9 +104,11 @@ _NEVER = sys.maxsize
 
 
 class _Track(NamedTuple):
-    """Positions of observations, for one partition and one broker. `led`: the broker led the partition. `back`: it was
-    a follower in the ISR. `out`: it was not in the ISR. `exited`: its process had exited. `running`: its process had
-    not exited."""
+    """In which observations a broker was in which state, for one partition. An observation is named by its position.
+
+    `led`: the broker led the partition. `back`: a follower in the ISR. `out`: not in the ISR. `exited`: the process of
+    the broker had exited. `running`: the process had not exited.
+    """
 
     led: _Positions
     back: _Positions
@@ -136,8 +139,8 @@ def _last_answers(
 def _changes(states: list[Seen], brokers: set[int]) -> Iterator[tuple[int, Observation, set[int]]]:
     """Yields each change of the leader or leader epoch, as its position, its observation, and the deposed leaders.
 
-    `brokers`: every broker that may have led the partition. If an epoch was skipped, nobody saw its leader. Then all
-    `brokers` except the new leader count as deposed.
+    `brokers`: every broker that may have led the partition. If an epoch was skipped, nobody saw its leader. All
+    `brokers` except the new leader then count as deposed.
     """
     before: tuple[int, int] | None = None
     for position, now in states:
@@ -156,10 +159,12 @@ def _end(track: _Track, change: int, observations: Sequence[Observation]) -> int
     leader that is frozen, cut off or slow goes on acknowledging until it learns of its successor. Each of these
     observations proves that it has stopped:
 
-    * Its process has exited, or it leads again.
-    * It left the ISR, and then joined the ISR and stayed there: it has copied from its successor.
+    * Its process has exited.
+    * It leads again.
+    * It was outside the ISR, and later a follower in the ISR: it has copied from its successor.
 
-    A deposed leader that is never seen outside the ISR proves nothing, because the ISR may be an old one.
+    A deposed leader that always stays in the ISR proves nothing, because its successor takes over the ISR with the
+    deposed leader in it.
     """
     if _last(track.exited, change) > _last(track.running, change):
         return observations[change].at_us

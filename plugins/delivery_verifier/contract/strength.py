@@ -1,8 +1,8 @@
 """The order of settings by strength: which of two instances of Settings is at least as strong for an anomaly.
 
-Suppose that settings A are at least as strong as settings B. If the contract forbids the anomaly for B, it then also
-forbids the anomaly for A, under the same disturbances. The order is declared as data. Each part of it has a sentence
-that gives the reason. A test checks the contract against this order on random settings and disturbances.
+If settings A are at least as strong as settings B, the contract forbids the anomaly for A whenever it forbids the
+anomaly for B under the same disturbances. The order is declared as data. Each part of it has a sentence that gives the
+reason. A test checks the contract against this order on random settings and disturbances.
 """
 
 from __future__ import annotations
@@ -138,8 +138,8 @@ def orders_for(anomaly: Anomaly) -> list[Order]:
 def at_least_as_strong(anomaly: Anomaly, settings: Settings, other: Settings) -> bool:
     """Whether `settings` are at least as strong as `other` for `anomaly`.
 
-    If so, and if the contract forbids the anomaly for `other`, it must forbid the anomaly for `settings`, too, under
-    the same disturbances. The answer is also False if the two instances cannot be compared, or if each is stronger in a
+    If true, the contract must forbid the anomaly for `settings` whenever it forbids it for `other` under the same
+    disturbances. The answer is False also if the two instances cannot be compared, or if each is stronger in a
     different field.
     """
     orders = orders_for(anomaly)

@@ -1,8 +1,7 @@
 """Checks which effects of an injection are seen in the cluster. `Proof` in `model/act.py` explains each effect.
 
-An injection bites (takes effect) only if every required effect is seen. The fault plan's step lists the required
-effects in `FaultStep.proofs`. If the step lists none, `Act.proofs` does. `Injections.prove` says when they must be
-seen.
+An injection bites only if every required effect is seen. These are the effects in `FaultStep.proofs` or, if the step
+lists none, those in `Act.proofs`. `Injections.prove` says when each effect must be seen.
 """
 
 from __future__ import annotations
@@ -81,8 +80,9 @@ def _has_new_leader(state: PartitionState, before: LeaderBefore) -> bool:
 def _elected(states: PartitionStates, scenario: Scenario, injection: OpenInjection) -> Effect:
     """Maps each partition that got a leader again to its present leader.
 
-    Only hit partitions of subject arms count that had no leader before the fault. The result is empty if there are
-    none, or if any of them still has no leader."""
+    Only hit partitions of subject arms that had no leader before the fault are considered. The result is empty if there
+    are none, or if one of them still has no leader.
+    """
     topics, before = {arm.topic_name for arm in scenario.subjects}, injection.proofs.before
     offline = {
         (topic, partition): state

@@ -105,9 +105,9 @@ _KINDS: dict[str, Callable[[Targets], list[int]]] = {
 def touched_partitions(act: Act, cluster: Cluster, scenario: Scenario, brokers: list[int]) -> dict[str, list[int]]:
     """Maps each topic to the partitions that the action `act` touches if it is done to `brokers`.
 
-    An action on brokers touches the partitions that these brokers lead now. If the brokers lead no partition, the
-    action touches the partitions that have a replica on these brokers. An action on producers, or an action that alters
-    topics, touches every partition that carries load.
+    * An action on brokers touches the partitions that these brokers lead now or, if they lead none, the partitions that
+      have a replica on these brokers.
+    * An action on producers, or an action that alters topics, touches every partition that carries load.
     """
     if act.all_partitions:
         return {arm.topic_name: list(range(scenario.load.partitions)) for arm in scenario.loaded}

@@ -136,9 +136,8 @@ class Triggers:
     def _records(self, value: float) -> int:
         """Returns the number of records that a trigger with this `value` waits for.
 
-        A value of 1 or more is the number itself. A value below 1 is a share of the records of one cycle. The number of
-        records of one cycle is the planned number of records of the smallest subject arm, divided by the number of
-        cycles.
+        A value of 1 or more is the number itself. A value below 1 is a share of the records of one cycle. These are the
+        planned records of the smallest subject arm, divided by the number of cycles.
         """
         if value >= 1:
             return int(value)

@@ -71,10 +71,16 @@ def run_directory_name(run_id: str) -> str:
     """Returns the name of a run's directory: `run_id` if it is a safe name, else a safe name with a hash of `run_id`.
 
     A safe name has 1 to 120 of the characters `A-Za-z0-9_.-`, and begins with a letter or digit. DATA_DOCS and
-    CATALOGUES are not safe. In an unsafe run id, each character that is not allowed becomes `-`. If the first character
-    is then no letter or digit, `run` is put before it. A run id that is too long is cut. Then 8 hexadecimal digits of a
-    hash are added: `manual__2026-01-01T00:00:00+00:00` becomes `manual__2026-01-01T00-00-00-00-00-<8 digits>`. The hash
-    keeps apart two run ids that differ only in replaced or cut characters. Raises BadInput if `run_id` is empty.
+    CATALOGUES are not safe. An unsafe run id becomes safe in these steps:
+
+    1. Each character that is not allowed becomes `-`.
+    2. If the first character is no letter or digit, `run` is put before it.
+    3. A run id that is too long is cut.
+    4. `-` and 8 hexadecimal digits of a hash are added. They keep apart run ids that differ only in replaced or cut
+       characters.
+
+    Example: `manual__2026-01-01T00:00:00+00:00` becomes `manual__2026-01-01T00-00-00-00-00-<8 digits>`. Raises BadInput
+    if `run_id` is empty.
     """
     if not run_id:
         raise BadInput("run_id is empty: give the run a name")

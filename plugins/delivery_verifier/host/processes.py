@@ -115,8 +115,8 @@ def state(pid: int) -> str:
 def is_frozen(pid: int) -> bool:
     """Whether every thread of the process with this pid is stopped. False if there is no such process.
 
-    All threads are looked at, because SIGSTOP stops them one after another, some time after it was sent. Until then, a
-    single running thread can still answer a request.
+    All threads are looked at, because SIGSTOP does not stop all threads at once, and one running thread can still
+    answer a request.
     """
     states = set()
     try:

@@ -1,16 +1,15 @@
 """Attribution: finds the injections that hurt an arm, from the times of the records that show anomalies.
 
-The files in anomalies/ of the run directory list the cases. The record of a case is settled when the client learns its
-outcome. An injection is recovered when every replica is in sync again.
+The files in anomalies/ of the run directory list the cases. A case belongs to an injection if its record was under way
+at some time during the injection's window.
 
-Each injection has a window. The window begins one second before the injection bit (took effect). `LEAD_US` in
-`model/history.py` says why. The window ends one second after the injection was recovered, because clients still have to
-find the new leaders.
+* A record is under way from the time when it is sent until it is settled.
+* A window begins one second before the injection bit. `LEAD_US` in `model/history.py` says why.
+* A window ends one second after the injection was recovered (every replica is in sync again), because clients still
+  have to find the new leaders.
 
-A record is under way from the time when it is sent until it is settled. A case belongs to an injection if its record
-was under way during the injection's window. If several injections fit, the case belongs to the injection that bit last.
-If several fit and the record was never settled, the case belongs to the injection that bit first. All functions are
-pure.
+If several injections fit, the case belongs to the one that bit last. But if the record was never settled, the case
+belongs to the one that bit first. All functions are pure.
 """
 
 from __future__ import annotations
@@ -42,10 +41,9 @@ if any case of the anomaly belongs to no injection."""
 
 class Case(NamedTuple):
     """A case: its arm, its anomalies, its producer, its partition, and the times (µs since the epoch) when its record
-    was sent and settled.
+    was sent and settled. None: the value is unknown.
 
-    `kinds` has the anomaly of the case first, and then the other anomalies that the record shows. An unknown value is
-    None.
+    The first of `kinds` is the anomaly of the case. The others are further anomalies that the record shows.
     """
 
     arm: str
@@ -70,8 +68,8 @@ class _Window(NamedTuple):
 def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, CasesByInjection]:
     """Maps each arm that has cases to the injections to which these cases belong (see CasesByInjection).
 
-    `cases` has a row for each case, with at least the columns COLUMNS. A record that was never attempted has no times,
-    so its case is OUTSIDE. Raises KeyError if a column is missing.
+    `cases` has a row for each case, with at least the columns COLUMNS. A case of a record that was never attempted is
+    OUTSIDE, because it has no times. Raises KeyError if a column is missing.
     """
     windows = _windows(injections)
     owners: dict[str, dict[str, set[int]]] = {}
@@ -85,8 +83,8 @@ def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[st
 def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, set[str]]:
     """Maps each arm to the anomalies of its records that were sent after all `injections` were over.
 
-    An injection is over LAG_US after it was recovered. If an injection was never recovered, the result is empty. If
-    there are no injections, every record that was sent counts. `cases` are as in `attribute_cases`.
+    An injection is over LAG_US after it was recovered. If one was never recovered, the result is empty. If there are no
+    injections, every record that was sent counts. `cases` are as in `attribute_cases`.
     """
     ends_us = [window.end_us for window in _windows(injections)]
     if None in ends_us:
@@ -102,8 +100,8 @@ def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> d
 def confidence_interval(hits: int, trials: int) -> tuple[float, float]:
     """Returns the lower and the upper bound of the share of hits (Clopper-Pearson, confidence level CONFIDENCE).
 
-    `trials` is how often a fault was injected, and `hits` is how many of these faults hurt the arm. Injections that
-    overlap are not independent: count them as one trial. If no trial or every trial is a hit, the interval is
+    `trials` is how often a fault was injected, and `hits` is how many of these faults hurt the arm. Count injections
+    that overlap as one trial, because they are not independent. If no trial or every trial is a hit, the interval is
     one-sided, as in "0 of 20: below 14 %". Raises ValueError if there are no trials, or if `hits` is negative or
     greater than `trials`.
     """

@@ -1,7 +1,7 @@
 """Checker doubts: reasons to believe neither HELD nor VIOLATED, because the checking itself may be wrong.
 
-All functions are pure. The books are the reconciliation's tables of counts. A doubt belongs to one arm, or to ALL arms.
-A doubt about the canary belongs to ALL arms: a checker that is wrong about the canary may be wrong about every arm.
+A doubt belongs to one arm, or to ALL arms. A doubt about the canary belongs to ALL arms: a checker that is wrong about
+the canary may be wrong about every arm. All functions are pure.
 """
 
 from __future__ import annotations
@@ -203,10 +203,11 @@ def _evaluations(evidence: Evidence, validation: Validation) -> Iterator[OwnedDo
 
 
 def _evaluation(expected: ExpectedEvaluation, evaluated: Evaluated) -> Iterator[OwnedDoubt]:
-    """Yields a doubt if the evaluation of an expectation raised an exception.
+    """Yields doubts about the evaluation of one expectation. `expected` is the expectation as planned.
 
-    Otherwise yields doubts if the evaluation used another tolerance than planned, saw no rows or another number of rows
-    than planned, saw nulls, or contradicts the books. `expected` is the expectation as planned.
+    If the evaluation raised an exception, yields only this doubt. Otherwise yields a doubt for each of these facts: the
+    evaluation used another tolerance than planned, saw no rows or another number of rows than planned, saw nulls, or
+    contradicts the books.
     """
     name = _name(expected.key)
     if evaluated.exception:

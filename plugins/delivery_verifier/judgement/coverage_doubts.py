@@ -25,8 +25,8 @@ NamedDetail = tuple[str, str]
 def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
     """Returns every reason why the arm must not be called HELD.
 
-    The canary has no load that a fault could put to the test. So the only doubts that it can have here are doubts about
-    the replicas of its topic, and about offsets that cannot be read.
+    The canary can have only doubts about the replicas of its topic, and about offsets that cannot be read, because it
+    has no load that a fault could put to the test.
     """
     doubts = [*damage_doubts(arm), *replica_doubts(arm)]
     if not arm.is_canary:
@@ -120,7 +120,7 @@ def _end_us(injection: Injection) -> int:
 def _last_reported_us(arm: ArmEvidence) -> int | None:
     """Returns the earlier of two times (µs since the epoch): the arm's last send, and the arm's last report.
 
-    The table timeline/load counts sends and reports per interval of time. So each time is the beginning of an interval.
+    Each time is the beginning of an interval, because the table timeline/load counts sends and reports per interval.
     The result is None if the table lacks these columns, or if it counts no send or no report of the arm.
     """
     rows = arm.run.books.rows("load", arm=arm.name)
@@ -165,8 +165,8 @@ def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
     """Yields a doubt if a disturbance of the arm was not planned.
 
     Ignores an unplanned unclean election if the topic's settings forbid it, nobody requested it, and nobody altered the
-    topic. It was a clean election, which the observer saw late. The observer also saw a change of leader. If this
-    change was not planned, it causes the doubt.
+    topic. It was then a clean election, which the observer saw late. The observer also saw the change of leader itself:
+    if this was not planned, it causes the doubt.
     """
     observed = {disturbance.kind for disturbance in arm.disturbances}
     settings = Settings.of_arm(arm.run.scenario, arm.spec)
@@ -202,12 +202,13 @@ def _elsewhere(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _at_another_time(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt if a disturbance permits an anomaly, but no injection explains some of its cases.
+    """Yields a doubt if a disturbance permits an anomaly, but some of its cases are unexplained.
 
-    An injection explains a case if the record was under way during the injection. A loss of power can also hurt records
-    that were acknowledged long before. If losses of power permit the anomaly, a case is therefore unexplained only if
-    its record was sent after all losses of power. A run lists only a bounded number of cases. Cases that are not listed
-    raise a doubt, too, because their times are unknown.
+    * A case is unexplained if its record was not under way during any injection.
+    * If losses of power permit the anomaly, a case is unexplained only if its record was sent after all of them,
+      because a loss of power can hurt records that were acknowledged long before.
+    * Cases that the run does not list raise a doubt, too, because their times are unknown. (A run lists only a bounded
+      number of cases.)
     """
     rows = arm.run.books.rows("cases", arm=arm.name).to_pylist()
     cut = {row["kind"] for row in rows if row.get("cut")}

@@ -55,12 +55,14 @@ books/laws must have one row for every arm, with -1 as the partition."""
 
 
 class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
-    """One expectation that must be evaluated. `about` is the anomaly or the law (a key of LAWS) that it judges, or
-    a value of UNEXPLAINED.
+    """One expectation that must be evaluated.
 
-    `arm` is empty in the suite `evidence`. `rows` is the number of rows that the expectation must see. `count` is taken
-    from the books without Great Expectations: how many records show the anomaly, or how many pairs of counts break the
-    law. `tolerance` is the greatest permitted count; None permits any count.
+    * `about`: the anomaly or the law (a key of LAWS) that it judges, or a value of UNEXPLAINED.
+    * `arm`: empty in the suite `evidence`.
+    * `rows`: the number of rows that the expectation must see.
+    * `count`: how many records show the anomaly, or how many pairs of counts break the law. It is taken from the books
+      without Great Expectations.
+    * `tolerance`: the greatest permitted count. None: any count is permitted.
     """
 
     suite: Suite
@@ -81,8 +83,8 @@ class Evaluated(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     * `expectation`: the type of the expectation.
     * `tolerance`: the tolerance that was really used.
-    * `element_count`, `missing_count`, `unexpected_count`: how many rows the expectation saw, how many nulls it saw,
-      and how many rows break it. None: Great Expectations did not give the number.
+    * `element_count`, `missing_count`, `unexpected_count`: how many rows the expectation saw, how many of them are
+      null, and how many break it. None: Great Expectations did not give the number.
     * `expected_rows`, `count`: the fields `rows` and `count` of the ExpectedEvaluation. Both are 0 if the expectation
       was not planned.
     * `exception`: empty if nothing was raised.

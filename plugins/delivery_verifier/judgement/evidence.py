@@ -230,8 +230,8 @@ class ArmEvidence:
         return self.run.kinds_sent_afterwards.get(self.name, set())
 
     def cases(self, anomaly: Anomaly) -> tuple[int, int]:
-        """Returns two numbers: the arm's cases of `anomaly`, and its attempts that show `anomaly` but do not count as
-        such.
+        """Returns two numbers: the arm's cases of `anomaly`, and the attempts that show `anomaly` but are no cases of
+        it.
 
         See `case_counts` for the difference.
         """

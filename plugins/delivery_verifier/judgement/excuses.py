@@ -1,9 +1,13 @@
 """Excuses: whether a disturbance can excuse the cases of an anomaly that the contract permits, one by one.
 
-A case is a record that shows an anomaly. Only a disturbance that permits the anomaly can excuse the case, and only if
-place and time fit. The disturbance must have touched the case's partition, or, for an anomaly of transactions, the
-transactions of the case's producer. The reach of the disturbance (see `contract.reach`) must include the time of the
-case. For LOST and MISPLACED, this is the time of the acknowledgement. All functions are pure.
+A disturbance can excuse a case only if all of these conditions hold:
+
+* The disturbance permits the anomaly.
+* It touched the case's partition or, for an anomaly of transactions, the transactions of the case's producer.
+* Its reach (see `contract.reach`) includes the time of the case. For LOST and MISPLACED, this is the time of the
+  acknowledgement.
+
+All functions are pure.
 """
 
 from __future__ import annotations
@@ -54,11 +58,10 @@ class Excuses:
 
 @dataclass(frozen=True)
 class _Permission:
-    """The disturbances that permit an anomaly (`reached`), and the disturbances that may permit the anomaly
-    (`possible`).
+    """The disturbances that permit an anomaly (`reached`), and those that may permit it (`possible`).
 
-    If an unclean election permits the anomaly, every change of leader is possible. The reason: if the observer missed
-    that the ISR shrank just before, an unclean election looks clean.
+    If an unclean election permits the anomaly, every change of leader may permit it, because an unclean election looks
+    clean if the observer missed that the ISR shrank just before.
     """
 
     reached: list[Reach]
@@ -108,9 +111,8 @@ def excuse_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 def excuse_of(anomaly: Anomaly, case: Case, reached: Sequence[Reach]) -> int | None:
     """Returns the index in `reached` of the disturbance that excuses the case; None if none surely excuses it.
 
-    `reached` are the disturbances that permit the anomaly. If several excuse the case, the function returns the
-    disturbance nearest in time. The time of the case is when its record was settled, or when it was sent if it was
-    never settled.
+    `reached` are the disturbances that permit the anomaly. If several excuse the case, the one nearest in time counts.
+    The time of the case is when its record was settled or, if it was never settled, when it was sent.
     """
     if case.sent_us is None:
         return None
@@ -124,7 +126,7 @@ def excuse_of(anomaly: Anomaly, case: Case, reached: Sequence[Reach]) -> int | N
 
 
 def excuse_among(anomaly: Anomaly, case: Case, excuses: Sequence[Excuse]) -> Excuse | None:
-    """Returns the excuse that covers the case, or None if no disturbance surely excuses the case.
+    """Returns the excuse that covers the case, or None if no excuse certainly does.
 
     `excuses` are the excuses of a finding on `anomaly`.
     """
@@ -174,8 +176,9 @@ def _sent_before(case: Case, reach: Reach) -> bool:
 def _in_transaction(case: Case, reach: Reach) -> bool:
     """Whether the record's transaction was surely open at some time within the reach.
 
-    A transaction is open at least from the time when its record is sent until the record is settled. Nobody knows when
-    it ended. So it may also have been open in a reach that began after the record was settled, but this is not sure.
+    A transaction is open at least from the time when its record is sent until the record is settled. If the reach began
+    after the record was settled, the result is False: the transaction may still have been open, but nobody knows when
+    it ended.
     """
     settled_us = case.sent_us if case.settled_us is None else case.settled_us
     begun = reach.since_us is None or (settled_us is not None and settled_us >= reach.since_us)
@@ -203,12 +206,14 @@ def _within(at_us: int, reach: Reach) -> bool:
 
 
 def _proven_since_us(arm: ArmEvidence) -> dict[int, int]:
-    """Maps a partition of the arm to the time (µs since the epoch) of its first observation.
+    """Maps a partition of the arm to the time (µs since the epoch) from which on the observer missed no leader.
 
-    Leaves out a partition if its last observation and the snapshot differ in the leader or the leader epoch. If both
-    agree, the observer missed no leader between these observations, because every new leader has a new epoch. The
-    result is empty if the observer wrote no heartbeats, as in older runs: then nothing proves that the clock was not
-    set back.
+    This is the time of the partition's first observation. A partition is left out if its last observation and the
+    snapshot differ in the leader or the leader epoch. If both agree, no leader was missed, because every new leader has
+    a new epoch.
+
+    The result is empty if the observer wrote no heartbeats, as in older runs, because nothing then proves that the
+    clock was not set back.
     """
     if not any(observation.kind == "heartbeat" for observation in arm.run.observations):
         return {}

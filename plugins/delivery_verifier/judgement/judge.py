@@ -1,9 +1,8 @@
 """The judge: derives the verdict from the evidence, and withholds the verdict if the evidence can be doubted.
 
-`judge` is a pure function. The books are the tables of counts that the reconciliation wrote. The contract rules which
-anomalies are permitted, and Great Expectations evaluates the books against these rulings. The judge combines both. It
-says HELD or VIOLATED only if Great Expectations evaluated every required expectation on all required rows, and if each
-result agrees with the judge's own reading of the books.
+The contract rules which anomalies are permitted, and Great Expectations evaluates the books against these rulings. The
+judge says HELD or VIOLATED only if Great Expectations evaluated every required expectation on all required rows, and if
+each result agrees with the judge's own reading of the books. `judge` is a pure function.
 """
 
 from __future__ import annotations
@@ -41,8 +40,11 @@ was proven in another subject."""
 def load_and_judge(run_dir: Path) -> RunVerdict:
     """Returns the verdict of the run in `run_dir`.
 
-    Raises IncompleteRun, so that there is no verdict, in each of these cases: the step `validate` or an earlier step
-    did not finish, a file of these steps is missing or damaged, the format versions of the steps contradict each other.
+    Raises IncompleteRun if there can be no verdict, because
+
+    * the step `validate` or an earlier step did not finish
+    * a file of these steps is missing or damaged
+    * the format versions of the steps contradict each other.
     """
     evidence = Evidence.load(run_dir)
     run = RunDirectory(run_dir)
@@ -79,9 +81,7 @@ def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
 
 
 def _judge_arm(arm: ArmEvidence, known: list[Doubt]) -> ArmVerdict:
-    """Returns the verdict of one arm. `known` are all doubts about the arm but the coverage doubts, which are added
-    here.
-    """
+    """Returns the verdict of one arm. `known` are all doubts about the arm except coverage doubts."""
     spec = arm.spec
     findings = _canary_findings(arm) if arm.is_canary else _findings(arm)
     doubts = [*known, *coverage_doubts(arm)]
@@ -107,11 +107,12 @@ def _judge_arm(arm: ArmEvidence, known: list[Doubt]) -> ArmVerdict:
 
 
 def verdict_of(doubts: Sequence[Doubt], findings: Sequence[Finding]) -> VerdictName:
-    """Returns the verdict that follows from doubts and findings.
+    """Returns the verdict that follows from doubts and findings. The first of these rules that applies decides:
 
-    Checker doubts forbid HELD and VIOLATED. Without them, a finding with more records than its tolerance allows means
-    VIOLATED. Coverage doubts forbid only HELD. What remains is HELD. A finding is the ruling on one anomaly, with the
-    number of records that show the anomaly.
+    1. There is a checker doubt: INCONCLUSIVE.
+    2. A finding has more records than its tolerance allows: VIOLATED.
+    3. There is a coverage doubt: INCONCLUSIVE.
+    4. Otherwise: HELD.
     """
     if any(doubt.kind == "checker" for doubt in doubts):
         return "INCONCLUSIVE"

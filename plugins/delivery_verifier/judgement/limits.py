@@ -26,8 +26,8 @@ def limits(evidence: Evidence) -> list[str]:
     """Returns sentences about what the run did not show.
 
     They say for which anomalies the run was not searched, how many injections bit, how many records were exposed to
-    them, and which arms they hurt. They also say in which share of injections an unseen anomaly may still occur at
-    most.
+    them, and which arms they hurt. They also give the greatest share of injections in which an unseen anomaly may still
+    occur.
     """
     biting = evidence.biting
     sentences = [*limits_of_age(evidence), *_unchecked_laws(evidence), _tried(evidence)]
@@ -59,9 +59,8 @@ def _unchecked_laws(evidence: Evidence) -> Iterator[str]:
 def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
     """Yields a sentence that names the hurt arms, and says in how many cycles each of these arms was hurt.
 
-    A cycle is one pass through the fault plan. `rounds` is the number of cycles with an injection that bit. `unit` is
-    the sentence's word for these cycles. Yields nothing if no arm was hurt, or if the run did not write down which
-    records were hurt.
+    `rounds` is the number of cycles with an injection that bit. `unit` is the sentence's word for these cycles. Yields
+    nothing if no arm was hurt, or if the run did not write down which records were hurt.
     """
     hurt, unhurt = [], []
     for arm in evidence.loaded:
@@ -90,9 +89,9 @@ def _rounds_with_cases(evidence: Evidence, cases: CasesByInjection) -> dict[str,
 def _advised(scenario: Scenario, rounds: int) -> str:
     """Returns advice: how often to repeat the fault, so that the bound for an unseen anomaly falls to WANTED_BOUND.
 
-    `rounds` is the number of cycles of this run in which an injection took effect. If the command of the run is known,
-    the advice repeats the command with the needed number of cycles. But a scenario of the catalogue has a fixed number
-    of cycles. For such a scenario, the advice says how many runs to make.
+    `rounds` is the number of cycles of this run in which an injection bit. If the command of the run is known, the
+    advice repeats it with the needed number of cycles. For a scenario of the catalogue, which has a fixed number of
+    cycles, the advice says how many runs to make.
     """
     needed = math.ceil(math.log(0.05) / math.log(1 - WANTED_BOUND))
     text = f" To bring that down to {WANTED_BOUND:.0%}, the fault must be repeated {needed} times"

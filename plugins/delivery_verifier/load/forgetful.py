@@ -3,7 +3,7 @@
 The broker is librdkafka's mock cluster, which runs inside the client (`test.mock.num.brokers` in librdkafka's
 CONFIGURATION.md). Everything else is as in any load: the process, its delivery reports, its live ledger and its
 counters. So every record of this load is acknowledged and LOST. The canary uses this load, because its other ledger
-rows are made by hand. This load shows that a real loss gets from the client into the sealed ledger.
+rows are made by hand, and only this load shows that a real loss gets from the client into the sealed ledger.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 Because the files are mapped, an acknowledgement that the delivery callback saw survives a SIGKILL of the producer. A
 producer's folder holds the file `control` (int64 words, see `Word`) and files called segments, with `SLOTS` slots each.
-A segment holds three int64 columns: result, sent and settled. The last two are times in ns since the epoch. A slot is
-open until its attempt has a result, and settled from then on. A segment in which every slot is settled is unmapped, so
-memory does not grow with the load.
+A segment holds three int64 columns: result, sent and settled. The last two are times in ns since the epoch.
+
+A slot is open until its attempt has a result, and settled from then on. A segment is unmapped once every slot is
+settled, so that memory does not grow with the load.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Word(IntEnum):
     """The words of a producer's control block: int64 numbers in memory that several processes share.
 
     The producer writes each word, unless the docstring of the word names another writer. The supervisor is the process
-    that started the producer. Each attempt of a record after the first is a resend. In a round of resends, the producer
+    that started the producer. A resend is an attempt of a record after the first. In a round of resends, the producer
     sends once more each record whose last attempt is INDETERMINATE. The warm-up is one block of records to each
     partition, before the load. A scripted load is sent only as the fault plan asks for it.
     """

@@ -77,8 +77,9 @@ class ProducerProcess:
     def may_end(self, code: int) -> bool:
         """Whether the run may go on after the producer's process has ended with the exit code `code`.
 
-        Code 0 is allowed once the load has ended. Code 3 is always allowed: the load ended early, e.g. after a fatal
-        client error, which is a result of the run. Every code is allowed if the fault plan had the producer killed.
+        * 0 is allowed once the load has ended.
+        * 3 is always allowed: the load ended early, e.g. after a fatal client error, which is a result of the run.
+        * Every code is allowed if the fault plan had the producer killed.
         """
         if code == 0:
             return self.control[Word.STATE] == State.DONE

@@ -99,8 +99,8 @@ def _resend_table(owner: LedgerOwner, resend: SequenceRange) -> pa.Table:
 def _partition_sequences(first: int, count: int, rounds: Iterable[Round], layout: LoadLayout) -> Numbers:
     """Returns the partition sequences of the first attempts to send the records [first, first + count).
 
-    A partition sequence is the number of an attempt among its producer's attempts to the same partition. `layout`
-    counts only first attempts. So the function adds the number of earlier resends that went to the same partition.
+    A partition sequence is the number of an attempt among its producer's attempts to the same partition. It is the
+    number from `layout`, which counts only first attempts, plus the number of earlier resends to the same partition.
     """
     partitions, partition_sequences = layout.columns(first, count)
     for resends in rounds:

@@ -1,11 +1,12 @@
 """Resends: which records an application sends again, and which attempt number and partition sequence a resend gets.
 
 In a round of resends, a producer sends once more each record whose last attempt is INDETERMINATE. The round is written
-to a file before any of its records is sent. A record's attempts have the numbers 0 (the first attempt), 1, 2 and so on.
-The producer's folder has one folder `attempt-n` for each attempt number n > 0. This folder stores the slots of all
-attempts with the number n. The module live_ledger explains slots. The module layout explains sequences and partition
-sequences. A resend takes the next partition sequence of its partition. So partition sequences number all attempts to a
-partition in the order of sending. First attempts after a round have higher partition sequences than its resends.
+to a file before any of its records is sent.
+
+* A record's attempts have the numbers 0 (the first attempt), 1, 2 and so on. The folder `attempt-n` in the producer's
+  folder stores the slots (see `live_ledger`) of all attempts with the number n > 0.
+* A resend takes the next partition sequence (see `layout`) of its partition. So partition sequences number all attempts
+  to a partition in the order of sending. First attempts after a round have higher numbers than its resends.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def unanswered(folder: Path, frontier: int, rounds: Iterable[Round], include_ope
     """Maps each sequence below `frontier` whose last attempt is INDETERMINATE to the number of this attempt.
 
     `folder` is the producer's folder, and `rounds` are all its rounds of resends so far. With `include_open`, an
-    attempt without a delivery report counts as INDETERMINATE, too. Use this only if the process that sent the attempt
+    attempt without a delivery report counts as INDETERMINATE, too. Set this only if the process that sent the attempt
     is gone.
     """
     last_attempts: dict[int, int] = {}
@@ -137,9 +138,9 @@ def partition_shifts(rounds: Iterable[Round], layout: LoadLayout) -> Counter[int
 def count_outcomes(folder: Path, frontier: int) -> dict[Word, int]:
     """Counts the attempts in the live ledger of a producer whose process is gone.
 
-    The keys are the words in COUNTERS, ABANDONED and RESENT (see `Word`). `folder` is the producer's folder. An attempt
-    without a report counts as ABANDONED, because no report about it can come any more. A resend counts as RESENT, and
-    also by its outcome. `frontier` is the first sequence that was never sent.
+    The keys are the words in COUNTERS, ABANDONED and RESENT (see `Word`). An attempt without a report is ABANDONED,
+    because no report about it can come any more. A resend counts twice: as RESENT, and by its outcome. `folder` is the
+    producer's folder. `frontier` is the first sequence that was never sent.
     """
     rounds = read_rounds(folder)
     first_attempts = [SequenceRange(0, first, min(SLOTS, frontier - first), 0) for first in range(0, frontier, SLOTS)]
@@ -160,7 +161,7 @@ def recount(folder: Path, control: Control, frontier: int) -> dict[Word, int]:
     `count_outcomes`.
 
     The producer writes each report into its slot, and then counts the report. If the kill came in between, one counter
-    is behind by 1. Any other difference means that slots or counters are wrong. It is added to Word.MISCOUNTED, and
+    is 1 too low. Any other difference means that slots or counters are wrong. It is added to Word.MISCOUNTED, and
     breaks a law of the books (`outcomes_agree`).
     """
     counts = count_outcomes(folder, frontier)
@@ -191,8 +192,8 @@ def _ranges(rounds: Iterable[Round]) -> Iterator[SequenceRange]:
 def _consecutive(sequences: Mapping[int, int], block: int) -> Iterator[tuple[int, int, int]]:
     """Splits `sequences` into ranges. Yields (attempt, first, count) for each range.
 
-    `sequences` maps each sequence to the number of its last attempt. A range has `count` consecutive sequences from
-    `first` on. They lie in one block, and their last attempts have the same number. `attempt` is that number plus 1.
+    `sequences` maps each sequence to the number of its last attempt. A range has the `count` sequences from `first` on.
+    They lie in one block, and have the same number of the last attempt. `attempt` is that number plus 1.
     """
     attempt, first, count = -1, -1, 0
     for sequence, last_attempt in sequences.items():

@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Struct
 
 LEAD_US = 1_000_000
-"""How long (µs) before an injection's bite (effect) its exposure window begins. The window is the time in which the
-injection could hurt records. It begins before the bite, because other brokers may not yet have a copy of a record that
-the leader acknowledged shortly before the bite."""
+"""How long (µs) before an injection's bite its exposure window begins. The window is the time in which the injection
+could hurt records. A record that the leader acknowledged shortly before the bite can be hurt, because other brokers may
+not have a copy of it yet."""
 
 HEARTBEAT_US = 1_000_000
 """How often (µs) the observer records that it sees the cluster, as an observation of kind `heartbeat`."""
@@ -108,22 +108,23 @@ e.g. because every topic has partitions on the broker that was hit."""
 class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One fault that was done to the cluster, with the proof that the fault bit. All times are µs since the epoch.
 
-    `cycle` counts the repetitions of the fault plan from 0. `brokers` are the target brokers. `options` are the options
-    of the plan's step. `hit` maps a topic to its partitions that the injection touched. These are the partitions that
-    the target brokers led just before the bite. If they led none, `led` is false, and `hit` has the partitions with a
-    replica on these brokers. An injection into clients or topics hits every partition that carries load.
+    * `cycle` counts the cycles from 0. `brokers`: the target brokers. `options`: the options of the plan's step.
+    * `hit` maps a topic to its partitions that the injection touched: those that the target brokers led just before the
+      bite. If they led none, `led` is false, and `hit` has the partitions with a replica on these brokers. An injection
+      into clients or topics hits every partition that carries load.
+    * `requested_at_us`: when the action was asked for. `bite_at_us`: when it took effect.
+    * `bit`: whether proof of the effect was found.
+    * `healed_at_us`: when the last target broker was healed. `recovered_at_us`: when every replica was in sync again.
 
-    The action was asked for at `requested_at_us`, and took effect (bit) at `bite_at_us`. `bit`: whether proof of the
-    effect was found. At `healed_at_us` the last target broker was healed. At `recovered_at_us` every replica was in
-    sync again. The exposure window, in which the fault could hurt records, is [bite_at_us - LEAD_US, recovered_at_us].
+    The exposure window, in which the fault could hurt records, is [bite_at_us - LEAD_US, recovered_at_us].
 
     The keys of `proof`:
 
     * `process`: the action's own proof, taken once the action was done.
     * `process_before_heal`: the action's own proof, taken just before healing.
     * `before`: maps each hit partition (`<topic>-<partition>`) to its leader and leader_epoch just before the bite.
-    * `wanted`: the names of the effects that had to be seen (`act.Proof`). Once the runner looked for an effect, the
-      name of the effect is a key of `proof`, too. Its value is the evidence; empty if the effect was not seen.
+    * `wanted`: the names of the effects that had to be seen (`act.Proof`). Each effect that the runner looked for is a
+      key of `proof`, too. Its value is the evidence; empty if the effect was not seen.
     * `coordinated`: the partitions of `__transaction_state` that hold transactions of the load and that the targets led
       just before the bite. The key exists if `coordinator_moved` is wanted.
     * `waited_for`: the evidence of the effect `isr_shrunk`, seen after a later step had waited for its trigger
@@ -149,15 +150,15 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One entry in the observer's record. It is a change in the leadership or ISR of a partition, a change in the state
-    of a broker process, or a heartbeat. A heartbeat proves that the observer saw the cluster at this time.
+    """One entry in the observer's record. The kinds:
 
-    An observation of kind `partition` has topic, partition, leader (-1: no leader), leader_epoch, isr and elr (the
-    eligible leader replicas). An observation of kind `process` has broker, state (running, frozen or exited) and
-    exit_code. An observation of kind `heartbeat` has pause_us: the longest time in µs, since the previous heartbeat, in
-    which the observer did not see the cluster. `pause_us` is negative if the clock was set back.
+    * `partition`, a change in the leadership or ISR of a partition: topic, partition, leader (-1: no leader),
+      leader_epoch, isr and elr (the eligible leader replicas).
+    * `process`, a change in the state of a broker process: broker, state (running, frozen or exited) and exit_code.
+    * `heartbeat`, a proof that the observer saw the cluster at this time: pause_us, the longest time in µs, since the
+      previous heartbeat, in which the observer did not see the cluster. It is negative if the clock was set back.
 
-    `at_us` is in µs since the epoch. The order of the observations in their file is the order in which they were made,
+    `at_us` is in µs since the epoch. The observations stand in their file in the order in which they were made,
     whatever the clock says.
     """
 

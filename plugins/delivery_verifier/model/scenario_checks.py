@@ -91,9 +91,9 @@ def _check_transactions(scenario: Scenario) -> None:
 def _check_coordinator(scenario: Scenario) -> None:
     """Raises BadInput if the fault plan lacks a needed proof `coordinator_moved`, or if this proof is impossible.
 
-    An injection with the target `transaction_coordinator` needs this proof. If a step has the trigger
-    `coordinator_moved`, the last injection before this step needs this proof. The proof is possible only if the
-    scenario has exactly one producer with a transactional.id.
+    These injections need the proof: one with the target `transaction_coordinator`, and the last injection before a step
+    with the trigger `coordinator_moved`. The proof is possible only if the scenario has exactly one producer with a
+    transactional.id.
     """
     aimed, proven, target = False, False, ""
     for number, step in enumerate(scenario.fault.steps):

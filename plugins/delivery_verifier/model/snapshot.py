@@ -14,7 +14,7 @@ class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     Markers stand from `end` on. The verifier wrote these records to prove where the load ends.
 
     * `end`: the offset of the first marker.
-    * `live_end`: the offset behind the last marker. A record at or behind it shows that the log grew after the
+    * `live_end`: the offset directly after the last marker. A record there or later shows that the log grew after the
       snapshot.
     * `control_records`: how many control records of transactions are in [start, end). No consumer shows them.
     * `aborted_records`: how many records of aborted transactions are in [start, end). No read_committed consumer shows

@@ -1,6 +1,6 @@
 """The columns of anomalies in tables that show arms.
 
-A table always has columns for LOST, DUPLICATED and REORDERED. A table has a column for another kind of anomaly if an
+A table always has columns for LOST, DUPLICATED and REORDERED. It has a column for another kind of anomaly only if an
 arm has cases of this kind. So the row of a VIOLATED arm always has a number above zero.
 """
 

@@ -87,9 +87,8 @@ name."""
 def advice(kind: str, name: str) -> str:
     """The advice on what to do about the doubt `name` of the kind `kind`.
 
-    If ADVICE contains the part of `name` before the first colon (e.g. `books_unbalanced` in
-    `books_unbalanced:log_sum`), the advice comes from ADVICE. Else it comes from BY_KIND. An unknown kind is treated as
-    `checker`.
+    The advice comes from ADVICE if ADVICE contains the part of `name` before the first colon, e.g. `books_unbalanced`
+    in `books_unbalanced:log_sum`. Else it comes from BY_KIND. An unknown kind is treated as `checker`.
     """
     return ADVICE.get(name.partition(":")[0], BY_KIND.get(kind, BY_KIND["checker"]))
 

@@ -28,10 +28,10 @@ TimeText = Callable[[int], str]
 def excuse_lines(finding: Finding, time_text: TimeText) -> list[str]:
     """Lines of text that say which disturbances excuse how many cases of `finding`.
 
-    E.g. `7 by leader_change of partition 0 at +3.000 s (broker 2)`. The lines with the most cases come first. A line
-    near the end gives the number of cases that no disturbance surely excuses. Disturbances of one kind that follow each
-    other within TOGETHER_US share a line. Returns an empty list if no case needs a disturbance, or if the verdict does
-    not list the cases.
+    E.g. `7 by leader_change of partition 0 at +3.000 s (broker 2)`. Disturbances of one kind that follow each other
+    within TOGETHER_US share a line. The lines with the most cases come first. The last lines give the number of cases
+    that no disturbance surely excuses, and of cases that were not written down one by one. Returns an empty list if no
+    case needs a disturbance, or if the verdict does not list the cases.
     """
     if not finding.excuses and not finding.doubtful:
         return []
@@ -51,8 +51,8 @@ def excuse_lines(finding: Finding, time_text: TimeText) -> list[str]:
 def excuse_of_row(arm: ArmVerdict | None, row: dict[str, Any], time_text: TimeText) -> str:
     """The disturbance that excuses one case, as text. `row`: the row of the case in anomalies/, with times in µs.
 
-    Returns `unexplained` if the case needs a disturbance, but no disturbance surely excuses the case. Returns an en
-    dash if the case needs no disturbance, if the anomaly is forbidden, or if nothing is known.
+    * `unexplained`: the case needs a disturbance, but no disturbance surely excuses it.
+    * An en dash: the case needs no disturbance, the anomaly is forbidden, or nothing is known.
     """
     findings = [finding for finding in (arm.findings if arm else []) if finding.anomaly == row["kind"]]
     excuses = [excuse for finding in findings for excuse in finding.excuses]

@@ -21,9 +21,9 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 def write(file: Path, verdict: RunVerdict, validation: Validation) -> None:
     """Writes the JUnit suite of one run to `file`. The suite has a test case per arm and per law of the books.
 
-    An INCONCLUSIVE arm is an error, because the run showed nothing about the arm. Any other arm that did not end as
-    expected is a failure. A law that does not hold is a failure. A law whose evaluation raised an exception is an
-    error.
+    * An INCONCLUSIVE arm is an error, because the run showed nothing about the arm. Any other arm that did not end as
+      expected is a failure.
+    * A law that does not hold is a failure. A law whose evaluation raised an exception is an error.
 
     `validation`: the results of Great Expectations. Only the results of the suite `evidence` are about laws. Raises
     OSError if `file` cannot be written.

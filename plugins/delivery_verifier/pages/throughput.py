@@ -14,9 +14,9 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 def records_per_s(run: RunDirectory, arm: str) -> float | None:
     """The reported records of an arm's load per second, between the first send and the last report.
 
-    The records of the warm-up, which are sent before the load, do not count, because a pause follows them. In this
-    pause the step `produce` waits until all replicas have these records and the fault plan is ready. The times come
-    from the ledger. The intervals of timeline/load are too coarse for a short load.
+    The records of the warm-up do not count, because a pause follows them, in which the step `produce` waits for the
+    replicas and the fault plan. The times come from the ledger, because the intervals of timeline/load are too coarse
+    for a short load.
 
     Returns None if the run does not record when its load began, if no record of the load was reported, or if no time
     passed between the first send and the last report. Raises OSError or pyarrow.ArrowException if the ledger cannot be

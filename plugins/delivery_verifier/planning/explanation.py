@@ -8,6 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from delivery_verifier.catalogue.entry import Entry
+from delivery_verifier.cluster.backends import backend_of
 from delivery_verifier.contract import alternatives, clients, forecast
 from delivery_verifier.contract.alternatives import Alternative
 from delivery_verifier.contract.clients import JavaContract
@@ -37,12 +38,15 @@ class Guarantee(Struct, frozen=True, kw_only=True):
 class Explanation(Struct, frozen=True, kw_only=True):
     """The explanation of one arm, as `kdv explain --json` prints it.
 
-    `notes`: sentences on how the user's own settings were translated. `expects`: the verdict and the counts that the
-    arm is expected to have, in words. `expected`: the kinds of disturbances that the fault is expected to cause.
-    `rulings`: for each anomaly, whether it is forbidden or permitted under the fault and the claim. `matrix`: the
-    guarantees that the settings give, for each class of faults (see FaultClass). `alternatives`: what other values of
-    one or two settings would change. `java`: what the contract says of the Java client, or None if the settings were
-    not written for that client. All other fields are about librdkafka, the client that every run uses.
+    * `notes`: sentences on how the user's own settings were translated.
+    * `expects`: the verdict and the counts that the arm is expected to have, in words.
+    * `expected`: the kinds of disturbances that the fault is expected to cause.
+    * `rulings`: for each anomaly, whether it is forbidden or permitted under the fault and the claim.
+    * `matrix`: the guarantees that the settings give, for each class of faults (see FaultClass).
+    * `alternatives`: what other values of one or two settings would change.
+    * `java`: what the contract says of the Java client. None: the settings were not written for that client.
+
+    All fields but `java` are about librdkafka, the client that every run uses.
     """
 
     arm: str
@@ -204,8 +208,7 @@ def describe(scenario: Scenario) -> str:
     """Returns the plan of a run as several lines for a person: cluster, topics, load, fault and arms."""
     load, cluster, fault = scenario.load, scenario.cluster, scenario.fault
     lines = [
-        f"cluster  a fresh {cluster.backend} Apache Kafka {cluster.kafka_version} on this host: 1 controller, "
-        f"{cluster.brokers} brokers, on loopback; nothing else is touched",
+        f"cluster  {backend_of(cluster).describe(cluster)}",
         f"topics   {load.partitions} partitions, {load.replication_factor} replicas each, one topic per arm",
         f"load     {load.payload_bytes}-byte records, {load.pacing} over {load.duration_s:g} s, and until the fault "
         "has healed",

@@ -43,11 +43,11 @@ def run(
     """Runs all steps and returns the verdict. If a step fails, raises the error of the step, and there is no verdict.
 
     `params` holds the fields of the run, by name. `name` is the name of the run directory. `listener` is called when a
-    step begins and when a step ends. `spark` is a session that outlives the run. If `spark` is None, the run starts and
-    ends a session of its own.
+    step begins and when a step ends. `spark` is a session that outlives the run. If it is None, the run starts and ends
+    a session of its own.
 
     The caller must turn SIGTERM into an exception, so that the step stop_cluster still runs. If this process is killed,
-    the keeper (the parent process of the brokers) ends the cluster.
+    the keeper ends the cluster.
     """
     if spark is not None:
         session = spark
@@ -127,8 +127,8 @@ def _removing_unjudged_workspace(run_dir: Path) -> Iterator[None]:
 def _load_under_fault(run_dir: Path, steps: _Steps) -> None:
     """Runs the step produce in this thread and, at the same time, the step inject_fault in another thread.
 
-    The producers end when the thread that started them ends, so produce runs in this thread. If inject_fault fails,
-    produce fails, too. The error of inject_fault is raised then, because it is the cause.
+    Produce runs in this thread, because the producers end with the thread that started them. If inject_fault fails,
+    produce fails, too. The error of inject_fault is then raised, because it is the cause.
     """
     failures: list[BaseException] = []
 

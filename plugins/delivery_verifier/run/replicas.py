@@ -2,7 +2,7 @@
 
 Spark reads only the leaders' logs. If a follower's log differs below the high watermark, nobody else sees this until
 the follower becomes leader. A thread per broker reads the replicas of the broker. The threads are daemons, so that a
-slow broker delays neither an interruption of the step nor its deadline.
+slow broker cannot delay the end of the step, be it by an interruption or by its deadline.
 """
 
 from __future__ import annotations

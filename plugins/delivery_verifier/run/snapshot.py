@@ -1,13 +1,13 @@
-"""Takes the snapshot: the offset at which each partition ends, and the number of earlier records that consumers do not
-see.
+"""Takes the snapshot: the offset at which each partition ends, and the number of records before it that consumers do
+not see.
 
 No consumer shows control records, which end transactions. A read_committed consumer hides the records of aborted
 transactions, too.
 
-Markers prove where a partition ends. A *marker* is a record that this module writes with acks=all. The acknowledgement
-of a marker proves that the high watermark has passed every record before the marker. Two markers with adjacent offsets
-prove that no record came between them. The snapshot of a partition ends at the first of two adjacent markers that were
-written at least a second apart.
+A *marker* is a record that this module writes with acks=all, to prove where a partition ends. The acknowledgement of a
+marker proves that the high watermark has passed every record before it. Two markers with adjacent offsets prove that no
+record came between them. The snapshot of a partition ends at the first of two adjacent markers that were written at
+least a second apart.
 """
 
 from __future__ import annotations
@@ -123,13 +123,13 @@ def _write_markers(
     markers: _MarkersByPartition,
     round_number: int,
 ) -> None:
-    """Writes one marker (a record that proves where a partition ends) to each partition, and updates `markers`.
+    """Writes one marker to each partition, and updates `markers`. `round_number` distinguishes the new markers from
+    earlier ones.
 
-    If the offset of the new marker does not directly follow the previous marker, a record came between, and the end of
-    the snapshot is unknown again. If the two offsets are adjacent, the new marker was written at least MARKERS_APART_S
-    after the previous marker, and the end is still unknown, then the previous marker becomes the end.
-
-    `round_number` distinguishes the new markers from earlier ones.
+    * If the offset of the new marker does not directly follow the previous marker, a record came between. The end of
+      the snapshot is then unknown again.
+    * If the two offsets are adjacent, and the markers were written at least MARKERS_APART_S apart, the previous marker
+      becomes the end, unless the end is known already.
     """
     started_s = time.monotonic()
     values = [(arm.topic_name, partition, _marker_value(scenario, arm, round_number)) for arm, partition in partitions]

@@ -1,9 +1,10 @@
 """The books: small tables of exact counts that the step reconcile wrote. This module reads the tables strictly.
 
 A missing table, an empty table, or a null in a column that forbids nulls never means "nothing found". Each of them is
-listed in `Books.problems`, and forbids the verdicts HELD and VIOLATED. Only two tables may be empty.
-books/exposure.parquet is empty if there was no injection. books/cases.parquet may be empty, because its counts are
-also in books/laws.parquet, in the rows whose column `law` is `anomaly_rows`.
+listed in `Books.problems`, and forbids the verdicts HELD and VIOLATED. Only two tables may be empty:
+
+* books/exposure.parquet, if there was no injection.
+* books/cases.parquet. Its counts are also in books/laws.parquet, in the rows whose column `law` is `anomaly_rows`.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class Books:
         """How many attempts and records in `partition` of the arm show `anomaly`, even if they are cases of another
         anomaly.
 
-        An attempt or record can show several anomalies. It is a case of only the first of them, in order of precedence
+        An attempt or record that shows several anomalies is a case of only the first of them, in order of precedence
         (see `Anomaly`). The first anomaly hides the others.
         """
         return sum(sum(self.values("producers", name, arm=arm, partition=partition)) for name in _columns(anomaly))
@@ -158,12 +159,15 @@ def total_column(anomaly: Anomaly) -> str:
 
 
 def with_totals(rows: pa.Table, late_convicts: bool = False) -> pa.Table:
-    """Returns rows of books/producers with one more column per anomaly, `<anomaly>_total`.
+    """Returns rows of books/producers with one more column per anomaly, `<anomaly>_total`. The total is the sum of
 
-    The total is `<anomaly>`, plus `also_<anomaly>` if another anomaly can hide this one (see `Books.cases_at`). If
-    `late_convicts` is true, late INDETERMINATE attempts speak against the arm: the total of REORDERED then includes the
-    column `resolved_late`. If a summed column is missing, the column of the total is missing. If a summed value is
-    null, the total is null. So Great Expectations never takes a missing value for 0.
+    * the column `<anomaly>`
+    * the column `also_<anomaly>`, if another anomaly can hide this one (see `Books.cases_at`)
+    * the column `resolved_late`, for REORDERED and if `late_convicts` is true: late INDETERMINATE attempts then speak
+      against the arm.
+
+    If a summed column is missing, so is the total's column. If a summed value is null, the total is null. So Great
+    Expectations never takes a missing value for 0.
     """
     for anomaly in Anomaly:
         parts = _columns(anomaly) + (["resolved_late"] if late_convicts and anomaly is Anomaly.REORDERED else [])

@@ -124,8 +124,8 @@ class RunDirectory:
         """Raises IncompleteRun if a manifest on which a step rested was replaced since. Checks `steps` and the steps
         before them on which they rest.
 
-        A manifest of version 1 does not name the manifests on which it rests. So this method only checks that none of
-        these manifests has a higher version: an older program refuses the output of a newer program.
+        A manifest of version 1 does not name the manifests on which it rests. For such a manifest, only their versions
+        are checked: none may be higher, because an older program refuses the output of a newer program.
         """
         rested = {name for step in steps for name in (*REQUIRES.get(step, ()), step)}
         for step in sorted(name for name in rested if (self.path / f"{name}.json").is_file()):

@@ -4,9 +4,9 @@ These tables are the interface between the steps, and the interface for other pr
 Everything else that names their columns is derived from these declarations: the Arrow schemas, Spark's schemas
 (`spark_jobs.schemas`), the columns that `store.books` requires, the input of the report, and the documentation.
 
-A *session* is all that a producer sends with one series of consecutive numbers. A producer that is killed and started
-again continues its series, and so keeps its session. A *view* of a topic holds the records that one kind of consumer
-(read_uncommitted or read_committed) sees in a range of offsets.
+A *session* is all that a producer sends with one series of consecutive numbers. It outlives the death of the producer:
+a producer that is killed and started again continues its series. A *view* of a topic holds the records that one kind of
+consumer (read_uncommitted or read_committed) sees in a range of offsets.
 """
 
 from __future__ import annotations
@@ -206,7 +206,8 @@ GAPS = Table(
         Column(
             "longest_gap_s",
             "double",
-            "longest silence between consecutive reports; null with fewer than two reports",
+            "longest silence between consecutive reports; null with fewer than two reports. Too short by less than a "
+            "slot, if shorter than one: 1 ms, doubled until the slots of all partitions are at most 1,000,000",
             True,
             "s",
         ),
@@ -217,7 +218,8 @@ GAPS = Table(
 LOAD = Table(
     "timeline/load",
     "timeline/load.parquet",
-    "one interval of an arm's load: 200 ms, or 1 s if the run lasted longer than 300 s",
+    "one interval of an arm's load: 200 ms, or 1 s if the run lasted longer than 300 s, doubled until an arm has at "
+    "most 10,000",
     (
         ARM,
         Column("at_us", "int64", "begin of the interval", unit="µs since the epoch"),
@@ -225,8 +227,8 @@ LOAD = Table(
         Column("reported", "int64", "attempts whose report arrived in the interval", unit="attempts"),
         Column("indeterminate", "int64", "attempts that became INDETERMINATE in the interval", unit="attempts"),
         Column("failed", "int64", "attempts that FAILED in the interval", unit="attempts"),
-        Column("latency_ms_p50", "double", "median latency of the reported; null without any", True, "ms"),
-        Column("latency_ms_p99", "double", "99th percentile of that latency; null as above", True, "ms"),
+        Column("latency_ms_p50", "double", "median latency of the reported, ±1.5 %; null without any", True, "ms"),
+        Column("latency_ms_p99", "double", "99th percentile of that latency, ±1.5 %; null as above", True, "ms"),
     ),
 )
 

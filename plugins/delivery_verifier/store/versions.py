@@ -11,8 +11,8 @@ def versions(run: RunDirectory, *steps: str) -> tuple[int, ...]:
     """Returns the format versions in the manifests of `steps`, which must be in the order of a run.
 
     Raises IncompleteRun if a manifest is missing or damaged, or if a later step has an older version than an earlier
-    step. A later step may have a newer version, because a newer program can reconcile and validate a stored run again.
-    But no program continues the run of a newer program, so an older version shows that a manifest was altered.
+    step. This shows that a manifest was altered, because no program continues the run of a newer program. A later step
+    may have a newer version, because a newer program can reconcile and validate a stored run again.
     """
     known = tuple(run.manifest(step).format_version for step in steps)
     for (earlier, older), (later, newer) in pairwise(zip(steps, known, strict=True)):

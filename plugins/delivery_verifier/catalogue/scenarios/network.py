@@ -9,12 +9,9 @@ from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import Bound, Expectation
 
 UNFETCHED = after(0.5)
-"""The trigger of the step that sends records: half a second after the followers were cut off from the leader.
-
-A fetch request that a follower sent before the cut may still wait at the leader, for at most
-`replica.fetch.wait.max.ms` (200 ms). The leader would answer it with the new records. After half a second, no such
-request is left.
-"""
+"""The trigger of the step that sends records: half a second after the followers were cut off from the leader. By then,
+no fetch request from before the cut waits at the leader. (It waits for at most `replica.fetch.wait.max.ms`, 200 ms.)
+The leader would answer such a request with the new records."""
 _LOAD = scripted(100)
 _ACKS = "Apache Kafka documentation, producer configurations: acks"
 

@@ -121,13 +121,15 @@ _LATE_END = Entry(
     rules=("torn.late_end", "aborted_visible.late_end", "torn.never", "aborted_visible.never", "lost.never"),
 )
 """Every transaction holds two blocks. Every `send` step sends three blocks, to the partitions 0, 1 and 2. So after the
-warm-up, and after every second `send` step, a transaction is open that holds a block to partition 2. Its next block
-goes to partition 0.
+warm-up, and after every second `send` step, one transaction is open. It holds a block to partition 2, and its next
+block goes to partition 0.
 
-Every second transaction is aborted, the others are committed. The first late request is the abort of the fourth
-transaction. It aborts the first block of the fifth, which the client then commits (TORN). The second late request is
-the commit of the seventh transaction. It commits the first block of the eighth, which the client then aborts
-(ABORTED_VISIBLE).
+Every second transaction is aborted, the others are committed.
+
+* The first late request is the abort of the fourth transaction. It aborts the first block of the fifth transaction,
+  which the client then commits (TORN).
+* The second late request is the commit of the seventh transaction. It commits the first block of the eighth
+  transaction, which the client then aborts (ABORTED_VISIBLE).
 """
 
 ENTRIES: tuple[Entry, ...] = (_COORDINATOR_KILLED, _LATE_END)

@@ -9,11 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from delivery_verifier.cluster.backend import CapabilityMissing, ClusterStatus, NodeStatus, ProcessState
+from delivery_verifier.cluster.backend import CapabilityMissing
 from delivery_verifier.cluster.embedded import nodes
 from delivery_verifier.cluster.embedded.disks import Disk
 from delivery_verifier.cluster.embedded.isolation import Isolation
 from delivery_verifier.cluster.embedded.packet_filter import GROUPS
+from delivery_verifier.cluster.keeper_operations import ClusterStatus, NodeStatus, ProcessState
 from delivery_verifier.cluster.layout import KEEPER_SPEC, ClusterLayout
 from delivery_verifier.cluster.observer import Observer
 from delivery_verifier.host.processes import dies_with_parent, how_it_ended, is_frozen
@@ -101,8 +102,11 @@ class NodeProcesses:
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
         """Drops packets between the brokers `nodes` and the peers that `links` names. Returns the wall time (µs) just
-        before the first packet was dropped. Raises CapabilityMissing if the cluster lacks the capability `network`,
-        ValueError if a broker is isolated already, and FilterError if the packet filter cannot be changed."""
+        before the first packet was dropped.
+
+        Raises CapabilityMissing if the cluster lacks the capability `network`, ValueError if a broker is isolated
+        already, and FilterError if the packet filter cannot be changed.
+        """
         self._require("network")
         at_us = now_us()
         for node in nodes:
@@ -124,8 +128,11 @@ class NodeProcesses:
 
     def power_off(self, nodes: list[int]) -> int:
         """Kills the brokers `nodes` and cuts the power of their disks. Returns the wall time (µs) just before the first
-        kill. Raises CapabilityMissing if the cluster lacks the capability `power`, ValueError if a broker does not run,
-        and OSError if a disk's power cannot be cut."""
+        kill.
+
+        Raises CapabilityMissing if the cluster lacks the capability `power`, ValueError if a broker does not run, and
+        OSError if a disk's power cannot be cut.
+        """
         self._require("power")
         at_us = min(self.send(node, "SIGKILL") for node in nodes)
         for node in nodes:

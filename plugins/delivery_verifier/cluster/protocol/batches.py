@@ -1,10 +1,10 @@
 """Counts the control records and the aborted records of a log. No read_committed consumer shows these records, so this
-module counts them from the headers of the log's batches.
+module counts them from the batches of the log.
 
-The module fetches the batches from the leader in Kafka's own protocol (`cluster.protocol.fetch`). For the verdict,
-Spark reads the log's records with a consumer. This module shares no code with Spark, so the two results check each
-other: every offset that the consumer skips must be counted here. Whether a transaction was committed or aborted is read
-from the control batches in the log, not from the producer's reports.
+The module fetches the batches from the leader in Kafka's own protocol (`cluster.protocol.fetch`). It shares no code
+with Spark, which reads the same log with a consumer. So the two results check each other: every offset that the
+consumer skips must be counted here. Whether a transaction was committed or aborted is read from the control batches in
+the log, not from the producer's reports.
 """
 
 from __future__ import annotations
@@ -47,12 +47,14 @@ class Unseen(NamedTuple):
 
 
 def unseen(address: Address, topic: str, partition: int, start: int, end: int) -> Unseen:
-    """Counts the records at the offsets [start, end) that are hidden from every read_committed consumer. `address`: the
-    address of the partition's leader. Does not count batches with a wrong checksum.
+    """Counts the records at the offsets [start, end) that are hidden from every read_committed consumer.
 
-    Every transaction with records in this range must have been committed or aborted. The control batch that ends such a
-    transaction may stand after `end`, so the log is read until all these transactions have ended. Raises OSError if a
-    transaction is still open, if the broker cannot be reached or holds no replica, or if an offset is missing.
+    `address`: the address of the partition's leader. Batches with a wrong checksum are not counted. Every transaction
+    with records in this range must have ended. Its control batch may stand after `end`, so the log is read until all
+    these transactions have ended.
+
+    Raises OSError if a transaction is still open, if the broker cannot be reached or holds no replica, or if an offset
+    is missing.
     """
     control = aborted = 0
     undecided: Counter[int] = Counter()

@@ -98,9 +98,11 @@ class Channel:
 
     def call(self, request: bytes, timeout_s: float) -> bytes:
         """Sends `request`. Returns the answer without the size that precedes it. Connects first if there is no
-        connection. Raises OSError if the broker cannot be reached, closes the connection, or is silent for `timeout_s`
-        seconds. After an error the connection is closed, so that a late answer is never taken for the answer to a later
-        request."""
+        connection.
+
+        Raises OSError if the broker cannot be reached, closes the connection, or is silent for `timeout_s` seconds. An
+        error closes the connection, so that a late answer is never taken for the answer to a later request.
+        """
         try:
             if self._socket is None:
                 self._socket = socket.create_connection(self._address, timeout=timeout_s)

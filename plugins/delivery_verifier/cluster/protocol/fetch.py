@@ -1,9 +1,10 @@
 """Fetches batches of a partition from one broker, be it the partition's leader or a follower.
 
-The module sends the request Fetch of Kafka's protocol, in version 12 (`FetchRequest.json`). A follower answers a
-consumer's Fetch only from version 11 on, and only up to the follower's own high watermark (KIP-392). From version 13
-on, a Fetch must name a topic by its id instead of its name. The module gets uncommitted records, too, like a consumer
-with read_uncommitted.
+Gets uncommitted records, too, like a consumer with read_uncommitted. The module sends the request Fetch of Kafka's
+protocol in version 12 (`FetchRequest.json`) for two reasons:
+
+* A follower answers a consumer only from version 11 on, and only up to its own high watermark (KIP-392).
+* From version 13 on, a Fetch must name a topic by its id instead of its name.
 """
 
 from __future__ import annotations

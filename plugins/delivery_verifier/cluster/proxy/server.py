@@ -1,11 +1,13 @@
 """The process of the proxy between the producers under test and the brokers. The proxy forwards Kafka's frames, and
 applies its rules to some of the frames.
 
-The keeper, the parent process of the brokers, starts the proxy. Brokers advertise the proxy's addresses only on their
-listener PROXIED, so that clients can also connect directly. The proxy takes control requests on a Unix socket in the
-workspace, the folder with the cluster's data (see `lease.call`). `put` puts a rule in force. `hits` returns how often a
-rule acted, and `late_ends` returns the EndTxn requests that a rule made late. `release` removes brokers from all rules,
-and sends all frames that wait on connections to these brokers.
+The keeper starts the proxy. Brokers advertise the proxy's addresses only on their listener PROXIED, so that clients can
+also connect directly. The proxy takes these control requests on a Unix socket in the workspace (see `lease.call`):
+
+* `put` puts a rule in force.
+* `hits` returns how often a rule acted.
+* `late_ends` returns the EndTxn requests that a rule made late.
+* `release` removes brokers from all rules, and sends all frames that wait on connections to these brokers.
 """
 
 from __future__ import annotations

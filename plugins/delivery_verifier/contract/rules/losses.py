@@ -100,8 +100,8 @@ LOST: tuple[ContractRule, ...] = (
 def _misplaced(loss: ContractRule) -> ContractRule:
     """Returns the rule that permits MISPLACED under the conditions under which `loss` permits LOST.
 
-    For example, a retry wrote a second copy of a record, and the offset of this copy was acknowledged. Then the log is
-    truncated between the two copies. The acknowledged copy is gone, and the first copy remains at another offset.
+    Example: a retry wrote a second copy of a record, and the offset of this second copy was acknowledged. Then the log
+    is truncated between the two copies. The second copy is gone, and the first copy remains at another offset.
     """
     return replace(
         loss,

@@ -47,5 +47,6 @@ LATE = Promise(
 )
 """The promise about records that arrive late. It holds for an idempotent producer that was not killed.
 
-Brokers append no record of this producer behind a later record of the same producer. So even an INDETERMINATE attempt
-(one with unknown outcome) is a case of REORDERED if its record stands behind the record of a later attempt."""
+Brokers append no record of such a producer behind a later record of the same producer. So if the record of an attempt
+stands behind the record of a later attempt, this is REORDERED, even if the earlier attempt is INDETERMINATE.
+"""

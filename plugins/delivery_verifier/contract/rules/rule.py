@@ -30,9 +30,9 @@ class ContractRule:
 
     * `applies(settings)` is true. `condition` says in words which settings these are.
     * There was a disturbance of one of `kinds`, for which `far_enough(settings, disturbance)` is true, e.g. because
-      enough replicas lost their power. `far_enough_text` says in words which disturbances these are. If `kinds` is
-      empty, the rule needs no disturbance, and permits the anomaly at any time.
-    * For each kind in `also_required`, there was a disturbance of this kind, too.
+      enough replicas lost their power. `far_enough_text` says this in words. If `kinds` is empty, this condition always
+      holds.
+    * There was a disturbance of each kind in `also_required`.
 
     `sentence` explains the rule to people. `source` says where the behaviour is documented or how it was found. If
     librdkafka and the Java client behave differently here, `java` says what the Java client does, with its source.

@@ -53,12 +53,11 @@ _FORGOTTEN = subset(
 def _of_coordinator(anomaly: Anomaly) -> ContractRule:
     """Returns the rule that permits `anomaly` after an unclean election of a transaction coordinator.
 
-    The election loses no record of the arm's topic. So it excuses only TORN and ABORTED_VISIBLE. The settings of the
-    arm's topic do not matter, because the topic `__transaction_state` has its own settings. Such an election happens
-    only if an operator asks for it or alters `__transaction_state`.
-
-    The disturbance counts only for an arm with a transactional.id that the disturbed partition keeps (see
-    `disturbances_of_arm`).
+    * The rule permits only TORN and ABORTED_VISIBLE, because the election loses no record of the arm's topic.
+    * The settings of the arm's topic do not matter, because the topic `__transaction_state` has its own settings. Such
+      an election happens only if an operator asks for it or alters `__transaction_state`.
+    * The disturbance counts only for an arm with a transactional.id that the disturbed partition keeps (see
+      `disturbances_of_arm`).
     """
     return ContractRule(
         id=f"{anomaly.value.lower()}.coordinator",
@@ -76,14 +75,14 @@ def _acknowledged_by_all(settings: Settings, disturbance: Disturbance) -> bool:
     """Whether all replicas that had confirmed the end of a transaction lost their power.
 
     At least transaction.state.log.min.isr in-sync replicas confirm the end. If fewer replicas lost their power, Kafka
-    elects a replica that has the entry, provided that the transaction log has eligible leader replicas (see
+    elects a replica that has the entry. This needs eligible leader replicas for the transaction log (see
     `power.isr_power_losses`). The replicas of the arm's topic do not matter.
     """
     return not settings.transaction_log_elr or disturbance.replicas >= settings.transaction_log_min_isr
 
 
 def _of_coordinators_power(anomaly: Anomaly) -> ContractRule:
-    """Returns the rule that permits `anomaly` after all in-sync replicas of a coordinator's log lost their power.
+    """Returns the rule that permits `anomaly` if every broker in the ISR of a coordinator's log had a loss of power.
 
     Kafka writes that log with acks=all, and leaves flushing to the operating system. The flush.messages of the arm's
     topic does not matter.

@@ -19,10 +19,10 @@ stdout. The message is harmless, because the JVM then runs without the archive."
 
 
 class ClassArchive(NamedTuple):
-    """One class data archive. `file` is its path, and exists only if the archive is complete.
+    """One class data archive. `file` is its path. A file at this path is always a complete archive.
 
-    A JVM writes the archive to another path, `written`, so that no other JVM maps half an archive. Once the JVM that
-    writes the archive has ended, `keep` renames `written` to `file`.
+    A JVM writes the archive to another path, `written`, so that no other JVM maps half an archive. `keep` renames
+    `written` to `file` once the JVM that writes the archive has ended.
     """
 
     file: Path

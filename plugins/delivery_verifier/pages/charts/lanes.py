@@ -18,9 +18,8 @@ from delivery_verifier.pages.material import Material
 LANES_SHOWN = 16
 """The greatest number of partitions that have a lane."""
 SEGMENTS_DRAWN = 200
-"""The greatest number of segments (see Segment) that are drawn per lane. If a lane has more segments, its time is
-divided into this many equal spans. Of the segments that begin in one span, one is drawn: a segment without a leader or,
-if there is none, the segment with the smallest ISR."""
+"""The greatest number of segments (see Segment) that are drawn per lane. If a lane has more, `_thin` chooses the
+segments that are drawn."""
 COUNTS_DRAWN = 2000
 """The greatest number of PartitionCounts that are drawn."""
 
@@ -62,9 +61,9 @@ def _lane(observations: Sequence[Observation], clock: Clock, end_s: float) -> It
 def _thin(lane: list[Segment], end_s: float) -> list[Segment]:
     """The segments of `lane`, reduced to at most SEGMENTS_DRAWN, because a screen cannot show more.
 
-    The time until `end_s` is divided into SEGMENTS_DRAWN equal spans. Of the segments that begin in one span, one
-    remains: a segment without a leader or, if there is none, the segment with the smallest ISR. So no time without a
-    leader disappears.
+    If there are more, the time until `end_s` is divided into SEGMENTS_DRAWN equal spans. Of the segments that begin in
+    one span, one remains: a segment without a leader or, if there is none, the segment with the smallest ISR. Each
+    remaining segment lasts until the next one begins.
     """
     if len(lane) <= SEGMENTS_DRAWN:
         return lane

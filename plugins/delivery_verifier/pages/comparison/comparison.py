@@ -45,10 +45,12 @@ class Row:
 class Pair:
     """Two matching arms, one of each run, side by side. If one run has no matching arm, the pair has only one arm.
 
-    Subjects match by their order. Other arms match by role and name. `name`: the names of both arms, or one name if
-    they are equal. `verdicts`: the verdict of the left arm and of the right arm, None for a missing arm. `anomalies`: a
-    row for each kind of anomaly. Each of its two values is a number of cases and a ruling, e.g. `3 (forbidden)`. If the
-    arm has two findings of the kind, the value has both, e.g. `6 (permitted), 1 (forbidden)`.
+    Subjects match by their order. Other arms match by role and name.
+
+    * `name`: the names of both arms, or one name if they are equal.
+    * `verdicts`: the verdict of the left arm and of the right arm, None for a missing arm.
+    * `anomalies`: a row for each kind of anomaly. Each of its two values is a number of cases and a ruling, e.g. `3
+      (forbidden)`. If the arm has two findings of the kind, the value has both, e.g. `6 (permitted), 1 (forbidden)`.
     """
 
     name: str
@@ -71,10 +73,10 @@ class Side:
 class Comparison:
     """Two runs side by side. A comparison is meant to show what another version of Kafka changes.
 
-    `obstacles`: the properties, except for versions, in which the two scenarios differ. An obstacle may cause a
-    difference between the figures. `versions`: a row for each version that a run used, e.g. the version of Kafka. A
-    version that both runs share has a row, too. `missing`: the parts of both runs that could not be read, each with the
-    reason.
+    * `obstacles`: the properties, except for versions, in which the two scenarios differ. An obstacle may cause a
+      difference between the figures.
+    * `versions`: a row for each version that a run used, e.g. the version of Kafka, even if both runs share it.
+    * `missing`: the parts of both runs that could not be read, each with the reason.
     """
 
     left: Side

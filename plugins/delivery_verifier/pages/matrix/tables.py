@@ -35,11 +35,13 @@ HEADINGS = {
 class Cell:
     """The results of one arm of a scenario, from the last run of the scenario in each round.
 
-    `verdict`: the different verdicts as text, e.g. `HELD / VIOLATED`. `counts`: for each kind of anomaly, a heading and
-    the number of cases as text. `figures`: for each other figure, such as the longest gap, a heading and a text.
-    `sentence`: the sentence of the verdict in the first round in which the arm did not end as expected or, if there is
-    none, in the first round. `tone`: `unsure` (INCONCLUSIVE in some round), `bad` (not as expected), `proven` (VIOLATED
-    as expected) or `good` (HELD as expected).
+    * `verdict`: the different verdicts as text, e.g. `HELD / VIOLATED`.
+    * `counts`: for each kind of anomaly, a heading and the number of cases as text.
+    * `figures`: for each other figure, such as the longest gap, a heading and a text.
+    * `sentence`: the sentence of the verdict in the first round in which the arm did not end as expected or, if there
+      is none, in the first round.
+    * `tone`: `unsure` (INCONCLUSIVE in some round), `bad` (not as expected), `proven` (VIOLATED as expected) or `good`
+      (HELD as expected).
     """
 
     arm: str
@@ -58,10 +60,11 @@ class Cell:
 class ScenarioRow:
     """One scenario over all rounds. `cells`: the cells of its arms, by profile.
 
-    `green`: whether all rounds are green. A round is green if the scenario ended as expected, or if this host could not
-    run the scenario and the user expected that. `state` and `note` describe the first round that is not green or, if
-    all are green, the first round. `note`: why that round has no results, e.g. `not run yet`, or an empty text. `runs`:
-    for each run of the scenario, the text of the link to its report, e.g. `round 2`, and the run.
+    * `green`: whether all rounds are green. A round is green if the scenario ended as expected, or if this host could
+      not run the scenario and the user expected that.
+    * `state`, `note`: about the first round that is not green or, if all are green, the first round. `note` says why
+      that round has no results, e.g. `not run yet`; empty if it has results.
+    * `runs`: for each run of the scenario, the text of the link to its report, e.g. `round 2`, and the run.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """The rows of the page of all runs, one per run directory.
 
 Unknown fields in files are ignored, and missing fields have defaults, because this version must also list the runs of
-older versions. A verdict counts only if its file was not changed after the step `conclude` wrote it. A run is green if
-it ended as expected. If the verdict is missing, damaged or altered, the run is never green.
+older versions. A run is green if it ended as expected. It is never green if its verdict is missing or damaged, or was
+changed after the step `conclude` wrote it.
 """
 
 from __future__ import annotations
@@ -62,10 +62,11 @@ class _Verdict(Struct, frozen=True):
 class Figures(Struct, frozen=True, kw_only=True):
     """The figures of a run's subjects, from the verdict of the run. A figure is None if it is not known.
 
-    `lost`: the LOST cases of all subjects together. `duplicated`: the DUPLICATED cases. `reordered`: the REORDERED
-    cases. `others` maps each further kind of anomaly that occurred to its number of cases. `longest_gap_s`: the longest
-    time for which a subject had no report on a partition. `exposed`: the number of reported attempts of a subject that
-    the faults exposed. If the subjects have different numbers, it is the smallest.
+    * `lost`, `duplicated`, `reordered`: the cases of these kinds, of all subjects together. `others` maps each further
+      kind that occurred to its number of cases.
+    * `longest_gap_s`: the longest time for which a subject had no report on a partition.
+    * `exposed`: the number of reported attempts of a subject that the faults exposed; of several subjects, the
+      smallest.
     """
 
     lost: int | None = None
@@ -201,9 +202,9 @@ def _with_verdict(row: StoredRunRow, run: Path, last_step: str) -> StoredRunRow:
 def _sealed_verdict(run: Path) -> _Verdict:
     """The verdict of a run. Checks that its file was not changed since the step `conclude`.
 
-    Unlike `RunDirectory.verdict`, this function decodes only the fields that the page shows, because verdicts of older
-    versions may have other fields. It does not hash the report, a large file, because the page lists thousands of runs.
-    Raises IncompleteRun, OSError or msgspec.MsgspecError if the verdict is missing, altered or damaged.
+    Unlike `RunDirectory.verdict`, decodes only the fields that the page shows, because verdicts of older versions may
+    have other fields. Does not hash the report, a large file, because the page lists thousands of runs. Raises
+    IncompleteRun, OSError or msgspec.MsgspecError if the verdict is missing, altered or damaged.
     """
     return msgspec.json.decode(RunDirectory(run).sealed_alone("conclude", "verdict.json"), type=_Verdict)
 

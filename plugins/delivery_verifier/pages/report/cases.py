@@ -27,12 +27,16 @@ OFFSETS_SHOWN = 4
 class Case:
     """One case with its evidence as text. `row`: the row of the case in anomalies/, with times in µs since the epoch.
 
-    `sent`: the time when the record was sent. `settled`: the time when its outcome was known. `leader`: the leader of
-    the partition at `settled` or, if the outcome was never known, at `sent`. `isr`: the ISR at the time of `leader`.
-    `injection`: the name of the first injection that could have hurt the record (see `injection_during`). `offsets`:
-    the offsets of the copies of the record. `excuse`: the disturbance that excuses the case (see `excuse_of_row`). A
-    text is an en dash if its value does not exist or is not known. `truncation`: how a lost record was removed when a
-    log was truncated (see `truncation.Truncations`), or an empty text if that is not known.
+    * `sent`: the time when the record was sent. `settled`: the time when its outcome was known.
+    * `leader`, `isr`: the leader and the ISR of the partition at `settled` or, if the outcome was never known, at
+      `sent`.
+    * `injection`: the name of the first injection that could have hurt the record (see `injection_during`).
+    * `offsets`: the offsets of the copies of the record.
+    * `excuse`: the disturbance that excuses the case (see `excuse_of_row`).
+    * `truncation`: how a lost record was removed when a log was truncated (see `truncation.Truncations`); empty if that
+      is not known.
+
+    Every other text is an en dash if its value does not exist or is not known.
     """
 
     row: dict[str, Any]

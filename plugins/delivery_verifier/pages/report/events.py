@@ -34,8 +34,8 @@ class Event:
 def events(material: Material, clock: Clock) -> list[Event]:
     """The list of events, oldest first, with at most EVENTS_SHOWN lines. `clock`: the clock of the run.
 
-    The events are the bite (the start of the effect), the healing and the recovery of each fault injection, the changes
-    of leadership, and the changes of the broker processes. If there are too many, the latest lines that are not about
+    The events are the bite (the start of the effect), the healing and the recovery of each injection, the changes of
+    leadership, and the changes of the broker processes. If there are too many, the latest of those that are not about
     injections are left out first.
     """
     lines = [(at_us, text, True) for injection in material.injections for at_us, text in _injection_events(injection)]

@@ -53,9 +53,10 @@ class Story:
 def stories(material: Material, clock: Clock, groups: list[CaseGroup]) -> list[Story]:
     """The stories of a run: at most one story for each anomaly in KINDS_WITH_A_STORY.
 
-    `groups`: the case groups of the run, one per arm and anomaly (see `cases.groups`). The stories stand in the order
-    of `_rank`. For each anomaly, the story tells a case of the first group. If no case shows an anomaly in
-    KINDS_WITH_A_STORY, one case of another anomaly gets a story. The canary gets no story: its cases are planted.
+    `groups`: the case groups of the run, one per arm and anomaly (see `cases.groups`). For each anomaly, the story
+    tells a case of the first group. The stories stand in the order of `_rank`. If no case shows an anomaly in
+    KINDS_WITH_A_STORY, one case of another anomaly gets a story. The canary gets no story, because its cases are
+    planted.
     """
     ranked = sorted(
         (group for group in groups if group.role != "canary" and group.cases),
@@ -178,8 +179,8 @@ def _leader_at_sending(observation: Observation | None) -> str:
 def _outcome_sentence(row: dict[str, Any], leader: int) -> str:
     """The sentence on the outcome that the client reported for the record.
 
-    `leader`: the broker that led the partition both when the record was sent and when its outcome became known. It is
-    -1 if two different brokers led then, or if one of the two leaders is not known.
+    `leader`: the broker that led the partition both when the record was sent and when its outcome became known. -1
+    means: the leader changed in between, or one of the two leaders is not known.
     """
     error = f" ({row['error']})" if row["error"] else ""
     if row["outcome"] == "ACKED":

@@ -32,9 +32,9 @@ _ALL_NAMES = (*EXERCISED, *SAME, *LEFT_OUT, *REFUSED, *_LEVELS, "buffer.memory",
 def translate(properties: Mapping[str, str], client: Client, transactional: bool = False) -> Translation:
     """Returns the translation of the given producer properties, which were written for `client`.
 
-    The result has librdkafka's names and units. If the properties override settings of a profile, `transactional` says
-    whether the profile has a transactional.id. If neither the profile nor the properties have one,
-    transaction.timeout.ms is left out. Raises BadInput, which names the refused property.
+    The result has librdkafka's names and units. `transactional`: whether the profile that the properties override has a
+    transactional.id. If neither the profile nor the properties have one, transaction.timeout.ms is left out. Raises
+    BadInput, which names the refused property.
     """
     translation = Translation()
     for name, text in properties.items():

@@ -49,8 +49,7 @@ def _start(scenario: Scenario, workspace: Path, owner: str | None, lock: int) ->
     """Starts the cluster and returns a handle on the cluster.
 
     `owner` names a process as `<pid>:<start time>`. When this process ends, the run ends, too. `lock` is the descriptor
-    of the host's lock. The keeper (the parent process of the brokers) inherits this lock, so that no other run can
-    start and remove this workspace.
+    of the host's lock. The keeper inherits this lock, so that no other run can start and remove this workspace.
     """
     request = StartRequest(
         run_id=scenario.run_id,
