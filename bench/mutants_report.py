@@ -33,9 +33,10 @@ def report(results: Mapping[str, ModuleResult], missing: list[str], explained: l
     reasons = _reasons(explained)
     killed, unexplained = totals(results, explained)
     mutants = sum(result.mutants for result in results.values())
+    mutated = f"{mutants:,} mutants in {len(results)} of {len(results) + len(missing)} modules"
     lines = [
         HEAD,
-        f"**{killed:.1%}** of {mutants:,} mutants were killed; survivors without an explanation: {unexplained}.",
+        f"**{killed:.1%}** of {mutated} were killed; survivors without an explanation: {unexplained}.",
         *(["", f"Not tried as they are today: {', '.join(map(_short, missing))}."] if missing else []),
         "",
         *sorted(

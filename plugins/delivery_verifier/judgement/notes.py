@@ -34,8 +34,8 @@ def _unreported(evidence: Evidence) -> Iterator[str]:
     Such an attempt is INDETERMINATE. Its producer was killed, or ended while the client still waited for the broker.
     """
     for arm in evidence.loaded:
-        total, reported = arm.totals.get("indeterminate", 0), evidence.indeterminate.get(arm.name, 0)
-        if arm.name in evidence.indeterminate and total > reported:
+        total, reported = arm.totals.get("indeterminate"), evidence.indeterminate.get(arm.name)
+        if total is not None and reported is not None and total > reported:
             yield (
                 f"{arm.name}: for {total - reported:,} of {total:,} INDETERMINATE attempts no delivery report ever "
                 "came, not even one of an error"

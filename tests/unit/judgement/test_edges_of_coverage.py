@@ -1,0 +1,71 @@
+"""Tests of coverage at the edges: just enough reports, just enough exposed, and an injection without an end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+from support.evidence import BITE, HEALED, LAST, RUN, SECOND, SUBJECT, Rows, evidence_of
+from support.run_directories import scenario
+
+from delivery_verifier.judgement import canary
+from delivery_verifier.judgement.canary.layout import NOWHERE
+from delivery_verifier.judgement.coverage_doubts import coverage_doubts
+
+
+def names(change: object = lambda rows: None, min_exposed: int = 1, **of_injection: int | None) -> set[str]:
+    """Returns the names of the coverage doubts about the subject."""
+    evidence = evidence_of(RUN, change)  # type: ignore[arg-type]
+    (kill,) = evidence.injections
+    evidence = replace(
+        evidence,
+        scenario=msgspec.structs.replace(RUN, min_exposed=min_exposed),
+        injections=[msgspec.structs.replace(kill, **of_injection)],
+    )
+    (arm,) = (arm for arm in evidence.loaded if arm.name == SUBJECT)
+    return {doubt.name for doubt in coverage_doubts(arm)}
+
+
+@pytest.mark.parametrize(
+    ("min_exposed", "reported", "few"),
+    [(9999, 12, False), (9999, 11, True), (5, 5, False), (5, 4, True), (0, 1, False)],
+)
+def test_a_hundredth_of_the_records_must_be_reported_or_as_many_as_must_be_exposed(
+    min_exposed: int, reported: int, few: bool
+) -> None:
+    def change(rows: Rows) -> None:
+        of_arm = [row for row in rows["books/producers.parquet"] if row["arm"] == SUBJECT]
+        for number, row in enumerate(of_arm):
+            row["reported"] = 0 if number else reported
+
+    assert ("too_little_reported" in names(change, min_exposed)) == few
+
+
+@pytest.mark.parametrize(("min_exposed", "few"), [(149, False), (150, False), (151, True)])
+def test_an_injection_must_expose_as_many_reports_as_are_asked_for(min_exposed: int, few: bool) -> None:
+    assert ("too_little_exposed" in names(min_exposed=min_exposed)) == few
+
+
+@pytest.mark.parametrize(
+    ("last_us", "healed_us", "early"),
+    [(BITE, None, True), (BITE + 1, None, False), (HEALED, HEALED, True), (HEALED + 1, HEALED, False)],
+)
+def test_an_injection_without_a_recovery_is_over_when_it_was_healed_or_else_when_it_bit(
+    last_us: int, healed_us: int | None, early: bool
+) -> None:
+    def change(rows: Rows) -> None:
+        for row in rows["timeline/load.parquet"]:
+            row["at_us"] = last_us if row["at_us"] == LAST else BITE - SECOND
+
+    found = names(change, recovered_at_us=None, healed_at_us=healed_us)
+    assert ("load_over_too_early" in found) == early
+
+
+def test_an_offset_beyond_the_log_is_claimed_as_it_is() -> None:
+    run = scenario(["plain"])
+    layout = canary.lay_out(run)
+    (row, *_) = layout.rows
+    layout.rows[:] = [replace(row, acked_at=at) for at in (None, 0, NOWHERE, NOWHERE + 1)]
+    offsets = canary.ledger_table(run, layout, [77])["offset"].to_pylist()
+    assert offsets == [None, 77, NOWHERE, NOWHERE + 1]
