@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with lease.renewed(cluster.socket):
         cluster.wait_up()
         yield cluster
-        cluster.finish(keep_workspace=False)
+        with suppress(lease.ClusterGone):  # the last test has ended it
+            cluster.finish(keep_workspace=False)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +62,8 @@ def topic(cluster: Cluster) -> Iterator[str]:
     create_topics(cluster.connection.client_properties(), NewTopic(name, 1, 3))
     wait_until(lambda: cluster.isr_full([name]), "the topic to be led", 60)
     yield name
-    topics.admin(cluster.connection).delete_topics([name])[name].result(20)
+    client = topics.admin(cluster.connection)  # must live until the topic is deleted
+    client.delete_topics([name])[name].result(20)
 
 
 def test_the_composed_cluster_is_the_one_that_scenarios_ask_for() -> None:

@@ -149,6 +149,7 @@ def test_what_the_list_does_not_have_is_refused_and_changes_nothing(door: DoorPr
         ("POST", f"/containers/{PROJECT}-stranger/kill", {}),
         ("POST", f"/containers/{inspected('stranger')['Id']}/kill", {}),
         ("POST", f"/containers/{inspected('kafka-1')['Id']}/kill", {}),
+        ("POST", f"/containers/{PROJECT}-kafka-1/exec", {}),
         ("POST", f"/containers/{PROJECT}-kafka-1/exec", {"Cmd": ["true"]}),
         ("POST", "/containers/create", {"Image": IMAGE, "HostConfig": {"Binds": ["/:/host"]}}),
         ("POST", f"/containers/{PROJECT}-kafka-1/disconnect", {"network": CLIENTS}),

@@ -48,9 +48,8 @@ class StartRequest(Struct, frozen=True, kw_only=True):
 
     `workspace`: the folder for the cluster's data, logs and sockets. It is empty, or holds only an empty file with the
     name `keeper.json`. `deadline_s`: seconds after which the keeper ends the cluster. `owner`: a process whose end
-    makes the keeper end the cluster, or None. `lock_descriptor`: the descriptor of the open file that holds the host's
-    lock. The keeper inherits the open file, and so holds the lock until the keeper ends. As long as the keeper holds
-    the lock, no other run can start and remove this workspace.
+    makes the keeper end the cluster; None if there is no such process. `lock_descriptor`: the descriptor of the open
+    file that holds the host's lock. The keeper inherits this file, and so holds the lock until the keeper ends.
     """
 
     run_id: str

@@ -47,8 +47,8 @@ class KeeperSpec(Struct, frozen=True, kw_only=True):
     backend adds the layout of its clusters.
 
     `run_id`, `workspace`, `deadline_s` and `owner` are copied from the `StartRequest`. `lock_descriptor`: the
-    descriptor of an open file that holds the host's lock. If the descriptor is None, the keeper takes the lock itself.
-    `lease_s`: seconds that the cluster lives after the last renewal of its lease.
+    descriptor of an open file that holds the host's lock. None: the keeper takes the lock itself. `lease_s`: seconds
+    that the cluster lives after the last renewal of its lease.
     """
 
     run_id: str

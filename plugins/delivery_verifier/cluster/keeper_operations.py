@@ -61,8 +61,8 @@ class KeeperOperations(Protocol):
         ...
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Maps the id of each isolated broker to its cut links (see `isolate`), and each link to the number of packets
-        that were dropped so far. Leaves out a link that lets some packets through again. A backend that takes a broker
+        """Returns how many packets each cut link (see `isolate`) has dropped so far: {broker id: {link: packets}}.
+        Leaves out a link that lets some packets through again. A backend that takes a broker
         off a network instead has no packets to count. It counts the looks that saw the broker off the network."""
         ...
 
@@ -72,7 +72,8 @@ class KeeperOperations(Protocol):
         ...
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer (`cluster.observer`) poll `topics` alone. A topic need not exist yet. []: it rests."""
+        """Makes the observer (`cluster.observer`) poll `topics` alone. A topic need not exist yet. With an empty list,
+        the observer polls nothing."""
         ...
 
     def adopt(self, pid: int) -> None:
@@ -85,4 +86,4 @@ class KeeperOperations(Protocol):
 
 
 OPERATIONS = tuple(name for name in vars(KeeperOperations) if not name.startswith("_"))
-"""The names of all operations of a keeper. A keeper refuses any other request."""
+"""The names of all operations of a keeper. A keeper refuses requests with any other name."""

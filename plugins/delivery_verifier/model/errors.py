@@ -14,6 +14,7 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── CapabilityMissing               the cluster was not started with what an action needs (RuntimeError)
 ├── UnsupportedSecurity             a client cannot use a security property of the connection (RuntimeError)
 ├── EngineError                     the container engine does not answer, or refuses a request (RuntimeError)
+├── NotANode                        a container with our label is no node of Kafka (RuntimeError)
 ├── Refusal                         the fault door does not allow a request (RuntimeError)
 ├── Conflict                        a request to the fault door needs a lease that does not run (RuntimeError)
 ├── DoorGone                        the fault door does not answer (RuntimeError)

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from delivery_verifier.cluster.keeper_operations import ProcessState
+from delivery_verifier.model.errors import VerifierError
 
 FAULT_LABEL, ALLOWED = "kafka-delivery-verifier.fault", "allowed"
 """The label, and its value, of containers to which the door may do something. Networks from which the door may
@@ -60,7 +61,7 @@ class Node(Struct, frozen=True, kw_only=True):
         return f"{self.container} {' and '.join(parts)}" if parts else ""
 
 
-class NotANode(ValueError):
+class NotANode(VerifierError, RuntimeError):
     """A container has the label `FAULT_LABEL`, and does not say which node of Kafka it is."""
 
 

@@ -46,6 +46,7 @@ def test_every_operation_of_the_list_reaches_the_engine_as_the_door_words_it(eng
 
 REFUSED_PATHS = [
     ("POST", "/containers/create", {}),
+    *(("POST", f"/containers/kafka-1/{operation}", {}) for operation in ("exec", "attach", "rename", "update", "wait")),
     ("POST", "/containers/kafka-1/exec", {"Cmd": ["sh"]}),
     ("POST", "/containers/kafka-1/update", {"Memory": 1}),
     ("POST", "/containers/kafka-1/kill", {"signal": "SIGHUP"}),
