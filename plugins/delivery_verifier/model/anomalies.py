@@ -5,7 +5,7 @@
   arm, producer, session (a number, always 0), sequence and attempt number.
 * The *outcome* of an attempt is what the client was told about it. An attempt is *reported* if its outcome is ACKED or
   SENT.
-* A *copy* of an attempt is one offset of the log that holds the attempt. The *first copy* is the copy at the lowest
+* A *copy* of an attempt is a record in the log that belongs to the attempt. The *first copy* is the copy at the lowest
   offset.
 * A *case* is one attempt, or one record that nobody sent, that shows an anomaly.
 * The *books* are the tables in which the run counts attempts, records and cases.
@@ -23,8 +23,8 @@ from delivery_verifier.model.anomaly_kind import AnomalyKind
 class Anomaly(StrEnum):
     """A kind of anomaly. The members stand in order of precedence: a record is a case of the first kind that applies.
 
-    If a kind that is in SECONDARY also applies to the record, the column `also` of the case names this kind. The judge
-    judges both kinds, so that a permitted duplicate cannot hide a forbidden reordering (docs/adr/0002).
+    Further kinds may apply to the record. Those in SECONDARY stand in the column `also` of the case. The judge judges
+    all these kinds, so that a permitted duplicate cannot hide a forbidden reordering (docs/adr/0002).
     """
 
     CORRUPTED = "CORRUPTED"
@@ -217,5 +217,6 @@ def column(anomaly: Anomaly) -> str:
 
 
 def also_column(anomaly: Anomaly) -> str:
-    """Returns the column of the books that counts attempts on which a kind of higher precedence hides `anomaly`."""
+    """Returns the name of the column of the books that counts the attempts that show `anomaly`, but are cases of an
+    anomaly of higher precedence."""
     return f"also_{column(anomaly)}"

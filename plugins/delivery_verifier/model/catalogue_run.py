@@ -20,8 +20,8 @@ STATES: tuple[State, ...] = ("not as expected", "failed", "inconclusive", "unava
 """Every state of an item. The state that most deserves attention comes first."""
 
 MOST_ATTEMPTS = 2
-"""How many runs an item (one entry in one round) can have. It is run again only if its first run is inconclusive. Both
-runs are recorded."""
+"""How many runs an item (one entry in one round) can have. An item gets a second run only if its first run is
+inconclusive. Both runs are recorded."""
 
 
 class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -75,7 +75,7 @@ class Attempt(_Part, frozen=True):
 
     @property
     def state(self) -> State:
-        """The state of the run; never `pending` or `unavailable`. The first of these that applies:
+        """The state of the run. The first of these conditions that holds decides:
 
         * `failed`: there is no verdict.
         * `as expected`: the run is green, that is, every arm met its expectation.
@@ -133,7 +133,7 @@ class Item(_Part, frozen=True):
 class CatalogueRun(_Part, frozen=True):
     """One catalogue run: the content of catalogue.json. Times are ISO 8601 in UTC.
 
-    * `wanted`: in words, which entries were chosen. `direct`: the runs do not go through Airflow.
+    * `wanted`: the chosen entries in words. `direct`: whether the runs do without Airflow.
     * `expect_unavailable`: what the user expects to be unavailable: equipment, kinds of entries, or entries by name.
     * `rounds`: how often every chosen entry is to be run. `items`: one item per round and entry.
     * `versions`: maps software to its version. `commit`: the commit of this project. `machine`: the host in words.

@@ -67,7 +67,7 @@ class FaultStep(Data, frozen=True):
 
 
 class FaultPlan(Data, frozen=True):
-    """A fault plan: the steps of one cycle, and `cycles`, how often these steps are performed.
+    """A fault plan. `steps` are the steps of one cycle. `cycles` is the number of cycles.
 
     The next cycle begins only when all injections are healed and every replica is in sync again.
     """

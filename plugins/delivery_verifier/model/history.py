@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Struct
 
 LEAD_US = 1_000_000
-"""How long (µs) before an injection's bite its exposure window begins. The window is the time in which the injection
-could hurt records. A record that the leader acknowledged shortly before the bite can be hurt, because other brokers may
-not have a copy of it yet."""
+"""The exposure window of an injection is the time in which the injection could hurt records. The window begins this
+long (µs) before the bite. Reason: if the leader acknowledged a record shortly before the bite, the other brokers may
+not have a copy of the record yet."""
 
 HEARTBEAT_US = 1_000_000
 """How often (µs) the observer records that it sees the cluster, as an observation of kind `heartbeat`."""
@@ -127,11 +127,11 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
       key of `proof`, too. Its value is the evidence; empty if the effect was not seen.
     * `coordinated`: the partitions of `__transaction_state` that hold transactions of the load and that the targets led
       just before the bite. The key exists if `coordinator_moved` is wanted.
-    * `waited_for`: the evidence of the effect `isr_shrunk`, seen after a later step had waited for its trigger
-      `isr_shrunk`. The key exists only if the effect was seen.
-    * `failed`: why the cycle ended early: a trigger or an action missed its deadline. Every injection that was not yet
-      healed then has this key. If all were healed, only the last injection has it. An injection with this key counts as
-      one that did not bite.
+    * `waited_for`: the evidence of the effect `isr_shrunk` at the time when the trigger `isr_shrunk` of a later step
+      fired. The key exists only if the effect was seen.
+    * `failed`: why the cycle ended early: a trigger or an action missed its deadline. Every injection that was not
+      healed by then has this key. If all were healed, only the last injection has the key. An injection with this key
+      counts as one that did not bite.
     """
 
     id: int
@@ -156,7 +156,7 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
       leader_epoch, isr and elr (the eligible leader replicas).
     * `process`, a change in the state of a broker process: broker, state (running, frozen or exited) and exit_code.
     * `heartbeat`, a proof that the observer saw the cluster at this time: pause_us, the longest time in µs, since the
-      previous heartbeat, in which the observer did not see the cluster. It is negative if the clock was set back.
+      previous heartbeat, in which the observer did not see the cluster. pause_us is negative if the clock was set back.
 
     `at_us` is in µs since the epoch. The observations stand in their file in the order in which they were made,
     whatever the clock says.
@@ -184,11 +184,11 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     * `topic`: the touched topic; empty if any topic may be touched.
     * `partitions`: the touched partitions of `topic`. For the kinds in `coordinators.OF_COORDINATORS`, they are
       partitions of `__transaction_state`, and `topic` is empty.
-    * `producers`: the numbers of an arm's producers whose transactions may be touched; empty if any producer may be.
+    * `producers`: the numbers of the producers whose transactions may be touched. Empty: those of any producer.
     * `detail`: the event in words.
     * `setting`, `value`: in the kind `topic_altered`, the topic's setting and its new value.
-    * `weakens_since_us`: the change of the setting cannot have weakened anything that was over before (µs since the
-      epoch).
+    * `weakens_since_us`: in the kind `topic_altered`, the time (µs since the epoch) from which on the new value counts.
+      It does not count for disturbances before this time.
     * `replicas`: only in the kinds `isr_power_loss` and `coordinator_power_loss`. The contract compares this number
       with min.insync.replicas. `isr_power_losses` says how it is computed.
     """

@@ -81,8 +81,8 @@ class Expectation(Data, frozen=True):
 class Arm(Data, frozen=True):
     """One arm of a run: a profile with its claim and expectation, on a topic of its own.
 
-    `records` is the least number of records that all producers of the arm send together. `producers` is the number of
-    producers. `ordinal` is the number that identifies the arm in the headers of its records (see `record`).
+    All producers of the arm together send at least `records` records. `producers` is the number of producers. `ordinal`
+    is the number that identifies the arm in the headers of its records (see `record`).
     """
 
     name: Name
