@@ -83,10 +83,10 @@ class Evaluated(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     * `expectation`: the type of the expectation.
     * `tolerance`: the tolerance that was really used.
-    * `element_count`, `missing_count`, `unexpected_count`: how many rows the expectation saw, how many of them are
-      null, and how many break it. None: Great Expectations did not give the number.
-    * `expected_rows`, `count`: the fields `rows` and `count` of the ExpectedEvaluation. Both are 0 if the expectation
-      was not planned.
+    * `element_count`: how many rows the expectation saw. `missing_count`: how many of these rows are null.
+      `unexpected_count`: how many of these rows break the expectation. None: Great Expectations did not say.
+    * `expected_rows`: the field `rows` of the ExpectedEvaluation. `count`: its field `count`. Both are 0 if the
+      expectation was not planned.
     * `exception`: empty if nothing was raised.
     * `url`: the page in Data Docs, relative to the folder that holds all run directories.
     """
@@ -125,7 +125,7 @@ def read_validation(text: bytes) -> Validation:
 
 
 def laws_of(evidence: Evidence) -> tuple[str, ...]:
-    """Returns the laws that the run must have. The version of the run's format decides which of LAWS these are."""
+    """Returns the names of the laws that the books of the run must have. They depend on the run's format version."""
     return tuple(law for law in LAWS if law not in LAWS_SINCE or LAWS_SINCE[law] <= evidence.format_version)
 
 
@@ -137,10 +137,10 @@ def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns one expectation for each subject or control and each anomaly for which the run was searched.
+    """Returns one expectation for each arm with load and each anomaly for which the run was searched.
 
-    The contract and the claim give its tolerance. Except for runs of older formats, the list also has expectations
-    about unexplained cases. They tolerate no such case.
+    The contract and the claim decide its tolerance. Except for runs of older formats, the list also has expectations
+    about unexplained cases. Their tolerance is 0.
     """
     unexplained = [
         ExpectedEvaluation(
@@ -205,8 +205,8 @@ def evidence_table(evidence: Evidence) -> pa.Table:
     """Returns the table that the evidence suite sees: law, arm, partition, left_name, left, right_name, right.
 
     `left` and `right` are the two counts that must be equal. The table has all rows of books/laws, and further rows for
-    the law `canary`. In these rows, `left` is a total that was planted in the canary, and `right` is the total that was
-    found.
+    the law `canary`. In these further rows, `left` is a planted total of the canary, and `right` is the total in the
+    books.
     """
     canary, pairs = evidence.scenario.canary.name, canary_pairs(evidence)
     planted = {
@@ -223,7 +223,7 @@ def evidence_table(evidence: Evidence) -> pa.Table:
 
 
 def _pairs(evidence: Evidence, law: str) -> list[Pair]:
-    """Returns (law, left, right) for every row of the law in the books."""
+    """Returns (law, left count, right count) for every row about `law` in the table books/laws."""
     rows = evidence.books.rows("laws", law=law)
     if not {"left", "right"} <= set(rows.column_names):
         return []

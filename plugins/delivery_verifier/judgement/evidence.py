@@ -176,9 +176,10 @@ class ArmEvidence:
 
     @cached_property
     def totals(self) -> dict[str, int]:
-        """Maps each column of counts in books/producers to the sum over the arm's rows. Adds two keys unless their
-        count is 0: LATE (the sum of the column `resolved_late`, if `late_convicts` is true) and UNPROVEN (the attempts
-        in `missing`)."""
+        """Maps each column of counts in books/producers to the sum over the arm's rows.
+
+        Two further keys are present if their value is not 0. LATE: the sum of the column `resolved_late`, if
+        `late_convicts` is true. UNPROVEN: the number of attempts in `missing`."""
         totals = self.run.books.totals(self.name)
         late = totals.get("resolved_late", 0) if self.late_convicts else 0
         missing = sum(count for (arm, _), count in self.run.missing.items() if arm == self.name)
@@ -230,8 +231,8 @@ class ArmEvidence:
         return self.run.kinds_sent_afterwards.get(self.name, set())
 
     def cases(self, anomaly: Anomaly) -> tuple[int, int]:
-        """Returns two numbers: the arm's cases of `anomaly`, and the attempts that show `anomaly` but are no cases of
-        it.
+        """Returns two numbers: how many cases of `anomaly` the arm has, and how many attempts show `anomaly` but are
+        cases of another anomaly.
 
         See `case_counts` for the difference.
         """

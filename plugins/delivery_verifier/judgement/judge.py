@@ -125,7 +125,7 @@ def _findings(arm: ArmEvidence) -> list[Finding]:
     """Returns one finding per anomaly for which the run was searched. Unexplained cases of an anomaly get a second
     finding.
 
-    If the arm writes no transactions, anomalies of transactions are left out, unless cases of them were found.
+    If the arm writes no transactions, an anomaly of transactions is left out, unless the books count cases of it.
     """
     excuses = excuses_of(arm)
     findings = [part for ruling in arm.rulings.values() for part in _split(_finding(arm, ruling), excuses)]

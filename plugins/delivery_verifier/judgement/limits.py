@@ -18,16 +18,16 @@ from delivery_verifier.model.verdict import COUNTED, exposed
 from delivery_verifier.store.counts import LATE
 
 WANTED_BOUND = 0.1
-"""The wanted bound for the share of injections in which an unseen anomaly may still occur. If the run proves only a
-greater bound, `limits` advises to repeat the fault plan more often."""
+"""An upper bound for the share of injections in which an unseen anomaly may still occur. If a run proves only a greater
+bound, `limits` advises to repeat the fault plan more often."""
 
 
 def limits(evidence: Evidence) -> list[str]:
     """Returns sentences about what the run did not show.
 
-    They say for which anomalies the run was not searched, how many injections bit, how many records were exposed to
-    them, and which arms they hurt. They also give the greatest share of injections in which an unseen anomaly may still
-    occur.
+    The sentences say for which anomalies the run was not searched, how many injections bit, how many records the
+    injections exposed, and which arms they hurt. The sentences also give the greatest share of injections in which an
+    unseen anomaly may still occur.
     """
     biting = evidence.biting
     sentences = [*limits_of_age(evidence), *_unchecked_laws(evidence), _tried(evidence)]
@@ -50,14 +50,14 @@ def limits(evidence: Evidence) -> list[str]:
 
 
 def _unchecked_laws(evidence: Evidence) -> Iterator[str]:
-    """Yields a sentence for every law that runs of the run's format do not have."""
+    """Yields a sentence for every law that was not checked, because the format of the run is older than the law."""
     for law, sentence in LAWS.items():
         if law not in laws_of(evidence):
             yield f"This run is older than the law {law}, which was therefore not checked: {sentence}"
 
 
 def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
-    """Yields a sentence that names the hurt arms, and says in how many cycles each of these arms was hurt.
+    """Yields a sentence that names the hurt arms, and says in how many cycles each arm was hurt.
 
     `rounds` is the number of cycles with an injection that bit. `unit` is the sentence's word for these cycles. Yields
     nothing if no arm was hurt, or if the run did not write down which records were hurt.
@@ -81,7 +81,7 @@ def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
 
 
 def _rounds_with_cases(evidence: Evidence, cases: CasesByInjection) -> dict[str, set[int]]:
-    """Maps an anomaly to the cycles (passes through the fault plan) in which an injection caused cases of it."""
+    """Maps an anomaly to the numbers of the cycles with an injection to which cases of the anomaly belong."""
     cycles = {injection.id: injection.cycle for injection in evidence.injections}
     return {kind: {cycles[number] for number in ids if number != OUTSIDE} for kind, ids in cases.items()}
 

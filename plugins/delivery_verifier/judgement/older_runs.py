@@ -1,11 +1,11 @@
 """Older runs: doubts and limits for runs of older versions of the verifier.
 
-Such a run may have settings that are refused today, because the contract has no rule for them. And it was not searched
+Such a run may have settings that are refused today, because the contract has no rule for them. It was also not searched
 for newer anomalies.
 
-A run is searched for an anomaly only if its canary has cases of it. A count of 0 in other arms can be believed only if
-the check finds these cases. If an older run is reconciled again, its books may count a newer anomaly. Its canary stays
-as it is, without cases of this anomaly. All functions are pure.
+A run is searched for an anomaly only if its canary has cases of the anomaly. The check must find these cases, so that a
+count of 0 in other arms can be believed. If an older run is reconciled again, its books may count a newer anomaly. Its
+canary still has no cases of this anomaly. All functions are pure.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ only value for which the rules hold (librdkafka's default), and what happens wit
 
 
 def unruled_settings(evidence: Evidence) -> Iterator[tuple[str, Doubt]]:
-    """Yields (arm, doubt) if the arm's producers ran with another value of a property in UNRULED.
+    """Yields (arm, doubt) for each property in UNRULED to which the arm's producers gave another value than allowed.
 
     Such a value may reorder records, although the contract forbids REORDERED. It causes no other anomaly. The doubt
-    forbids only HELD. But if the arm has cases of REORDERED, it is a checker doubt, because these cases must not
-    convict.
+    forbids only HELD. But if the arm has cases of REORDERED, the doubt is a checker doubt, because these cases must not
+    convict the arm.
     """
     for arm in evidence.loaded:
         for name, (only, effect) in UNRULED.items():

@@ -1,6 +1,6 @@
 """Stakes: whether the faults could have hurt an arm, and whether the arm's attempts were reported while no fault acted.
 
-If the answer to either question is no, the promise of the arm was not put to the test, and HELD means nothing. All
+If the answer to either question is no, the run did not test the promise of the arm, and HELD would mean nothing. All
 functions are pure.
 """
 
@@ -30,8 +30,8 @@ def _nothing_at_stake(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
     Each of these facts shows that an injection could have hurt the arm:
 
-    * An attempt of the arm was outstanding when an injection bit. For an arm with acks=0, which never has outstanding
-      attempts, those of other arms count, too.
+    * An attempt of the arm was outstanding when an injection bit. An arm with acks=0 never has outstanding attempts.
+      For such an arm, the outstanding attempts of other arms count, too.
     * An injection was a loss of power. A loss of power can also hurt records that were acknowledged before.
     * An injection hurt this arm or another arm. All arms are under the same faults at the same moment.
     """

@@ -19,14 +19,14 @@ UNEXPLAINED: dict[Anomaly, str] = {anomaly: f"{anomaly} unexplained" for anomaly
 
 
 def unexplained_in(evidence: Evidence) -> list[Anomaly]:
-    """Returns the anomalies whose unexplained cases are evaluated in this run, by the version of its format."""
+    """Returns the anomalies whose unexplained cases are evaluated in this run. They depend on its format version."""
     if evidence.format_version < EXCUSES_SINCE:
         return []
     return [anomaly for anomaly in UNEXPLAINED if anomaly in evidence.searched]
 
 
 def unexplained_column(anomaly: Anomaly) -> str:
-    """The column of `with_unexplained` that counts the unexplained cases of `anomaly`."""
+    """Returns the name of the column in which `with_unexplained` counts the unexplained cases of `anomaly`."""
     return f"{column(anomaly)}_unexplained"
 
 

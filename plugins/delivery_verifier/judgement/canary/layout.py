@@ -75,7 +75,7 @@ class Planter:
         return len(self.layout.values) - 1
 
     def value(self, sequence: int, attempt: int = 0) -> bytes:
-        """Returns the encoded record of an attempt of producer 0 of the canary, which is no process."""
+        """Returns the encoded record of an attempt of the canary's producer 0, which has no process."""
         scenario = self._scenario
         return record.encode(
             scenario.run_token,

@@ -117,9 +117,7 @@ def _resent(planter: Planter, sequence: int) -> None:
 
 
 def _reordered(planter: Planter, sequence: int) -> None:
-    """Plants two records. The record with the lower sequence number is written last, so this record is a case of
-    REORDERED.
-    """
+    """Plants a case of REORDERED: of two records, the record with the lower sequence number is written last."""
     planter.sequence += 1
     planter.acked(sequence + 1)
     planter.acked(sequence)
@@ -141,8 +139,9 @@ def _damaged(planter: Planter, sequence: int) -> None:
 
 
 def _combined(planter: Planter, first: int) -> None:
-    """Plants records that show two anomalies at once, and other cases that a careless detector overlooks. Uses
-    the sequence numbers from `first` to `first + COMBINED - 1`."""
+    """Plants records that show two anomalies at once, and other cases that a careless detector overlooks.
+
+    Uses the sequence numbers from `first` to `first + COMBINED - 1`."""
     # `first + 1` directly follows a lower sequence, but is late all the same: `first + 2` was written before.
     for sequence in (first + 2, first, first + 1):
         planter.acked(sequence)
@@ -164,7 +163,8 @@ def _combined(planter: Planter, first: int) -> None:
 
 
 def _in_transactions(planter: Planter) -> None:
-    """Plants two real transactions, one committed and one aborted. The ledger names eight other transactions instead.
+    """Plants two real transactions, one committed and one aborted. The ledger assigns their records to eight invented
+    transactions instead.
 
     So the ledger contradicts the log. A read_committed consumer sees records that were aborted according to the ledger,
     and does not see records that were committed according to the ledger.
