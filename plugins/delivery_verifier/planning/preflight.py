@@ -68,8 +68,8 @@ class Host(Struct, frozen=True, kw_only=True):
     """The facts about a host.
 
     `memory`: available bytes. `open_files`: how many files the operating system lets one process open. `unwritable`:
-    folders that a run must write to, but cannot. `missing_bytes`: the bytes of all jars that this host lacks. `mirror`:
-    why these jars cannot be fetched; empty if they can.
+    folders that a run must write to, but cannot. `missing_bytes`: the total size of all jars that this host lacks.
+    `mirror`: why these jars cannot be fetched; empty if they can be fetched.
     """
 
     runs: FolderSpace
@@ -143,9 +143,9 @@ def run_checks(host: Host, scenario: Scenario) -> list[Check]:
 def require(scenario: Scenario, host: Host | None = None) -> None:
     """Raises Unfit if the host cannot do the run now, and Unavailable if the host can never do the run.
 
-    A host can never do the run if it lacks a capability that the faults need, or cannot run the backend (the software
-    that runs the cluster), or if the backend has another cluster than the scenario asks for. `host`: the facts about
-    the host. None: the function looks up the facts about this host. Raises BadInput for an unknown backend.
+    A host can never do the run in three cases: it lacks a capability that the faults need, it cannot run the backend
+    (the software that runs the cluster), or the cluster of the backend is not as the scenario asks. `host`: the facts
+    about the host. None: the function looks up the facts about this host. Raises BadInput for an unknown backend.
     """
     backend = backend_of(scenario.cluster)
     if lack := backend.lack():
