@@ -1,7 +1,7 @@
 """The doubts of a verdict, grouped by kind and name, with the arms they concern and advice for the reader.
 
-A doubt of the kind `checker` says that the check itself may be wrong. A
-doubt of the kind `coverage` says that too little was tested.
+A doubt of the kind `checker` says that the check itself may be wrong. A doubt of the kind `coverage` says that too
+little was tested.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The series: the load of each arm over time, as arrays with one value per interval of time.
 
-The source of the series is the table timeline/load. It has counts and latencies per arm and interval of time.
-There are at most POINTS intervals, because a screen cannot show more.
+The source of the series is the table timeline/load, which has counts and latencies per arm and interval of time. There
+are at most POINTS intervals, because a screen cannot show more.
 """
 
 from __future__ import annotations

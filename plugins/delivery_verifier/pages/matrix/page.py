@@ -1,4 +1,4 @@
-"""The matrix as one HTML file that loads nothing from elsewhere: every scenario with its verdicts."""
+"""The page of the matrix: one HTML file with every scenario and its verdicts. The file loads nothing from elsewhere."""
 
 from __future__ import annotations
 

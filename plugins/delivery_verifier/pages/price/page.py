@@ -136,8 +136,8 @@ class Row:
 def groups(price: Price) -> list[Group]:
     """Returns GROUPS, with further columns.
 
-    A group gets a column for each kind of anomaly, other than LOST, DUPLICATED and REORDERED, that occurred in a run
-    under one of the group's conditions.
+    A group gets a column for each kind of anomaly that occurred in a run under one of the group's conditions. LOST,
+    DUPLICATED and REORDERED have columns anyway.
     """
     return [replace(group, columns=(*group.columns, *_other_columns(price, group))) for group in GROUPS]
 

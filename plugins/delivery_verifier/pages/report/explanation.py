@@ -29,7 +29,7 @@ def explanation(material: Material, row: dict[str, Any]) -> str:
 
 
 def _loss_explanation(material: Material, row: dict[str, Any], acks: str) -> str:
-    """How acks=0, or acks=1 together with a new leader, caused a loss, as sentences.
+    """How acks=0 caused a loss, or how acks=1 and a change of leader caused a loss, as sentences.
 
     `acks`: the producer's setting. Returns an empty text if the cause of the loss is not known.
     """

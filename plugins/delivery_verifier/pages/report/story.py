@@ -164,7 +164,7 @@ def _leadership_changes(observations: list[Observation], since_us: int, until_us
 
 
 def _leader_at_sending(observation: Observation | None) -> str:
-    """A sentence, with a space before it, on which broker led the partition when the record was sent.
+    """A sentence that names the broker that led the partition when the record was sent. It begins with a space.
 
     `observation`: the last observation of the partition before the sending. The text is empty if `observation` is None.
     """

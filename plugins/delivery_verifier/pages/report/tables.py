@@ -211,5 +211,5 @@ def proof_lines(injection: Injection) -> list[tuple[str, str]]:
 
 
 def hit_lines(injection: Injection) -> list[tuple[str, str]]:
-    """For each topic that `injection` touched: (topic, the partitions that it touched, as text)."""
+    """A pair for each topic that `injection` touched: the name of the topic, and its touched partitions as text."""
     return [(topic, partitions_text(partitions)) for topic, partitions in injection.hit.items()]

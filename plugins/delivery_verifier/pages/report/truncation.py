@@ -2,8 +2,8 @@
 
 Each new leader of a partition begins a leader epoch. The other replicas then remove the records of earlier leaders,
 from the first offset of the new epoch on. The table REPLICAS says which leader epochs the log of each replica holds,
-and at which offset each epoch begins. So it shows which epoch replaced the records at the offset of a lost record, and
-which replicas still hold records of an earlier epoch there.
+and at which offset each epoch begins. So the table shows which epoch replaced the records at the offset of a lost
+record, and which replicas still hold records of an earlier epoch at this offset.
 
 The epoch of the lost record itself is not known, because a leader that was frozen may still acknowledge records under
 its old epoch, even long after another leader was elected.
