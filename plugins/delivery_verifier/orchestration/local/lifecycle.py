@@ -31,8 +31,8 @@ _STOP_WITHIN_S = supervisor.STOP_WITHIN_S + 5
 
 class Status(Struct, frozen=True, kw_only=True):
     """The state of the local Airflow. `ready` is whether all of its components are healthy and both DAGs are parsed.
-    If Airflow is ready, `detail` is the word `ready`, else it says why Airflow is not ready. If Airflow is not running,
-    `url`, `pid` (of the supervisor) and `runs` (the folder of the run directories) are None."""
+    `detail` is the word `ready`, or says why Airflow is not ready. `pid` is the process id of the supervisor. `runs` is
+    the folder of the run directories. If Airflow is not running, `url`, `pid` and `runs` are None."""
 
     running: bool
     ready: bool
@@ -213,7 +213,7 @@ def _problem(state: supervisor.State) -> str | None:
 
 
 def _dag_problem(client: Client, started_at: float) -> str | None:
-    """Returns a message about a DAG that was not parsed since `started_at`; None if there is no such DAG."""
+    """Returns a message about a DAG that Airflow has not parsed since `started_at`, or None if there is no such DAG."""
     for dag_id in (settings.DAG_ID, settings.CATALOGUE_DAG_ID):
         if _seconds(client.dag(dag_id)["last_parsed_time"]) < started_at:
             return f"{dag_id} is not parsed yet"

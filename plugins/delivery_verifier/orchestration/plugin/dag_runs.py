@@ -23,7 +23,7 @@ _SAID_LINES = 40
 
 
 class Step(Struct, frozen=True):
-    """A task of a DAG run, even if the task is no step of a verification run.
+    """A task of a DAG run. The task need not be a step of a verification run.
 
     `state` is Airflow's state of the task. It is None before the task is scheduled.
 

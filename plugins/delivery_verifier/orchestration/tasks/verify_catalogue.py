@@ -134,8 +134,9 @@ def require_green() -> None:
     """The task `gate`: raises CatalogueNotGreen unless the catalogue run has ended and is green. The error names each
     red scenario.
 
-    Raises gate.GateClosed if the task `plan`, `repeat` or `matrix` did not succeed. If catalogue.json exists, it then
-    first stores when the catalogue run ended, because `matrix`, which usually stores this time, may not have run.
+    Raises gate.GateClosed if the task `plan`, `repeat` or `matrix` did not succeed. Before that, the gate stores in
+    catalogue.json, if this file exists, when the catalogue run ended. Usually `matrix` stores this time, but `matrix`
+    may not have run.
     """
     from delivery_verifier.catalogue_run.loop import now
 
