@@ -59,7 +59,7 @@ class Act(Struct, frozen=True, kw_only=True):
     done: str = ""
     """The predicate of a sentence about the action, e.g. `was killed`. The value is empty if the action is no fault."""
     whom: Literal["broker", "leader", "partition", "topic", "producer"] = "broker"
-    """What the action is done to. Sentences about the action name it as their subject, e.g. `every producer`."""
+    """What the action is done to. This becomes the subject of a sentence about the action, e.g. `every producer`."""
     bites: bool = False
     """Whether the action is a fault. The verifier must prove of every injected fault that the fault bit, that is, took
     effect."""

@@ -36,7 +36,8 @@ class ArmResult(_Part, frozen=True):
     * `longest_gap_s`: the longest time in seconds between two consecutive reports of records of one partition.
     * `latency_ms_p99`: an upper bound of the latency of 99 % of the reported records.
     * `records_per_s`: the number of reported records per second of the load.
-    * `excused` and `doubtful`: sums over all findings of the arm (see `Finding`).
+    * `excused`: the number of cases that disturbances excuse. `doubtful`: the number of cases of which nobody knows
+      whether a disturbance excuses them. Both are sums over all findings of the arm (see `Finding`).
     """
 
     arm: str
@@ -167,10 +168,10 @@ class CatalogueRun(_Part, frozen=True):
 
     @property
     def excused(self) -> tuple[int, int]:
-        """Two numbers, summed over all runs: the cases that disturbances excuse, and these cases plus the doubtful
-        cases.
+        """Two numbers of cases, summed over all runs. The first number counts the cases that a disturbance excuses.
 
-        Of a doubtful case, nobody knows whether a disturbance excuses it.
+        The second number counts the same cases and the doubtful cases. A case is doubtful if nobody knows whether a
+        disturbance excuses it.
         """
         arms = [arm for item in self.items for attempt in item.attempts for arm in attempt.arms]
         excused = sum(arm.excused for arm in arms)
@@ -183,8 +184,8 @@ class CatalogueRun(_Part, frozen=True):
         The first condition that holds decides:
 
         * 0: the catalogue run is green.
-        * 1: an item is not as expected, or is unavailable although the user did not expect that. This comes before 70
-          and 2, because it is certain.
+        * 1: an item is not as expected, or is unavailable although the user did not expect that. This condition comes
+          before 70 and 2, because such a result is certain.
         * 70: an item failed or is pending.
         * 2: an item is inconclusive.
         * 70: anything else, e.g. every item is unavailable, and the user expected that.

@@ -110,8 +110,8 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     * `cycle` counts the cycles from 0. `brokers`: the target brokers. `options`: the options of the plan's step.
     * `hit` maps a topic to its partitions that the injection touched: those that the target brokers led just before the
-      bite. If they led none, `led` is false, and `hit` has the partitions with a replica on these brokers. An injection
-      into clients or topics hits every partition that carries load.
+      bite. If the target brokers led no partition, `led` is false, and `hit` has the partitions with a replica on these
+      brokers. An injection into clients or topics hits every partition that carries load.
     * `requested_at_us`: when the action was asked for. `bite_at_us`: when it took effect.
     * `bit`: whether proof of the effect was found.
     * `healed_at_us`: when the last target broker was healed. `recovered_at_us`: when every replica was in sync again.
@@ -150,13 +150,14 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One entry in the observer's record. The kinds:
+    """One entry in the observer's record. An entry uses only the fields of its kind:
 
-    * `partition`, a change in the leadership or ISR of a partition: topic, partition, leader (-1: no leader),
-      leader_epoch, isr and elr (the eligible leader replicas).
-    * `process`, a change in the state of a broker process: broker, state (running, frozen or exited) and exit_code.
-    * `heartbeat`, a proof that the observer saw the cluster at this time: pause_us, the longest time in µs, since the
-      previous heartbeat, in which the observer did not see the cluster. pause_us is negative if the clock was set back.
+    * `partition`, a change in the leadership or ISR of a partition. Fields: topic, partition, leader (-1: no leader),
+      leader_epoch, isr, elr (the eligible leader replicas).
+    * `process`, a change in the state of a broker process. Fields: broker, state (running, frozen or exited),
+      exit_code.
+    * `heartbeat`, a proof that the observer saw the cluster at this time. Field: pause_us, the longest time in µs since
+      the previous heartbeat in which the observer did not see the cluster. It is negative if the clock was set back.
 
     `at_us` is in µs since the epoch. The observations stand in their file in the order in which they were made,
     whatever the clock says.

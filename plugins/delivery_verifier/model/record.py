@@ -138,8 +138,8 @@ def traces(run: str) -> str:
 def is_of_stranger(value: bytes | None, run: str) -> bool:
     """Returns whether `value` has no trace of a record of the run (see `traces`).
 
-    Either another client wrote such a value, or the damage left no trace. None stands for a Kafka record without a
-    value. The load never sends such a record.
+    Either another client wrote such a value, or it is so damaged that no trace is left. None stands for a Kafka record
+    without a value. The load never sends such a record.
     """
     return value is None or not re.search(traces(run).encode(), value)
 

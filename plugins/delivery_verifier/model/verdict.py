@@ -31,7 +31,7 @@ class Excuse(_Part, frozen=True):
     """A disturbance that excuses cases of an anomaly, and the number of these cases.
 
     The disturbance can have hurt only records that were acknowledged between `since_us` and `until_us` (µs since the
-    epoch). A value of None is not known. If several disturbances can excuse a case, the case counts only for the
+    epoch). None: the time is not known. If several disturbances can excuse a case, the case counts only for the
     disturbance that is nearest in time to the acknowledgement.
     """
 
