@@ -65,8 +65,8 @@ def _missing(rows: list[GuaranteeRow], others: list[GuaranteeRow]) -> dict[Claim
     """Returns the guarantees that `rows` give and `others` lack, each with the names of the classes of faults for which
     this is so.
 
-    Both arguments are a matrix of guarantees, with one row per class of faults. A guarantee that `others` lack under no
-    class is left out.
+    Each argument is a matrix of guarantees, with one row per class of faults. A guarantee is left out if there is no
+    such class.
     """
     pairs = list(zip(rows, others, strict=True))
     missing = {

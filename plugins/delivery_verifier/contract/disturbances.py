@@ -242,7 +242,7 @@ def _use_up_cause(causes: list[Injection], observation: Observation) -> bool:
 def _does(act: Act, observation: Observation) -> bool:
     """Whether the action brings a broker process into the observed state.
 
-    An action that stops brokers in order (`broker_stop`) does not explain a crash.
+    An action that shuts brokers down in an orderly way (`broker_stop`) does not explain a crash.
     """
     must_be_orderly = "broker_stop" in act.observed_as
     return act.does == observation.state and (not must_be_orderly or observation.exit_code in SIGTERM_EXITS)

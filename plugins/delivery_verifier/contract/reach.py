@@ -49,14 +49,14 @@ def reaches(
 ) -> list[Reach]:
     """Returns each disturbance with its reach. `observations` stand in the order in which they were made.
 
-    A reach with a known beginning begins LEAD_US before the bite of an injection. This injection depends on the
-    disturbance. For any other disturbance than these, the beginning is unknown:
+    The beginning of a reach is known only for these disturbances:
 
-    * Another leader or leader epoch, or a disturbance of a transaction coordinator: the first injection that bit and
-      may have caused the disturbance (see `in_window`). If there is none, the beginning is unknown.
-    * A late end of a transaction: the injection that caused the late end.
+    * Another leader or leader epoch, or a disturbance of a transaction coordinator: LEAD_US before the bite of the
+      first injection that bit and may have caused the disturbance (see `in_window`). If there is no such injection, the
+      beginning is unknown.
+    * A late end of a transaction: LEAD_US before the bite of the injection that caused the late end.
 
-    The known end also depends on the disturbance. For any other disturbance than these, the end is unknown:
+    The end of a reach is known only for these disturbances:
 
     * Another leader or leader epoch: when no deposed leader can acknowledge anything any more (see `_end`).
     * A loss of power of the whole ISR: when the power was back (see `power_back`).
@@ -105,7 +105,8 @@ _NEVER = sys.maxsize
 
 
 class _Track(NamedTuple):
-    """The observations of one broker, sorted by its state. The states `led`, `back` and `out` are about one partition.
+    """The positions of the observations of one broker, by the state of the broker. `led`, `back` and `out` are states
+    in one partition.
 
     `led`: the broker led the partition. `back`: the broker was a follower in the ISR. `out`: the broker was not in the
     ISR. `exited`: the process of the broker had exited. `running`: the process had not exited.
