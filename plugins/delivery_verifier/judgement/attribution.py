@@ -40,7 +40,7 @@ if any case of the anomaly belongs to no injection."""
 
 
 class Case(NamedTuple):
-    """A case. A value of None is unknown.
+    """One case, as a row of anomalies/ describes it. None: the value is unknown.
 
     The first of `kinds` is the anomaly of the case. The others are further anomalies that the record shows. `sent_us`
     and `settled_us` are the times (µs since the epoch) when the record was sent and settled.
@@ -81,7 +81,8 @@ def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[st
 
 
 def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, set[str]]:
-    """Maps each arm to the anomalies of its records that were sent after all `injections` were over.
+    """Maps each arm to the anomalies that its late records show: records that were sent after all `injections` were
+    over.
 
     An injection is over LAG_US after the cluster recovered from it. If the cluster never recovered from one of them,
     the result is empty. If there are no injections, every record that was sent counts. `cases` are as in

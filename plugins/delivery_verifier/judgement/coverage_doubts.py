@@ -202,7 +202,7 @@ def _elsewhere(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _at_another_time(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt if a disturbance permits an anomaly, but some of its cases are unexplained.
+    """Yields a doubt for each anomaly that disturbances permit, but of which some cases are unexplained.
 
     * A case is unexplained if its record was not under way during any injection.
     * If losses of power permit the anomaly, a case is unexplained only if its record was sent after all of them,

@@ -50,7 +50,7 @@ LAWS_SINCE: dict[str, int] = {"outcomes_agree": OUTCOMES_SINCE}
 LAWS_OF_PARTITIONS = frozenset(
     {"offsets_accounted", "outcomes_sum", "reported_sum", "log_sum", "log_moved", "start_zero"}
 )
-"""The laws for which books/laws must have a row for every partition of every arm. For every other law but CANARY,
+"""The laws for which books/laws must have a row for every partition of every arm. For every other law, except CANARY,
 books/laws must have one row for every arm, with -1 as the partition."""
 
 

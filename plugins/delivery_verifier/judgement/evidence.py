@@ -47,13 +47,14 @@ class Evidence:
     * `replicas`: the table of the replicas; None if the run's format has no such table.
     * `format_version`: the version of the format of settle.json. No step before settle has a newer version.
     * `searched`: the anomalies for which the run was searched (see `older_runs`).
-    * `strangers`: how many records without any trace of this run a topic holds, by arm; empty for older formats.
+    * `strangers`: by arm, the number of records in its topic without any trace of this run; empty for older formats.
     * `load_began_us`: the time before which nothing was sent (µs since the epoch).
     * `ended_early`: the fatal client error that ended a producer's load, by producer (`<arm>/...`).
-    * `transactions`: the counts of transactions, by arm that writes transactions.
-    * `indeterminate`: how many attempts the client reported as INDETERMINATE, by arm.
+    * `transactions`: for each arm that writes transactions, the counts of its transactions.
+    * `indeterminate`: by arm, the number of attempts that the client reported as INDETERMINATE.
     * `cases`: the content of anomalies/, one row per case, up to a bound; None if there is no file.
-    * `missing`: how many reported attempts may stand at unreadable offsets, by (arm, partition). They were not found.
+    * `missing`: by (arm, partition), the number of reported attempts that were not found, but may stand at unreadable
+      offsets.
     """
 
     scenario: Scenario

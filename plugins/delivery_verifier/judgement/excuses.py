@@ -1,4 +1,4 @@
-"""Excuses: whether a disturbance can excuse the cases of an anomaly that the contract permits, one by one.
+"""Excuses: decides for each single case of a permitted anomaly whether a disturbance can excuse this case.
 
 A disturbance can excuse a case only if all of these conditions hold:
 
@@ -73,7 +73,7 @@ def excuses_of(arm: ArmEvidence) -> Excuses:
     """Returns the excused, the unexplained and the doubtful cases of the arm.
 
     Ignores cases that anomalies/ does not list. Also ignores anomalies that only unplanned disturbances permit, because
-    such an anomaly is a doubt anyway.
+    such an anomaly raises a doubt anyway.
     """
     permissions = _permissions(arm)
     excuses = Excuses(excused={anomaly: [] for anomaly in permissions})

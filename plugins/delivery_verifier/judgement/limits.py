@@ -81,7 +81,7 @@ def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
 
 
 def _rounds_with_cases(evidence: Evidence, cases: CasesByInjection) -> dict[str, set[int]]:
-    """Maps an anomaly to the numbers of the cycles with an injection to which cases of the anomaly belong."""
+    """Maps an anomaly to the numbers of cycles. Cases of the anomaly belong to injections of these cycles."""
     cycles = {injection.id: injection.cycle for injection in evidence.injections}
     return {kind: {cycles[number] for number in ids if number != OUTSIDE} for kind, ids in cases.items()}
 

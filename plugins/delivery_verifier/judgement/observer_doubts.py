@@ -157,7 +157,7 @@ def _blind_conviction(arm: ArmEvidence, blind: list[tuple[int, int]]) -> Iterato
 
 
 def _convicted_unless_missed(arm: ArmEvidence) -> list[Anomaly]:
-    """Returns the anomalies that convict the arm, but that a disturbance could permit which the observer missed.
+    """Returns the anomalies that convict the arm although a disturbance that the observer missed could permit them.
 
     Such a disturbance can be of any kind that only the observer sees."""
     excuses, settings = excuses_of(arm), Settings.of_arm(arm.run.scenario, arm.spec)

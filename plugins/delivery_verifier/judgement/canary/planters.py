@@ -21,8 +21,8 @@ PER_KIND = 3
 HEALTHY = 20
 """How many healthy records, i.e. records without any anomaly, `lay_out` adds first."""
 HEADER_TRACE = 13
-"""How many of its first bytes an illegible record keeps: the magic and the token of the run. Without these bytes, the
-record would count as a record of another client."""
+"""An illegible record keeps this many bytes at the beginning: the magic and the token of the run. Without these bytes,
+the record would count as a record of another client."""
 COMBINED = 9
 """How many sequence numbers `_combined` uses, for records with two anomalies and for cases that are easily missed."""
 
@@ -64,7 +64,7 @@ def expected_counts(scenario: Scenario, planted: int = FORMAT_VERSION, counted: 
     """Maps each column of counts in the books to the total that the canary must have there, in a run of `scenario`.
 
     `planted`: the format version of the step that wrote the canary. `counted`: the format version of the step that
-    wrote the books. If the books count an anomaly that is newer than the canary, its total must be 0.
+    wrote the books. If the books count an anomaly that is newer than the canary, the total of this anomaly must be 0.
     """
     counts = Counter(lay_out(scenario, planted).counts)
     if planted >= FORGOTTEN_SINCE:
