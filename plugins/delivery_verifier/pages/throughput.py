@@ -12,7 +12,7 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 def records_per_s(run: RunDirectory, arm: str) -> float | None:
-    """The reported records of an arm's load per second, between the first send and the last report.
+    """The number of reported records per second in the load of an arm, from the first send to the last report.
 
     The records of the warm-up do not count, because a pause follows them, in which the step `produce` waits for the
     replicas and the fault plan. The times come from the ledger, because the intervals of timeline/load are too coarse

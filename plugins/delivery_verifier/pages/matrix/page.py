@@ -95,7 +95,7 @@ def counts(catalogue: CatalogueRun) -> str:
 
 
 def excused(catalogue: CatalogueRun) -> str:
-    """A sentence on how many of the permitted cases a disturbance excuses.
+    """A sentence that says how many of the permitted cases are excused by a disturbance.
 
     Returns an empty text if no case needs a disturbance.
     """

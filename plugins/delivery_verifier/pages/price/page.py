@@ -1,4 +1,4 @@
-"""The price of every profile, as one HTML file that loads nothing from elsewhere, and as text on a terminal."""
+"""Shows the price of every profile in a terminal, and as one HTML file. The file loads nothing from elsewhere."""
 
 from __future__ import annotations
 
