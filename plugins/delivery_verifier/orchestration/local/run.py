@@ -109,7 +109,7 @@ def run_through_airflow(
 def naming_what_ended_airflow() -> Iterator[None]:
     """If the block raises AirflowError and the local Airflow has ended, raises an AirflowError that says why it ended.
 
-    In this case it also removes the brokers' data of the run that was under way, because no process can judge this run
+    In this case, also removes the brokers' data of the run that was under way, because no process can judge this run
     any more.
     """
     try:

@@ -162,7 +162,8 @@ def run_file(path: str, reads_logs: _ReadsLogs) -> Response:
 
     * The address of a file ends with its path on disk, so that a link between two reports works in the web server, and
       also when a user opens the files from disk.
-    * Files of catalogue runs need `reads_logs` (the user may read the logs of runs), because they quote errors of runs.
+    * Only a user who may read the logs of runs (`reads_logs`) gets files of catalogue runs, because these files quote
+      errors of runs.
     * A report is void once the step reconcile or validate of its run was repeated. In place of a void report, this
       function returns a page that says that the report is void.
     """

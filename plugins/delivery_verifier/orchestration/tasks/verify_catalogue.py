@@ -31,8 +31,8 @@ from delivery_verifier.store.run_directory import IncompleteRun
 POKE_S = 2
 """Seconds between two looks at the state of a triggered run."""
 FIRST, AGAIN, GATE = "run_scenario", "run_again", "gate"
-"""The ids of three tasks. FIRST runs every scenario. AGAIN runs each scenario that ended INCONCLUSIVE a second time.
-GATE is the last task, which decides whether the catalogue run is green."""
+"""The ids of three tasks. FIRST runs every scenario. If the first run of a scenario was INCONCLUSIVE, AGAIN runs the
+scenario a second time. GATE is the last task, which decides whether the catalogue run is green."""
 Cell = dict[str, str]
 """The argument of a task instance that runs one scenario. The key `scenario` holds the name of the scenario. The key
 `run` holds the id of the run of verify_delivery that the task instance triggers."""
