@@ -194,8 +194,8 @@ def subset(reason: str, table: Table) -> Table:
     """Returns `table` unchanged. The call tells readers that `table` leaves out anomalies on purpose.
 
     `table` is a collection that names some anomalies, but not all. `reason` says why the others are left out. Raises
-    ValueError if the reason is empty. The test tests/unit/test_architecture.py fails for a table that is neither
-    complete nor wrapped in this call, so that no table is forgotten when an anomaly is added.
+    ValueError if the reason is empty. When an anomaly is added, no table must be forgotten. So the test
+    tests/unit/test_architecture.py fails for an incomplete table without this call.
     """
     if not reason.strip():
         raise ValueError(f"the subset {table!r} gives no reason")

@@ -30,8 +30,8 @@ class AnomalyKind:
     expectation: str
     """The name of the expectation class in Great Expectations. The suites write this name in snake_case."""
     share_of: str
-    """The column of the books of which the cases are a share, e.g. `reported`. A report divides the number of cases by
-    the total of this column."""
+    """A report shows the number of cases as a share of this column of the books, e.g. `reported`. The share is the
+    number of cases divided by the total of the column."""
     telling: int
     """The rank by which a report chooses the cases that it describes in detail: 1 comes first. No two kinds have the
     same rank."""

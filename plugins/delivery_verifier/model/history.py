@@ -17,7 +17,8 @@ long (µs) before the bite. Reason: if the leader acknowledged a record shortly 
 not have a copy of the record yet."""
 
 HEARTBEAT_US = 1_000_000
-"""How often (µs) the observer records that it sees the cluster, as an observation of kind `heartbeat`."""
+"""The time (µs) from one observation of the kind `heartbeat` to the next. In a heartbeat, the observer records that it
+sees the cluster."""
 TRANSACTION_STATE = "__transaction_state"
 """The topic in which transaction coordinators keep the states of all transactions."""
 
@@ -187,7 +188,7 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
       partitions of `__transaction_state`, and `topic` is empty.
     * `producers`: the numbers of the producers whose transactions may be touched. Empty: those of any producer.
     * `detail`: the event in words.
-    * `setting`, `value`: in the kind `topic_altered`, the topic's setting and its new value.
+    * `setting`: in the kind `topic_altered`, the name of the topic's setting. `value`: the new value of this setting.
     * `weakens_since_us`: in the kind `topic_altered`, the time (µs since the epoch) from which on the new value counts.
       It does not count for disturbances before this time.
     * `replicas`: only in the kinds `isr_power_loss` and `coordinator_power_loss`. The contract compares this number

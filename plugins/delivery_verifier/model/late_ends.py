@@ -18,8 +18,8 @@ _NAME = re.compile(r"EndTxn \((?:commit|abort)\) of (.+) at broker \d+")
 class AnsweredEnd(NamedTuple):
     """A late EndTxn request that its broker has answered.
 
-    `hurts`: whether the request may have ended the wrong transaction: a later one of the same transactional.id. True if
-    the broker accepted the request after other requests of the same client had overtaken it.
+    `hurts`: whether the request may have ended the wrong transaction, that is, a later transaction of the same
+    transactional.id. True if the broker accepted the request after other requests of the same client had overtaken it.
     """
 
     transactional_id: str

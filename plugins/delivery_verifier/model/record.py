@@ -129,8 +129,8 @@ def parse(value: bytes) -> Header | None:
 def traces(run: str) -> str:
     """Returns a regular expression, for Python and Java, that matches a trace of a record of the run.
 
-    There are four traces: the magic, the token `run`, the numbers of a header, and the beginning of the padding. They
-    may stand at any place. A damaged record usually still has a trace.
+    There are four traces: the magic, the token `run`, the numbers of a header, and the beginning of the padding. A
+    trace may stand at any place. A damaged record usually still has a trace.
     """
     return "|".join((MAGIC.decode(), re.escape(run), NUMBERS_PATTERN, _PADDING[:12].decode()))
 

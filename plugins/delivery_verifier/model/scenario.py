@@ -149,7 +149,7 @@ class Load(Data, frozen=True):
 class ClusterSpec(Data, frozen=True):
     """The cluster under test. `broker_settings` are further settings of every broker.
 
-    `session_timeout_ms` and `heartbeat_interval_ms` are the brokers' settings `broker.session.timeout.ms` and
+    `session_timeout_ms` is the brokers' setting `broker.session.timeout.ms`. `heartbeat_interval_ms` is their setting
     `broker.heartbeat.interval.ms`.
     """
 
