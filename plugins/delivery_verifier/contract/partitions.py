@@ -46,8 +46,8 @@ def partition_disturbances(ordered: list[Observation], biting: list[Injection]) 
     """Yields a disturbance for each change of a leader or an ISR.
 
     `ordered`: the observations in the order in which they were made. `biting`: the injections that bit. An unclean
-    election in `__transaction_state` becomes a disturbance `unclean_coordinator_election` without a topic. It loses no
-    record of an arm, but may disturb the transactions that this partition keeps.
+    election in `__transaction_state` becomes a disturbance `unclean_coordinator_election` without a topic. Such an
+    election loses no record of an arm, but may disturb the transactions whose states the partition keeps.
     """
     known: dict[tuple[str, int], _Partition] = {}
     for observation in ordered:

@@ -27,10 +27,11 @@ def isr_power_losses(observations: Sequence[Observation], injections: Iterable[I
 
     For a partition of `__transaction_state`, the kind is `coordinator_power_loss`, and the topic is empty.
 
-    A partition has this disturbance while every broker in its ISR has lost unflushed data in a loss of power, and has
-    not yet copied the data again. Each state of the partition in this time belongs to the last injection before it that
-    cut power. The function yields only the worst state of each injection. A planned state is worse than an unplanned
-    state. Of two states that are both planned or both unplanned, the state with more `replicas` is worse.
+    A broker that lost unflushed data in a loss of power lacks this data until it has copied the data again. A partition
+    has this disturbance while every broker in its ISR lacks such data. Each state of the partition in this time belongs
+    to the last injection before it that cut power. The function yields only the worst state of each injection. A
+    planned state is worse than an unplanned state. Of two states that are both planned or both unplanned, the state
+    with more `replicas` is worse.
 
     The field `replicas` is the greatest number m with this property: all members of the latest ISR that had at least m
     members ended uncleanly, by a loss of power or a crash. `replicas` is 0 if no number has this property.

@@ -69,7 +69,7 @@ def _permit_as_altered(
 ) -> None:
     """Updates `rulings` with the rulings for the settings `weaker`.
 
-    A ruling for `weaker` replaces the ruling in `rulings` on the same anomaly if it excuses more (see `_excuses_more`).
+    A ruling for `weaker` that excuses more (see `_excuses_more`) replaces the ruling in `rulings` on the same anomaly.
     `later` are the disturbances for which `weaker` counts. `doubtful`: the topic may never have had the settings
     `weaker`.
     """
