@@ -8,8 +8,8 @@ at some time during the injection's window.
 * A window ends one second after the cluster recovered from the injection, that is, after every replica was in sync
   again. Clients need this second to find the new leaders.
 
-If several injections fit, the case belongs to the one that bit last. But if the record was never settled, the case
-belongs to the one that bit first. All functions are pure.
+If several injections fit, the case belongs to the injection that bit last. But if the record was never settled, the
+case belongs to the injection that bit first. All functions are pure.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> d
     """Maps each arm to the anomalies that its late records show: records that were sent after all `injections` were
     over.
 
-    An injection is over LAG_US after the cluster recovered from it. If the cluster never recovered from one of them,
+    An injection is over LAG_US after the cluster recovered from it. If the cluster never recovered from some injection,
     the result is empty. If there are no injections, every record that was sent counts. `cases` are as in
     `attribute_cases`.
     """

@@ -205,8 +205,8 @@ def _at_another_time(arm: ArmEvidence) -> Iterator[NamedDetail]:
     """Yields a doubt for each anomaly that disturbances permit, but of which some cases are unexplained.
 
     * A case is unexplained if its record was not under way during any injection.
-    * If losses of power permit the anomaly, a case is unexplained only if its record was sent after all of them,
-      because a loss of power can hurt records that were acknowledged long before.
+    * If losses of power permit the anomaly, a case is unexplained only if its record was sent after all of these
+      losses. Reason: a loss of power can hurt records that were acknowledged long before.
     * Cases that the run does not list raise a doubt, too, because their times are unknown. (A run lists only a bounded
       number of cases.)
     """

@@ -169,8 +169,7 @@ def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def expected_evidence(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns one expectation per law of the run. It expects that the two sides of the law are equal wherever the law
-    applies.
+    """Returns one expectation per law of the run: the two sides of the law are equal wherever the law applies.
 
     Each side is a count. The counts of the law CANARY come from `canary_pairs`. All other counts come from the books.
     """

@@ -77,7 +77,7 @@ class Evidence:
     @classmethod
     def load(cls, run_dir: Path) -> Evidence:
         """Returns the evidence in a run directory. Raises IncompleteRun if the step `reconcile`, or a step before it,
-        did not finish, if a file is missing or damaged, or if format versions contradict each other."""
+        did not finish. Also raises it if a file is missing or damaged, or if format versions contradict each other."""
         from delivery_verifier.judgement import canary
 
         run = RunDirectory(run_dir)
@@ -197,7 +197,7 @@ class ArmEvidence:
 
     @cached_property
     def exposure(self) -> list[Exposure]:
-        """How many records of the arm each injection could have hurt; empty if the books lack the columns for this."""
+        """For each injection, how many records of the arm it could have hurt. Empty if the books lack these columns."""
         rows = self.run.books.rows("exposure", arm=self.name)
         if not {"injection", "reported", "outstanding"} <= set(rows.column_names):
             return []

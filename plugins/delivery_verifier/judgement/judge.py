@@ -1,8 +1,8 @@
 """The judge: derives the verdict from the evidence, and withholds the verdict if the evidence can be doubted.
 
 The contract rules which anomalies are permitted, and Great Expectations evaluates the books against these rulings. The
-judge says HELD or VIOLATED only if Great Expectations evaluated every required expectation on all required rows, and if
-each result agrees with the judge's own reading of the books. `judge` is a pure function.
+judge says HELD or VIOLATED only if Great Expectations evaluated every required expectation on all required rows. Each
+result must also agree with the judge's own reading of the books. `judge` is a pure function.
 """
 
 from __future__ import annotations

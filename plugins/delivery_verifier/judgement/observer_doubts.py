@@ -142,7 +142,7 @@ def _blind_conviction(arm: ArmEvidence, blind: list[tuple[int, int]]) -> Iterato
     the anomaly under the arm's settings, or if the arm's claim forbids the anomaly.
 
     Only a conviction is doubted. An unplanned disturbance can happen in any pause, also outside of injections, and
-    could make VIOLATED wrong. It cannot make HELD wrong, because a disturbance never forbids anything. So an arm
+    could make VIOLATED wrong. HELD cannot become wrong, because a disturbance never forbids anything. So an arm
     without a conviction may have pauses, which are common on a busy host.
     """
     began_us = min(arm.run.books.values("load", "at_us", arm=arm.name), default=0)
@@ -214,8 +214,8 @@ def _clock(evidence: Evidence) -> Iterator[ObserverDoubt]:
     injections, of records and of the snapshot, which come from the same clock (`now_us`). The verifier needs this
     comparison to find out which disturbance explains which case.
 
-    `observer_doubts` leaves this check out for runs of a format without heartbeats, because in such a run times from
-    two threads may be out of order although the clock was not set back.
+    `observer_doubts` leaves this check out for runs of a format without heartbeats. In such a run, times from two
+    threads may be out of order although the clock was not set back.
     """
     steps_us = [before.at_us - now.at_us for before, now in pairwise(evidence.observations)]
     steps_us += [-observation.pause_us for observation in evidence.observations]

@@ -21,9 +21,9 @@ from delivery_verifier.model.verdict import Doubt
 def unproven_counts(evidence: Evidence) -> Iterator[tuple[str, Doubt]]:
     """Yields (arm, doubt) if the books count cases of an anomaly in the arm, but the canary has no case of the anomaly.
 
-    Nothing shows that such a count is right. It cannot be ignored either: a record that shows two anomalies is a case
-    of only one of them. If the record is counted here by mistake, it may be missing among the cases of the other
-    anomaly.
+    Nothing shows that such a count is right. But the count cannot be ignored: a record that shows two anomalies is a
+    case of only one of them. If a record is counted for the newer anomaly by mistake, the record may be missing among
+    the cases of the other anomaly.
     """
     for arm in evidence.loaded:
         for anomaly in _unsearched(evidence):

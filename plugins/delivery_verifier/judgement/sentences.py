@@ -163,7 +163,7 @@ def _listed(findings: Sequence[Finding]) -> str:
 
 
 def _reported(arm: ArmEvidence) -> str:
-    """Returns in words how many attempts of the arm were reported, INDETERMINATE and FAILED."""
+    """Returns in words how many attempts of the arm were reported, how many INDETERMINATE, and how many FAILED."""
     only_sent = arm.totals.get("sent", 0) and not arm.totals.get("acked", 0)
     counts = {name: arm.totals.get(name, 0) for name in ("indeterminate", "failed")}
     others = " and ".join(f"{count:,} {name.upper()}" for name, count in counts.items() if count)

@@ -1,4 +1,4 @@
-"""Unexplained cases as counts that Great Expectations can evaluate: cases that no disturbance can excuse.
+"""Counts the unexplained cases, which no disturbance can excuse, in a form that Great Expectations can evaluate.
 
 If the contract permits an anomaly because of disturbances, any number of excused cases is tolerated, but no unexplained
 case. So each anomaly in UNEXPLAINED has a second expectation, whose tolerance is 0. All functions are pure.
