@@ -29,7 +29,7 @@ MEMORY_GB, RUN_MEMORY_GB = 4.0, 2.0
 DISK_GB = 5.0
 FIXED_BYTES = {"workspace": 500e6, "runs": 100e6}
 """Bytes that a run writes to each of two folders, without the bytes for the records of the load. `workspace`:
-formatted storage, internal topics and logs. `runs`: what the tasks of a run record, and the report."""
+formatted storage, internal topics and logs. `runs`: the report, and all other files that the steps of a run write."""
 RECORD_OVERHEAD, LEDGER_ROW, LOG_ROW = 25, 20, 30
 """Bytes per record, measured and rounded up. RECORD_OVERHEAD: in a broker's log, in addition to the payload.
 LEDGER_ROW: in the run directory's folder ledger/. LOG_ROW: in its folder log/."""
