@@ -42,8 +42,8 @@ def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> F
     """The strip: the plot of the faults, with one bar per fault.
 
     `end_s`: the end of the time axis in s. A bar is solid from the bite of the fault to its healing, that is, the time
-    when the fault was undone. It is pale from the healing to the recovery. If the fault was not healed, the solid part
-    lasts until `end_s`. If the cluster did not recover, the pale part lasts until `end_s`.
+    when the fault was undone. The bar is pale from the healing to the recovery. If the fault was not healed, the solid
+    part lasts until `end_s`. If the cluster did not recover, the pale part lasts until `end_s`.
     """
     drawn = material.injections[:BANDS_DRAWN]
     named = len(drawn) <= LABELS_DRAWN

@@ -38,8 +38,8 @@ class Cell:
     * `verdict`: the different verdicts as text, e.g. `HELD / VIOLATED`.
     * `counts`: for each kind of anomaly, a heading and the number of cases as text.
     * `figures`: for each other figure, such as the longest gap, a heading and a text.
-    * `sentence`: the sentence of the verdict in the first round in which the arm did not end as expected or, if there
-      is none, in the first round.
+    * `sentence`: the sentence of the verdict in the first round in which the arm did not end as expected. If there is
+      no such round, the sentence of the first round.
     * `tone`: `unsure` (INCONCLUSIVE in some round), `bad` (not as expected), `proven` (VIOLATED as expected) or `good`
       (HELD as expected).
     """
@@ -145,7 +145,7 @@ def _row(rounds: Sequence[Item], anomalies: Sequence[Anomaly]) -> ScenarioRow:
 
 
 def _note(item: Item) -> str:
-    """Why `item`, a scenario in one round, has no results. Returns an empty text if it has results.
+    """The reason why `item`, a scenario in one round, has no results. Returns an empty text if it has results.
 
     The reason is what this host lacks to run the scenario, the error of the last run, or `not run yet`.
     """

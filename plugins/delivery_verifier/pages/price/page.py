@@ -150,7 +150,7 @@ def _other_columns(price: Price, group: Group) -> list[Column]:
 
 
 def _other_count(name: str) -> Callable[[MeasuredRun], str]:
-    """Returns a function that returns the number of cases of one kind of anomaly in a run, as text.
+    """Returns a function that takes a run, and returns the number of cases of one kind of anomaly as text.
 
     `name`: the column of the kind in the books. The text is `0` if the run has no case of this kind. The text is an en
     dash if the run has a doubt of the kind `checker`, because the counts may be wrong.
