@@ -166,8 +166,8 @@ def _database() -> Path:
 def _fail_unfinished_runs() -> None:
     """Marks as failed each run that was under way when Airflow last ended. Deletes the stored import errors.
 
-    The producers and brokers of these runs are gone, so the runs cannot succeed. They would hold up the next run until
-    the heartbeats of their tasks time out. Must be called before Airflow starts: its scheduler would continue the runs.
+    The producers and brokers of these runs are gone, so the runs cannot succeed. Such runs would hold up the next run
+    until their tasks' heartbeats time out. Call this before Airflow starts: its scheduler would continue the runs.
     """
     unfinished = "state IN ('queued', 'running', 'scheduled', 'restarting', 'up_for_retry', 'deferred')"
     now = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"

@@ -160,8 +160,8 @@ def data_docs(path: str) -> FileResponse:
 def run_file(path: str, reads_logs: _ReadsLogs) -> Response:
     """A file of a run directory or of a catalogue run. `path` is relative to the folder of all runs.
 
-    * The address of a file ends with its path on disk, so that a link between two reports works in the web server, and
-      also when a user opens the files from disk.
+    * The address of a file ends with its path on disk. So a link between two reports works in the web server, and also
+      when a user opens the files from disk.
     * Only a user who may read the logs of runs (`reads_logs`) gets files of catalogue runs, because these files quote
       errors of runs.
     * A report is void once the step reconcile or validate of its run was repeated. In place of a void report, this

@@ -19,7 +19,7 @@ from delivery_verifier.model.steps import STEPS
 from delivery_verifier.orchestration.local.client import ENDED, last_log_lines
 
 _SAID_LINES = 40
-"""How many log lines of a failed task are read, at most."""
+"""The greatest number of log lines that are read of a failed task."""
 
 
 class Step(Struct, frozen=True):
