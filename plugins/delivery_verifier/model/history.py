@@ -189,8 +189,8 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     * `producers`: the numbers of the producers whose transactions may be touched. Empty: those of any producer.
     * `detail`: the event in words.
     * `setting`: in the kind `topic_altered`, the name of the topic's setting. `value`: the new value of this setting.
-    * `weakens_since_us`: in the kind `topic_altered`, the time (µs since the epoch) from which on the new value counts.
-      It does not count for disturbances before this time.
+    * `weakens_since_us`: in the kind `topic_altered`, a time (µs since the epoch). The contract applies the new value
+      of the setting to all disturbances from this time on.
     * `replicas`: only in the kinds `isr_power_loss` and `coordinator_power_loss`. The contract compares this number
       with min.insync.replicas. `isr_power_losses` says how it is computed.
     """
