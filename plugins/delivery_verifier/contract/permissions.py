@@ -15,8 +15,8 @@ def permitting(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[
     """Maps each permitted anomaly to the disturbances, planned or not, because of which a rule permits the anomaly.
 
     The value is None if a rule permits the anomaly without any disturbance. `disturbances`: those that concern the
-    arm's topic. If the topic was altered, the rules are also applied to its weaker settings. For these settings, only
-    the disturbances count that the alteration may have made worse (see `rulings.alterations`).
+    arm's topic. If the topic was altered, the rules are also applied to its weaker settings. For these settings, a
+    disturbance counts only if the alteration may have made the disturbance worse (see `rulings.alterations`).
     """
     observed = list(disturbances)
     result: dict[Anomaly, list[Disturbance] | None] = {}
