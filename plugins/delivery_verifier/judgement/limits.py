@@ -87,7 +87,7 @@ def _rounds_with_cases(evidence: Evidence, cases: CasesByInjection) -> dict[str,
 
 
 def _advised(scenario: Scenario, rounds: int) -> str:
-    """Returns advice: how often to repeat the fault, so that the bound for an unseen anomaly falls to WANTED_BOUND.
+    """Returns advice on how often to repeat the fault. The bound for an unseen anomaly then falls to WANTED_BOUND.
 
     `rounds` is the number of cycles of this run in which an injection bit. If the command of the run is known, the
     advice repeats it with the needed number of cycles. For a scenario of the catalogue, which has a fixed number of
@@ -114,7 +114,7 @@ def _with_option(words: list[str], option: str, value: int) -> list[str]:
 
 
 def _tried(evidence: Evidence) -> str:
-    """Returns a sentence: how many injections took effect, and how many attempts of each arm they could have hurt."""
+    """Returns a sentence that says how many injections bit, and how many attempts of each arm they could have hurt."""
     biting = len(evidence.biting)
     if not biting:
         done = "No injected fault is proven to have bitten" if evidence.injections else "No fault was injected"
