@@ -143,7 +143,7 @@ def _one_large_request(profile: str, **producer: Setting) -> Profile:
 
 
 def _sent_late(name: str, **producer: Setting) -> ArmPlan:
-    """Returns a subject arm with acks=0 that must end with every record of one request REORDERED, and none DUPLICATED.
+    """Returns a subject arm with acks=0. It must end with all records of one request REORDERED, and none DUPLICATED.
 
     `producer`: further settings (see `_one_large_request`).
     """
