@@ -184,8 +184,8 @@ TRANSACTIONAL = tuple(anomaly for anomaly, kind in KINDS.items() if kind.transac
 """The kinds of anomaly that only records of transactions can show."""
 
 SECONDARY = tuple(anomaly for anomaly, kind in KINDS.items() if kind.can_be_hidden)
-"""The kinds that are counted even if the attempt is already a case of a kind of higher precedence. Each of these kinds
-has a column `also_<kind>` in the books."""
+"""The kinds of anomaly that are counted even if the attempt is already a case of a kind of higher precedence. Each of
+these kinds has a column `also_<kind>` in the books."""
 
 Table = TypeVar("Table", bound=Collection[object])
 

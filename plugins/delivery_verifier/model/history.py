@@ -102,8 +102,8 @@ INJECTED = frozenset(name for name, kind in DISTURBANCES.items() if kind.seen_by
 caused them. If no injection caused such a disturbance, the disturbance stays unknown."""
 
 ON_TOPICS = frozenset(name for name, kind in DISTURBANCES.items() if kind.touches == "topics")
-"""The kinds that touch only the topic in `Disturbance.topic`. A disturbance of any other kind may touch every topic,
-e.g. because every topic has partitions on the broker that was hit."""
+"""The kinds of disturbance that touch only the topic in `Disturbance.topic`. A disturbance of any other kind may touch
+every topic, e.g. because every topic has partitions on the broker that was hit."""
 
 
 class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

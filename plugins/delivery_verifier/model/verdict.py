@@ -54,7 +54,7 @@ class Finding(_Part, frozen=True):
 
     If the contract permits the anomaly because of disturbances, `excuses` has one entry for each disturbance that
     excuses cases, in order of time. `doubtful` counts the cases of which nobody knows whether a disturbance excuses
-    them. Cases that were not written down one by one are in neither of the two.
+    them. Cases that were not written down one by one are neither in `excuses` nor in `doubtful`.
     """
 
     anomaly: str
