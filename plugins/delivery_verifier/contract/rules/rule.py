@@ -1,4 +1,4 @@
-"""The class `ContractRule`. A rule permits an anomaly for certain settings, in most rules after disturbances."""
+"""The class `ContractRule`. A rule permits an anomaly for certain settings, mostly only after certain disturbances."""
 
 from __future__ import annotations
 
