@@ -31,7 +31,7 @@ def excuse_lines(finding: Finding, time_text: TimeText) -> list[str]:
     A line is, e.g., `7 by leader_change of partition 0 at +3.000 s (broker 2)`. Disturbances of one kind that follow
     each other within TOGETHER_US share a line. The lines with the most cases come first. One of the last lines gives
     the number of cases that no disturbance surely excuses. Another gives the number of cases that were not written down
-    one by one. Returns an empty list if no case needs a disturbance, or if the verdict has no excuses.
+    one by one. Returns an empty list if the finding has neither excuses nor doubtful cases.
     """
     if not finding.excuses and not finding.doubtful:
         return []
