@@ -103,9 +103,8 @@ class Word(IntEnum):
     ABANDONED = 21
     """The number of attempts without a report whose process was killed. They are INDETERMINATE, too."""
     MISCOUNTED = 22
-    """How many reports the counters of killed processes miscounted, compared with the slots. `recount` explains one
-    difference that does not count here.
-    """
+    """The number of reports by which the counters of killed processes differ from the slots. A difference of one report
+    that the kill explains is not included (see `resends.recount`)."""
 
 
 WORDS = 32
