@@ -1,4 +1,4 @@
-"""The version of the verifier, and so of its rules, that made a run, and the version that judges the run.
+"""The version of the verifier that made a run, and the version that judges the run. The rules have the same version.
 
 A later version may judge a stored run again.
 """
