@@ -131,8 +131,8 @@ SUBJECTS = StructType(
   location: that of the line.
 * `origin`: which run and arm the header of the line names, `illegible` if the line is corrupted, or `a stranger` if
   another client wrote the line.
-* `kind`: the kind of the case. Null: nothing is wrong.
-* `also`: the kinds in SECONDARY that apply to the subject, too, but have a lower precedence.
+* `kind`: the kind of anomaly. Null: nothing is wrong.
+* `also`: the kinds in SECONDARY that also apply to the subject, but have a lower precedence than `kind`.
 """
 
 SIGNATURES = _internal(
