@@ -100,7 +100,7 @@ def loaded_arms(verdict: RunVerdict) -> list[ArmVerdict]:
 
 
 def arms_judged_falsely(verdict: RunVerdict) -> list[str]:
-    """Returns the names of the arms that carry load whose verdict is not INCONCLUSIVE, or lacks the doubt
+    """Returns the names of arms that were judged falsely. An arm that carries load must be INCONCLUSIVE, with the doubt
     `fault_did_not_bite`."""
     return [
         arm.arm

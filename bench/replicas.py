@@ -29,7 +29,7 @@ from delivery_verifier.store.run_directory import RunDirectory
 ALLOWED = 0.10
 """The greatest share of a reconciliation that the reading of all replicas may take."""
 SIZE, BATCH = 100_000_000, 16_384
-"""The number of bytes over which the checksums are measured alone, and the number of bytes of one batch."""
+"""`SIZE`: the number of bytes over which each checksum is measured alone. `BATCH`: the number of bytes of one batch."""
 
 
 def main() -> int:

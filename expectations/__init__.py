@@ -2,10 +2,11 @@
 
 The books are tables of exact counts, which `spark_jobs` writes. `judgement` gives the verdict on the evaluations.
 
-Owns: the vocabulary of expectations, the suites (JSON files in this package), the checkpoint, Data Docs. May use:
-judgement, store, model. Weak spot: Great Expectations fails open: for example, an empty table passes. So the judge
-believes only the evaluations that were planned. The views of Data Docs open HTML templates of `pages` by their paths.
-Great Expectations creates the views, so no code of this project can pass the templates to them.
+Owns: the vocabulary of expectations, the suites (JSON files in this package), the checkpoint, Data Docs.
+May use: judgement, store, model.
+Weak spot: Great Expectations fails open: for example, an empty table passes. So the judge believes only the evaluations
+    that were planned. The views of Data Docs open HTML templates of `pages` by their paths. Great Expectations creates
+    the views, so no code of this project can pass the templates to them.
 """
 
 import logging

@@ -95,8 +95,8 @@ class _Session:
         self._left_out = left_out
 
     def run(self, suite: Suite, arm: str, table: pa.Table, plans: list[ExpectedEvaluation]) -> list[Evaluated]:
-        """Evaluates one suite over one table. Also returns results that no plan asked for, because the judge must see
-        them."""
+        """Evaluates one suite over one table. Also returns results that no item of `plans` asked for, because the judge
+        must see them."""
         checkpoint = self._checkpoint(suite, arm or suite)
         outcome = checkpoint.run(
             batch_parameters={"dataframe": table.to_pandas()},

@@ -47,9 +47,9 @@ class Buckets(NamedTuple):
 
 
 def width(records: int, partitions: int, bits: int = BITS) -> int:
-    """Returns the number of bits for `count`, at least `bits`: a stretch of this many bits has 2**bits sequences.
+    """Returns how many bits to use in `count`. If the result is b, a stretch has 2**b sequences.
 
-    The result is so large that `records` records make at most about BOUND / 2 buckets.
+    The result is the least b >= `bits` with which `records` records make at most about BOUND / 2 buckets.
     """
     while (records >> bits) * partitions > BOUND // 2:
         bits += 1

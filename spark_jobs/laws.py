@@ -1,8 +1,8 @@
 """The laws of the books. A law says that two counts are equal.
 
 The two counts are made independently of each other, with one exception: for records that the screen has proven, the
-attempted and the found records are counted only once. Other laws check that these records were read and counted at all
-(docs/adr/0014).
+number of attempted records and the number of found records are the same count. Other laws check that these records were
+read and counted at all (docs/adr/0014).
 
 A law has several equations, for example one for each partition of each arm. If the two counts of an equation differ,
 the evidence of the run cannot be trusted: the verdict is then neither HELD nor VIOLATED.
@@ -120,11 +120,11 @@ def _view_laws(evidence: LawInputs, arm: str) -> Iterable[Law]:
 
 
 def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
-    """Yields an equation per partition of the transactional arms. A read_committed consumer saw as many records as the
-    log must show to it.
+    """Yields an equation per partition of the transactional arms. It says that a read_committed consumer saw as many
+    records as the log must show to this consumer.
 
-    This is the number of offsets, minus control records, records of aborted transactions and unreadable offsets. The
-    step `settle` counted these without the ledger and without a consumer.
+    The log must show one record per offset, except for control records, records of aborted transactions and unreadable
+    offsets. The step `settle` counted these exceptions without the ledger and without a consumer.
     """
     for part in evidence.offsets.partitions:
         if part.arm in evidence.scenario.transactional:

@@ -113,7 +113,7 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
 
 
 def _few_rows(inputs: MatchingInputs, proven: screen.Screen) -> bool:
-    """Whether `_collected` may be used: the rows that it would collect, and the corrupted records, are few enough."""
+    """Whether `_collected` may be used, i.e. there are few corrupted records, and few rows to collect."""
     corrupted, foreign = (sum(_by_arm(inputs.census.log, name).values()) for name in ("corrupted", "foreign"))
     return corrupted <= FEW_DAMAGED and proven.counts["screen/examined"] + corrupted + foreign <= FEW
 

@@ -1,7 +1,8 @@
-"""Parsing: from the bytes of a record's value to its header, by fixed positions and without a UDF.
+"""Parsing: reads the header from the bytes of a record's value, at fixed positions and without a UDF.
 
 The *header* is the beginning of the value: it names run, arm, producer and attempt (`delivery_verifier.model.record`).
-It has nothing to do with Kafka's record headers. Parsing never fails: bytes without a header give a row that says so.
+This header has nothing to do with Kafka's record headers. Parsing never fails: if the bytes have no header, the row of
+LOG says so.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def parse(raw: DataFrame, scenario: Scenario, view: Column | None = None) -> Dat
 
 
 def sliced_columns() -> dict[str, Column]:
-    """Maps names to columns for RAW: each number of the header, and whether the checksum agrees.
+    """Returns columns that are computed from RAW, by name: each number of the header, and whether the checksum agrees.
 
     If the value is no record, the columns are meaningless. A number is null if its bytes cannot be cast.
     """

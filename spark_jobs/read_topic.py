@@ -180,6 +180,6 @@ def _require_markers(markers: Mapping[ArmPartition, int], parts: Sequence[Partit
 
 
 def _literal(value: object, kind: str) -> Column:
-    """`value` as one literal of the Spark type `kind`. A map that is built column by column would cost one JVM call per
-    entry."""
+    """Returns `value` as one literal of the Spark type `kind`. A map that is built column by column would cost one JVM
+    call per entry."""
     return F.from_json(F.lit(json.dumps(value)), kind)

@@ -60,7 +60,7 @@ class FakeCluster:
         """The answer to every request `hits` to the proxy: {broker id: {client.id: how often a rule acted}}. All rules
         get the same answer."""
         self.late_ends: list[dict[str, Any]] = []
-        """The answer to every request `late_ends` to the proxy: the fields of each LateEnd."""
+        """The answer to every request `late_ends` to the proxy. Each item has the fields of one LateEnd."""
         self.logs: dict[tuple[int, str, int], list[bytes]] = {}
         """Maps (broker, topic, partition) to the broker's replica of the partition: a list of bytes, each item with one
         or more whole batches. All batches are below the high watermark."""

@@ -74,8 +74,8 @@ class Holder(Struct, frozen=True, kw_only=True):
 
 
 def _progress(run: RunDirectory, began_at_us: int) -> str:
-    """Returns, in words, which step the run performs, and since when. For the step produce, gives the remaining time of
-    the load instead of the time since when.
+    """Returns, in words, which step the run performs, and for how long already. For the step produce, gives the
+    remaining time of the load instead.
 
     `began_at_us`: when the run took the host's lock, in µs since the epoch. The first step counts from this time.
     """

@@ -96,7 +96,7 @@ def run_directory_name(run_id: str) -> str:
 def check_run_id(run_id: str) -> str:
     """Returns `run_id`, which a user chose, unchanged.
 
-    Raises BadInput unless it has 1 to 120 of the characters `A-Za-z0-9_.~:+-` and begins with a letter or digit.
+    Raises BadInput unless `run_id` has 1 to 120 of the characters `A-Za-z0-9_.~:+-` and begins with a letter or digit.
     Airflow accepts every such run id.
     """
     if not _RUN_ID.fullmatch(run_id):

@@ -37,8 +37,8 @@ than -1000 and less than 1000."""
 FAILED_UP_TO = -5_000
 """A result r means FAILED if NEVER_KNOWN < r <= FAILED_UP_TO."""
 INDETERMINATE = -20_000
-"""The attempt ended with an error that does not tell whether it was written. Its result is INDETERMINATE minus the
-error code."""
+"""The attempt ended with an error that does not tell whether the record was written. Its result is INDETERMINATE minus
+the error code."""
 NEVER_KNOWN = -15_000
 """A result r means INDETERMINATE if r <= NEVER_KNOWN."""
 

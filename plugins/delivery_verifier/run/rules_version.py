@@ -44,7 +44,7 @@ def of_run(run: RunDirectory) -> RulesVersion:
 
 
 def difference(own: RulesVersion, judge: RulesVersion) -> list[str]:
-    """Returns a sentence that names both versions if they differ. Otherwise returns an empty list.
+    """Returns a list with one sentence, which names both versions, if they differ. Otherwise returns an empty list.
 
     `own`: the version that made the run. `judge`: the version that judges the run.
     """

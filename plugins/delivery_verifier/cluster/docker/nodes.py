@@ -31,7 +31,7 @@ class Node(Struct, frozen=True, kw_only=True):
     * `container`: the name of the container. `image`: the name of the container's image.
     * `node`: the node id in Kafka.
     * `broker`: True for a broker, False for a node that is only a controller.
-    * `state`, `exit_code`: see backend.NodeStatus.
+    * `state`, `exit_code`: see keeper_operations.NodeStatus.
     * `fresh`: whether the container was never started.
     * `started_at`: when the container's process started, in the engine's format. Changes with every start.
     * `connected`: the networks with `FAULT_LABEL` that the container is in.
