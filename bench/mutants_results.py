@@ -26,7 +26,7 @@ class Survivor(Struct, frozen=True):
 
 
 class Explanation(Survivor, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An explanation of why no test can kill, or need kill, a mutant of `module`."""
+    """Explains why no test can kill a mutant of `module`, or why no test needs to."""
 
     module: str
     why: str

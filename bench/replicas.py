@@ -27,7 +27,7 @@ from delivery_verifier.store.replicas import read_replicas
 from delivery_verifier.store.run_directory import RunDirectory
 
 ALLOWED = 0.10
-"""The greatest share of a reconciliation that the reading of all replicas may take."""
+"""The greatest part of the time of a reconciliation that the reading of all replicas may take."""
 SIZE, BATCH = 100_000_000, 16_384
 """`SIZE`: the number of bytes over which each checksum is measured alone. `BATCH`: the number of bytes of one batch."""
 

@@ -31,7 +31,7 @@ class ExpectLogNotToMove(ExpectLawToBalance):
     """The expectation that only markers stand behind the end of the snapshot.
 
     The snapshot is the range of offsets that is judged. The verifier writes markers to prove where this range ends. Any
-    other record behind it means that the log changed afterwards.
+    other record behind this end means that the log changed afterwards.
     """
 
 

@@ -1,4 +1,4 @@
-"""Exposure: how many attempts of each arm each injection could have hurt.
+"""Exposure: for each injection and each arm, the number of the arm's attempts that the injection could have hurt.
 
 If no attempt was exposed to any injection, a run without anomalies proves nothing.
 """

@@ -77,11 +77,12 @@ def sliced_columns() -> dict[str, Column]:
 def is_usual(scenario: Scenario) -> Column:
     """True if the value is a sound record of this run and of the topic's arm, in the form that nearly all records have.
 
-    In this form, session and attempt are 0, and the number of the producer and the sequences begin with the digit 0. If
-    false, the value may still be a record: `_is_record` decides.
+    In this form, session and attempt are 0, and three other numbers begin with the digit 0: producer, sequence and
+    partition sequence. If false, the value may still be a record: `_is_record` decides.
 
-    A number consists of digits if its first and last byte are digits and the cast to a number succeeds. The cast alone
-    proves less, because it ignores blanks, control characters and a sign at the ends of a text.
+    The condition proves that a number consists of digits: its first and last byte are digits, and the cast to a number
+    succeeds. The cast alone proves less, because it ignores blanks, control characters and a sign at the ends of a
+    text.
     """
     beginnings = F.create_map(
         *[

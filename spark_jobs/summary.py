@@ -1,7 +1,7 @@
 """The summary of the load: counts of the ledger from which timeline, latencies, silences and exposure are computed.
 
-One query makes it, with one pass over the ledger. The tables that follow from it are computed without Spark
-(`spark_jobs.timeline`, `spark_jobs.silences`, `spark_jobs.exposure`).
+One query computes the summary, with one pass over the ledger. The tables that follow from the summary are computed
+without Spark (`spark_jobs.timeline`, `spark_jobs.silences`, `spark_jobs.exposure`).
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ STATES: dict[str, ProcessState] = {
     "SIGSTOP": "frozen",
     "SIGCONT": "running",
 }
-"""The state of a broker after each signal."""
+"""Maps each signal to the state of a broker after this signal."""
 
 
 class FakeCluster:

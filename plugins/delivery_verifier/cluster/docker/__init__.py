@@ -1,2 +1,2 @@
-"""The docker backend: its cluster under test are the brokers of a docker-compose.yml. The fault door is the only
+"""The docker backend: the brokers of a docker-compose.yml are the cluster under test. The fault door is the only
 service that may change their containers."""
