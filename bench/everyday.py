@@ -116,7 +116,7 @@ def _run(entries: list[str], injections: int) -> int:
 
 
 def _injections(verdicts: list[RunVerdict], entry: str) -> int:
-    """Returns how many injections every arm of `entry` has been through at least."""
+    """Returns the least number of injections that any arm of `entry` has been through."""
     return min((tally.injections for tally in tallies(verdicts, entry).values()), default=0)
 
 

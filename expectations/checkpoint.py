@@ -126,7 +126,8 @@ class _Session:
     def _suite(self, name: Suite) -> Any:
         """Returns the suite `name` from its committed JSON file, without the expectations in `_left_out`.
 
-        A run of an older version of the verifier left these out, because that version did not search for every anomaly.
+        An older version of the verifier did not search for every anomaly. If it made the run, the expectations on the
+        other anomalies are left out.
         """
         from expectations.suites import load
 

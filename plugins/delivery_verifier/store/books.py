@@ -65,7 +65,7 @@ class Books:
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, pa.Table], version: int = declared.FORMAT_VERSION) -> Books:
-        """Returns the books with the tables `tables`. Its keys are the files of the tables, as in TABLES.
+        """Returns the books with the tables `tables`. Each key of `tables` is the file of a table, as in TABLES.
 
         `version` is the `format_version` in the manifest of the step that wrote the tables. The tables must have
         exactly the columns of this version. `problems` lists whatever is wrong with the tables. No error is raised.

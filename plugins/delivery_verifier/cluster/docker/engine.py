@@ -1,9 +1,9 @@
 """The part of the engine's API that the fault door uses. The door looks at the containers and networks that have its
 labels, and carries out the operations in `OPERATIONS`.
 
-Source: Docker Engine API v1.41, https://docs.docker.com/reference/api/engine/version/v1.41/. Docker 29 no longer
-supports this version of the API. The door then uses the oldest version that the engine supports. A client of the door
-can only choose a container, an operation of `OPERATIONS` and its options.
+Source: Docker Engine API v1.41, https://docs.docker.com/reference/api/engine/version/v1.41/. If an engine no longer
+supports this version (e.g. Docker 29), the door uses the oldest version that the engine supports. A client of the door
+can only choose a container, an operation of `OPERATIONS` and the options of this operation.
 """
 
 from __future__ import annotations
