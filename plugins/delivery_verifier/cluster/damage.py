@@ -67,7 +67,7 @@ def unreadable(fetch: FetchSome, start: int, end: int) -> Iterator[Unreadable]:
             offset = batch.end
             shown = shown if batch.attributes & CONTROL else offset
         if offset > began:
-            continue  # a damage is the first in the next answer, with as many batches behind it as there is room for
+            continue  # the next answer begins with the damage, and holds as many batches behind it as fit
         first = batches[0].data if batches and not _leaves_out(batches, offset) else b""
         behind = _next_batch(fetch, offset)
         if behind is None or not _serves(fetch, behind, first):

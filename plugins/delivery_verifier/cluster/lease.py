@@ -217,7 +217,7 @@ def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> I
     try:
         yield gone
     except Exception as error:
-        # A run that was ended on purpose fails because of that, even before the keeper stops to answer.
+        # A run that was ended on purpose fails because of that, even while the keeper still answers.
         is_over = gone.is_set() or (socket_path.parent / STOPPED).exists()
         if is_over and not isinstance(error, ClusterGone):
             cause = f"({type(error).__name__}: {error})"

@@ -128,7 +128,7 @@ class AlterTopic:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Maps each topic to the value that a broker reports for the setting.
+        """Maps each topic to the value of the altered setting, as a broker reports it.
 
         The result is empty unless all topics have the new value, and no arm's topic was created with the new value.
         """
