@@ -113,7 +113,7 @@ def unproven(
         return remaining.where(exempted | ~reduce(or_, (_within(stretches, screen.bits) for stretches in ranges)))
     stretches = frame.sparkSession.createDataFrame(screen.stretches)
     known = stretches.coalesce(1).hint("shuffle_hash") if together else F.broadcast(stretches)
-    stretch = F.when(~exempted, number(screen.bits)).alias("stretch")  # null for exempt rows, which then match no proven stretch
+    stretch = F.when(~exempted, number(screen.bits)).alias("stretch")  # null for exempt rows: no match
     return remaining.withColumn("stretch", stretch).join(known, STRETCH, "left_anti").select(*frame.columns)
 
 
