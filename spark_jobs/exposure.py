@@ -1,4 +1,4 @@
-"""Exposure: how many attempts of each arm each injection could have hurt.
+"""Exposure: for each injection and each arm, the number of the arm's attempts that the injection could have hurt.
 
 If no attempt was exposed to any injection, a run without anomalies proves nothing.
 """
@@ -22,10 +22,10 @@ def exposure(slots: pa.Table, injections: Sequence[Injection], scenario: Scenari
     The column `reported` counts reported attempts for which all of these conditions hold:
 
     * The attempt went to a partition that the injection touched (`Injection.hit`).
-    * It was sent before the recovery, and settled no earlier than one second (LEAD_US) before the bite.
-    * It is in no transaction or in a committed one, because only a committed transaction can be torn.
+    * The attempt was sent before the recovery, and settled no earlier than one second (LEAD_US) before the bite.
+    * The attempt is in no transaction, or in a committed transaction, because only a committed transaction can be torn.
 
-    The column `outstanding` counts, in all partitions, the attempts that were sent before the bite and settled after
+    The column `outstanding` counts, in all partitions, the attempts that were sent before the bite, and settled after
     the bite or never.
     """
     keys = ["arm", "partition", "sent_since", "settled_since", "exposable"]

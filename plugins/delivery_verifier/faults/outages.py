@@ -16,16 +16,18 @@ DEADLINE_S = 10.0
 
 
 class Isolate:
-    """Drops the packets of brokers on some of their links. The peers get no error, but their connections hang.
+    """Cuts brokers off on some of their links. The peers get no error, but their connections hang.
 
     A link is the traffic of a broker with the controller, with the other brokers, or with clients. The option `links`
     names the links to cut. Proof: the packet filter has every rule that the action sets, and has dropped packets on
-    every cut link of every target broker. A backend without a packet filter takes the broker off a network, and counts
-    the looks that saw this instead of packets. The action `rejoin` heals the injection.
+    every cut link of every target broker. The docker backend has no packet filter, and disconnects the broker from its
+    network instead. The proof is then that the backend has seen the broker disconnected. The action `rejoin` heals the
+    injection.
     """
 
     def do(self, context: ActionContext) -> int:
-        """Sets packet filter rules. Waits until a packet was dropped on each cut link. Raises DeadlinePassed."""
+        """Cuts the links. Waits until the packet filter has dropped a packet on each cut link. Raises
+        DeadlinePassed."""
         at_us = context.cluster.isolate(context.brokers, _links(context))
         wait_until(lambda: bool(self.proof(context)), f"packets of brokers {context.brokers} to be dropped", DEADLINE_S)
         return at_us
@@ -34,7 +36,7 @@ class Isolate:
         """Returns how many packets were dropped so far. The outer keys are `broker <id>`, the inner keys are the links.
 
         The result is empty unless the packet filter has every rule that the action sets, and has dropped packets on
-        every cut link.
+        every cut link. With the docker backend, the numbers say how often the keeper has seen the broker disconnected.
         """
         dropped, links = context.cluster.cut_off(), _links(context)
         counts: dict[int, dict[str, int]] = {
@@ -49,7 +51,7 @@ class Rejoin:
     """Lets the packets of brokers through again. This ends (heals) the effect of the action `isolate`."""
 
     def do(self, context: ActionContext) -> int:
-        """Removes the rules of the packet filter. TCP may take seconds more until it sends the dropped data again."""
+        """Ends the isolation of the target brokers. TCP may take seconds more until it sends the dropped data again."""
         at_us = now_us()
         context.cluster.rejoin(context.brokers)
         return at_us

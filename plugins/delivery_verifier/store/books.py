@@ -1,7 +1,7 @@
-"""The books: small tables of exact counts that the step reconcile wrote. This module reads the tables strictly.
+"""The books: small tables of exact counts that the step reconcile wrote. This module checks the tables strictly.
 
-A missing table, an empty table, or a null in a column that forbids nulls never means "nothing found". Each of them is
-listed in `Books.problems`, and forbids the verdicts HELD and VIOLATED. Only two tables may be empty:
+A missing table, an empty table, or a null in a column that forbids nulls never means "nothing found". Each of these
+problems is listed in `Books.problems`, and forbids the verdicts HELD and VIOLATED. Only two tables may be empty:
 
 * books/exposure.parquet, if there was no injection.
 * books/cases.parquet. Its counts are also in books/laws.parquet, in the rows whose column `law` is `anomaly_rows`.
@@ -34,7 +34,8 @@ MISSING = "missing/"
 """The prefix of counts of reconcile.json: `missing/<arm>/<partition>` is the number of reported attempts that were not
 found, but are not proven LOST, because the partition has unreadable offsets. Counts of 0 are left out."""
 STRANGERS_SINCE = 2
-"""The first version of the format with counts of STRANGERS. Before, such a record counted as a corrupted record."""
+"""The first version of the run directory's format that has the counts STRANGERS. In earlier versions, a record that
+another client wrote counts as a corrupted record."""
 
 BOOKS = (
     declared.PRODUCERS,
@@ -45,7 +46,7 @@ BOOKS = (
     declared.GAPS,
     declared.LOAD,
 )
-"""The declarations of the tables that are needed to judge a run."""
+"""The declarations of all tables that are needed to judge a run."""
 
 TABLES: dict[str, tuple[str, ...]] = {table.file: table.column_names for table in BOOKS}
 """Maps the file of each table in BOOKS to the names of the table's columns."""
@@ -64,7 +65,7 @@ class Books:
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, pa.Table], version: int = declared.FORMAT_VERSION) -> Books:
-        """Returns the books that consist of `tables`, which maps the file of a table (a key of TABLES) to the table.
+        """Returns the books with the tables `tables`. Each key of `tables` is the file of a table, as in TABLES.
 
         `version` is the `format_version` in the manifest of the step that wrote the tables. The tables must have
         exactly the columns of this version. `problems` lists whatever is wrong with the tables. No error is raised.
@@ -129,10 +130,10 @@ def counts_of(version: int) -> tuple[str, ...]:
 
 
 def count_strangers(run: RunDirectory, arms: Collection[str]) -> dict[str, int]:
-    """Maps each arm to the number of records in its topic that another client wrote. Empty for books of format version
-    1.
+    """Maps each arm to the number of records in its topic that another client wrote. Returns an empty mapping for books
+    of format version 1.
 
-    Raises IncompleteRun if reconcile.json of a later version lacks the count of an arm.
+    Raises IncompleteRun if the format version is later, and reconcile.json lacks the count of an arm.
     """
     manifest = run.manifest("reconcile")
     if manifest.format_version < STRANGERS_SINCE:
@@ -150,7 +151,8 @@ def count_missing(run: RunDirectory) -> dict[tuple[str, int], int]:
 
 
 def total_column(anomaly: Anomaly) -> str:
-    """The column that `with_totals` adds for `anomaly`, e.g. `lost_total`. Great Expectations judges this column.
+    """The name of the column that `with_totals` adds for `anomaly`, e.g. `lost_total`. Great Expectations judges this
+    column.
 
     The column counts the cases of the anomaly, and the records that show the anomaly but are cases of an anomaly of
     higher precedence.
@@ -163,11 +165,11 @@ def with_totals(rows: pa.Table, late_convicts: bool = False) -> pa.Table:
 
     * the column `<anomaly>`
     * the column `also_<anomaly>`, if another anomaly can hide this one (see `Books.cases_at`)
-    * the column `resolved_late`, for REORDERED and if `late_convicts` is true: late INDETERMINATE attempts then speak
-      against the arm.
+    * the column `resolved_late`, only for REORDERED. It counts INDETERMINATE attempts that came late. They are included
+      only if `late_convicts` is true.
 
-    If a summed column is missing, so is the total's column. If a summed value is null, the total is null. So Great
-    Expectations never takes a missing value for 0.
+    If a column of the sum is missing, the column of the total is missing, too. If a value of the sum is null, the total
+    is null. So Great Expectations never takes a missing value for 0.
     """
     for anomaly in Anomaly:
         parts = _columns(anomaly) + (["resolved_late"] if late_convicts and anomaly is Anomaly.REORDERED else [])

@@ -1,7 +1,7 @@
-"""The docker backend: the brokers of docker-compose.yml, which run all the time. A run gets new topics, and no new
+"""The docker backend: the brokers of docker-compose.yml, which run all the time. A run gets new topics, but no new
 brokers.
 
-What happens to the containers goes through the fault door (see `docker.door`).
+Only the fault door (see `docker.door`) changes the containers.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.scenario import ClusterSpec
 
 UP_DEADLINE_S = 120.0
-"""Seconds that healed brokers may take until all of them are up."""
+"""Seconds in which all brokers must be up after the door has healed them."""
 VARIABLES = ("KDV_DOOR_URL", "KDV_DOOR_TOKEN", "KDV_BOOTSTRAP_SERVERS")
 LACKS: dict[Capability, str] = {
     "proxy": "composed brokers advertise fixed addresses, so that no proxy can stand before them: KDV_CLUSTER=embedded "
     "has one",
     "power": "the power of a volume cannot be cut from a container: KDV_CLUSTER=embedded can, as root",
 }
-"""Why the backend lacks a capability everywhere, with the remedy."""
+"""Maps each capability that this backend always lacks to the reason and the remedy."""
 
 
 class DockerBackend(LeavesNothing):
-    """A backend that uses the composed brokers. The environment variables `VARIABLES` say where they are.
+    """A backend that uses the composed brokers. The environment variables `VARIABLES` say where the brokers and the
+    fault door are.
 
-    What a killed run did to containers, the door heals by itself.
+    If a killed run damaged containers, the door heals them by itself.
     """
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
-        """Returns why the capability is missing, or why there are no composed brokers; None if nothing is missing. Asks
+        """Returns why `capability` is missing, or why there are no composed brokers; None if nothing is missing. Asks
         the door at each call."""
         if capability in LACKS:
             return Lack(LACKS[capability])
@@ -60,8 +61,8 @@ class DockerBackend(LeavesNothing):
         return None
 
     def misfit(self, spec: ClusterSpec) -> Lack | None:
-        """Returns how the composed cluster differs from `spec`; None if it does not. `Lack.failed` is True if a broker
-        or the door does not answer."""
+        """Returns how the composed cluster differs from `spec`; None if it does not differ. `Lack.failed` is True if a
+        broker or the door does not answer."""
         try:
             different = composed.differences(spec, _door().nodes())
         except (DoorGone, DoorRefused, StepFailed, KafkaException, OSError) as error:
@@ -73,11 +74,11 @@ class DockerBackend(LeavesNothing):
         return f"the composed Apache Kafka {spec.kafka_version}: {spec.brokers} brokers in containers; new topics"
 
     def start(self, request: StartRequest) -> DockerCluster:
-        """Has the composed cluster healed, waits until all brokers are up, and starts the keeper. Removes the topics of
-        runs whose workspace is gone.
+        """Asks the door to heal the composed cluster, waits until all brokers are up, and starts the keeper. Removes
+        the topics of runs whose workspace is gone.
 
-        Raises StepFailed if the composed cluster is not as the request's spec says, DoorGone, DoorRefused (e.g. because
-        another run holds the lease), KafkaException, and DeadlinePassed.
+        Raises StepFailed if the composed cluster differs from the spec in `request`. Raises DoorGone, DoorRefused (e.g.
+        because another run holds the lease), KafkaException and DeadlinePassed.
         """
         client, workspace = _door(), Path(request.workspace)
         client.heal()
@@ -109,7 +110,7 @@ class DockerBackend(LeavesNothing):
 
 
 def _door() -> DoorClient:
-    """Returns the client of the door. Raises StepFailed if no variable says where the door is."""
+    """Returns the client of the door. Raises StepFailed if KDV_DOOR_URL is not set."""
     if (client := door()) is None:
         raise StepFailed("KDV_DOOR_URL is not set: run it in the stack of docker-compose.yml, or unset KDV_CLUSTER")
     return client

@@ -1,5 +1,5 @@
-"""The composed cluster as its brokers describe it: their addresses, settings and features. `differences` compares it
-with the cluster that a scenario asks for."""
+"""The composed cluster as its brokers describe it: their addresses, settings and features. `differences` compares this
+cluster with the cluster that a scenario asks for."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def connection() -> Connection:
 
 
 def differences(spec: ClusterSpec, nodes: Sequence[Node]) -> list[str]:
-    """Returns in words how the composed cluster differs from the cluster that `spec` describes. `nodes`: its nodes.
+    """Returns in words how the composed cluster differs from the cluster that `spec` describes. `nodes`: the nodes of
+    the composed cluster.
 
     Raises KafkaException or OSError if a broker does not answer.
     """
@@ -63,7 +64,7 @@ def differences(spec: ClusterSpec, nodes: Sequence[Node]) -> list[str]:
 
 
 def _different_settings(spec: ClusterSpec, reached: Connection) -> Iterator[str]:
-    """Yields a text for each setting of a broker that is not as `spec` has it."""
+    """Yields a text for each setting of a broker whose value differs from the value that `spec` gives."""
     client = topics.admin(reached)
     for broker in reached.brokers:  # librdkafka takes one broker per call
         resource = ConfigResource(ResourceType.BROKER, str(broker))
@@ -75,7 +76,7 @@ def _different_settings(spec: ClusterSpec, reached: Connection) -> Iterator[str]
 
 
 def _tag(image: str) -> str:
-    """Returns the tag of an image's name; an empty text if the name has none."""
+    """Returns the tag in the name of an image; an empty text if the name has no tag."""
     _, separator, tag = image.rpartition("/")[2].partition(":")
     return tag if separator and "@" not in image else ""
 
@@ -92,7 +93,7 @@ def remove_old_topics(reached: Connection, workspaces: Path) -> list[str]:
 
 
 def lists_all(nodes: Sequence[Node]) -> bool:
-    """Whether the brokers that are up are all brokers of `nodes`. False if no broker answers."""
+    """Whether all brokers of `nodes` are up. False if no broker answers."""
     try:
         return set(connection().brokers) == {node.node for node in nodes if node.broker}
     except KafkaException:

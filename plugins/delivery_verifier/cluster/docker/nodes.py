@@ -1,4 +1,4 @@
-"""The nodes of a composed cluster: what the fault door reports of the containers with brokers and controllers."""
+"""The nodes of a composed cluster. A node is a container with a broker or controller, as the fault door reports it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from delivery_verifier.cluster.keeper_operations import ProcessState
 from delivery_verifier.model.errors import VerifierError
 
 FAULT_LABEL, ALLOWED = "kafka-delivery-verifier.fault", "allowed"
-"""The label, and its value, of containers to which the door may do something. Networks from which the door may
-disconnect these containers have it, too."""
+"""The name and the value of a label. The door may change only containers with this label. It may disconnect them only
+from networks with this label."""
 ALIAS_LABEL = "kafka-delivery-verifier.alias"
-"""The label with the name of a container in the network with `FAULT_LABEL`. Without it, the door does not disconnect
-the container."""
+"""The label of a container that holds the container's name in the networks with `FAULT_LABEL`. The door never
+disconnects a container without this label."""
 ADDRESS_LABEL = "kafka-delivery-verifier.address"
-"""The label with the fixed IPv4 address of a container in the network with `FAULT_LABEL`. May be missing."""
+"""The label of a container that holds its fixed IPv4 address in the networks with `FAULT_LABEL`. It may be missing."""
 PROJECT_LABEL = "com.docker.compose.project"
 """The label in which Compose writes the name of the project that a container or network belongs to."""
 _STATES: dict[str, ProcessState] = {"running": "running", "paused": "frozen"}
@@ -28,11 +28,14 @@ _KILLED = 137
 class Node(Struct, frozen=True, kw_only=True):
     """The state of one container with a broker or controller.
 
-    `container`: the container's name. `node`: the node id in Kafka. `broker`: whether the node is a broker, and not
-    only a controller. `state`, `exit_code`: as in backend.NodeStatus. `fresh`: whether the container was never started.
-    `started_at`: the start of the container's process, as the engine writes it; it changes with every start. `image`:
-    the name of the container's image. `connected`, `cut`: the networks with `FAULT_LABEL` that the container is in, and
-    those that it belongs to and is not in.
+    * `container`: the name of the container. `image`: the name of the container's image.
+    * `node`: the node id in Kafka.
+    * `broker`: True for a broker, False for a node that is only a controller.
+    * `state`, `exit_code`: see keeper_operations.NodeStatus.
+    * `fresh`: whether the container was never started.
+    * `started_at`: when the container's process started, in the engine's format. Changes with every start.
+    * `connected`: the networks with `FAULT_LABEL` that the container is in.
+    * `cut`: the networks with `FAULT_LABEL` that the container belongs to, but is not in.
     """
 
     container: str
@@ -62,12 +65,12 @@ class Node(Struct, frozen=True, kw_only=True):
 
 
 class NotANode(VerifierError, RuntimeError):
-    """A container has the label `FAULT_LABEL`, and does not say which node of Kafka it is."""
+    """A container has the label `FAULT_LABEL`, but its settings do not say which node of Kafka it is."""
 
 
 def node_of(container: Mapping[str, Any], networks: Sequence[str]) -> Node:
-    """Returns the node in `container`, an answer of the engine's ContainerInspect. `networks`: the names of all
-    networks with `FAULT_LABEL`. Raises NotANode if the container has no KAFKA_NODE_ID, or no KAFKA_PROCESS_ROLES."""
+    """Returns the node in `container`, the engine's answer to ContainerInspect. `networks`: the names of all networks
+    with `FAULT_LABEL`. Raises NotANode if KAFKA_NODE_ID or KAFKA_PROCESS_ROLES is missing."""
     config, state = container["Config"], container["State"]
     name = container["Name"].removeprefix("/")
     settings = dict(line.partition("=")[::2] for line in config["Env"] or ())
@@ -91,6 +94,9 @@ def node_of(container: Mapping[str, Any], networks: Sequence[str]) -> Node:
 
 
 def _exit_code(code: int) -> int:
-    """Returns the exit code in the form of NodeStatus: -9 if SIGKILL ended the process. No JVM exits with 137 by
-    itself. Other signals leave the engine's code, because a JVM that shuts down on SIGTERM exits with 143 by itself."""
+    """Converts an exit code of the engine to the exit code of NodeStatus.
+
+    The code 137 becomes -9, because a JVM exits with 137 only if SIGKILL ended it. All other codes stay unchanged: for
+    example, a JVM that shuts down on SIGTERM exits with 143 by itself.
+    """
     return -9 if code == _KILLED else code

@@ -15,7 +15,7 @@ from delivery_verifier.model.scenario import ClusterSpec
 
 
 class EmbeddedKeeperSpec(KeeperSpec, frozen=True, kw_only=True):
-    """The inputs of the keeper (the parent process of the brokers) of an embedded cluster."""
+    """The inputs of an embedded cluster's keeper, which is the parent process of the brokers."""
 
     layout: ClusterLayout
 
@@ -24,8 +24,9 @@ class EmbeddedBackend:
     """A backend that runs clusters as processes of this host."""
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
-        """Returns why this host lacks `capability`, or None if the host has it. Without `capability` the result is
-        always None, because a cluster without capabilities runs on every host that passes `kdv doctor`."""
+        """Returns why this host lacks `capability`, or None if the host has it. Tries each capability only once per
+        process. Without `capability` the result is always None, because a cluster without capabilities runs on every
+        host that passes `kdv doctor`."""
         return None if capability is None else equipment.tried(capability)
 
     def misfit(self, spec: ClusterSpec) -> Lack | None:
@@ -73,7 +74,7 @@ class EmbeddedBackend:
 
     def leftovers(self) -> list[str]:
         """Returns the names of all things that killed processes left on this host: chains of rules in the packet
-        filter, and temporary folders in which the capability `power` was tried (see `equipment.abandoned`)."""
+        filter, and temporary folders in which processes tried the capability `power` (see `equipment.abandoned`)."""
         return [chain.name for chain in packet_filter.abandoned()] + [folder.name for folder in equipment.abandoned()]
 
     def sweep(self) -> list[str]:
