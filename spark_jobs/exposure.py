@@ -23,7 +23,8 @@ def exposure(slots: pa.Table, injections: Sequence[Injection], scenario: Scenari
 
     * The attempt went to a partition that the injection touched (`Injection.hit`).
     * The attempt was sent before the recovery, and settled no earlier than one second (LEAD_US) before the bite.
-    * The attempt is in no transaction, or in a committed transaction, because only a committed transaction can be torn.
+    * The attempt is in no transaction, or in a committed transaction, because only a committed transaction can
+  become visible in part.
 
     The column `outstanding` counts, in all partitions, the attempts that were sent before the bite, and settled after
     the bite or never.

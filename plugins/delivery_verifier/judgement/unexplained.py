@@ -19,7 +19,10 @@ UNEXPLAINED: dict[Anomaly, str] = {anomaly: f"{anomaly} unexplained" for anomaly
 
 
 def unexplained_in(evidence: Evidence) -> list[Anomaly]:
-    """Returns the anomalies whose unexplained cases are evaluated in this run. They depend on its format version."""
+    """Returns the anomalies whose unexplained cases the run of `evidence` evaluates: cases that no disturbance excuses.
+
+    A run of a format version before EXCUSES_SINCE evaluates none.
+    """
     if evidence.format_version < EXCUSES_SINCE:
         return []
     return [anomaly for anomaly in UNEXPLAINED if anomaly in evidence.searched]

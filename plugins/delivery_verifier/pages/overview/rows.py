@@ -65,8 +65,8 @@ class Figures(Struct, frozen=True, kw_only=True):
     * `lost`, `duplicated`, `reordered`: the number of cases of this anomaly in all subjects together. `others` maps
       each further anomaly that occurred to its number of cases.
     * `longest_gap_s`: the longest time in seconds for which a subject had no report on a partition.
-    * `exposed`: the number of reported attempts of a subject that the faults exposed; of several subjects, the
-      smallest.
+    * `exposed`: how many reported attempts the faults exposed. A run with several subjects has one such number for
+      each subject, and `exposed` is the smallest of them.
     """
 
     lost: int | None = None
