@@ -7,6 +7,6 @@ Owns: reading the topics, parsing, matching, the books. Functions take DataFrame
     UDFs. In docstrings, a name in capitals, such as LEDGER, stands for a DataFrame or table. Its columns are those of
     the schema with this name in `spark_jobs.schemas`.
 May use: store, host, model.
-Weak spot: a batch that becomes corrupt on disk after the step `settle` has looked at it makes Kafka's consumer raise an error. The
-    run then ends without a verdict.
+Weak spot: a batch that becomes corrupt on disk after the step `settle` has looked at it makes Kafka's consumer raise an
+    error. The run then ends without a verdict.
 """
