@@ -200,7 +200,7 @@ def _bound(row: Row, sides: Iterable[str], name: str, end: Any) -> int:
 
 
 def _signature(row: Row) -> Row:
-    """The row of SIGNATURES for the attempts of one bucket in a proven stretch. The books count them all by this row."""
+    """The row of SIGNATURES for the attempts of one bucket in a proven stretch. The books count all of them by it."""
     return {
         "arm": row["arm"],
         "role": "attempt",
