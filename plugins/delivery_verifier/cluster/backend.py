@@ -25,6 +25,7 @@ from delivery_verifier.cluster.protocol.interface import BrokerRequests
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import VerifierError
+from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import ClusterSpec
 
 
@@ -144,9 +145,13 @@ class Backend(Protocol):
         backend cannot run on this host; None if it can. Tries each capability only once per process."""
         ...
 
-    def misfit(self, spec: ClusterSpec) -> Lack | None:
+    def misfit(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Lack | None:
         """Returns why this backend cannot give a run the cluster that `spec` describes, e.g. because its brokers have
-        other settings; None if it can. Does not look at capabilities."""
+        other settings, or cannot cut the links that `plan` cuts; None if it can. Does not look at capabilities."""
+        ...
+
+    def versions(self) -> dict[str, str]:
+        """Maps what a run's results depend on beside `ClusterSpec.kafka_version`, e.g. an image, to its version."""
         ...
 
     def describe(self, spec: ClusterSpec) -> str:

@@ -30,9 +30,10 @@ class Node(Struct, frozen=True, kw_only=True):
 
     `container`: the container's name. `node`: the node id in Kafka. `broker`: whether the node is a broker, and not
     only a controller. `state`, `exit_code`: as in backend.NodeStatus. `fresh`: whether the container was never started.
-    `started_at`: the start of the container's process, as the engine writes it; it changes with every start. `image`:
-    the name of the container's image. `connected`, `cut`: the networks with `FAULT_LABEL` that the container is in, and
-    those that it belongs to and is not in.
+    `started_at`: the start of the container's process, as the engine writes it; it changes with every start. `image`,
+    `image_id`: the name of the container's image, and the digest of its content. `connected`, `cut`: the networks with
+    `FAULT_LABEL` that the container is in, and those that it belongs to and is not in. `astray`: why other brokers may
+    reach the broker on another network, too; an empty text if they may not.
     """
 
     container: str
@@ -43,8 +44,10 @@ class Node(Struct, frozen=True, kw_only=True):
     fresh: bool = False
     started_at: str = ""
     image: str = ""
+    image_id: str = ""
     connected: tuple[str, ...] = ()
     cut: tuple[str, ...] = ()
+    astray: str = ""
 
     @property
     def is_whole(self) -> bool:
@@ -85,9 +88,27 @@ def node_of(container: Mapping[str, Any], networks: Sequence[str]) -> Node:
         fresh=state["Status"] == "created",
         started_at=state["StartedAt"],
         image=config["Image"],
+        image_id=container["Image"],
         connected=tuple(network for network in home if network in joined),
         cut=tuple(network for network in home if network not in joined),
+        astray=_why_astray(settings, config["Labels"].get(ALIAS_LABEL, ""), joined, networks),
     )
+
+
+def _why_astray(
+    settings: Mapping[str, str], alias: str, joined: Mapping[str, Mapping[str, Any]], networks: Sequence[str]
+) -> str:
+    """Returns why the other brokers may reach this broker on another network than `networks`; an empty text if they may
+    not. They use the name that the broker advertises on its inter-broker listener. `alias`: its name in `networks`."""
+    listener = settings.get("KAFKA_INTER_BROKER_LISTENER_NAME", "")
+    pairs = (text.strip().partition("://") for text in settings.get("KAFKA_ADVERTISED_LISTENERS", "").split(","))
+    host = next((address.rpartition(":")[0] for name, _, address in pairs if name == listener), "")
+    if host != alias:
+        return f"its listener {listener or '(none)'} advertises {host or 'no name'}, not {alias or 'its alias'}"
+    for network, endpoint in joined.items():
+        if network not in networks and alias in (*(endpoint.get("Aliases") or ()), *(endpoint.get("DNSNames") or ())):
+            return f"its name {alias} leads to the network {network}, too"
+    return ""
 
 
 def _exit_code(code: int) -> int:
