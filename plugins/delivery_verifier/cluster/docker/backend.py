@@ -134,10 +134,10 @@ def _lack_of_network(brokers: Sequence[Node]) -> Lack | None:
 
 def _uncuttable(plan: FaultPlan) -> list[str]:
     """Returns a text for each set of links that a step of `plan` cuts, and that no container can lose alone."""
-    wanted = {links_cut(step.options) for step in plan.steps if step.action == "isolate"}
+    cuts = {links_cut(step.options) for step in plan.steps if step.action == "isolate"}
     return [
         f"its brokers lose the links {' and '.join(LINKS_OF_THE_NETWORK)} together, not {' and '.join(links)}"
-        for links in sorted(wanted)
+        for links in sorted(cuts)
         if set(links) != set(LINKS_OF_THE_NETWORK)
     ]
 
