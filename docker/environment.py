@@ -1,7 +1,8 @@
 """Writes .env, from which docker-compose.yml takes its secrets and its choices: `python docker/environment.py`.
 
 If .env exists already, its secrets, its path of the engine's socket, the user of the fault door and your own override
-files stay. The file has mode 0600. Needs only Python's standard library.
+files stay. New secrets are refused if a database with older secrets exists. The file has mode 0600. Needs only Python's
+standard library.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ import base64
 import os
 import secrets
 import stat
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SOCKET = "unix:///var/run/docker.sock"
+PROJECT = "kafka-delivery-verifier"
+"""The name of the project in docker-compose.yml."""
 BASE, EMBEDDED, QUORUM = "docker-compose.yml", "docker/embedded.yml", "docker/quorum.yml"
 AIRFLOW_UID = 50000
 """The id of the user who runs the image apache/airflow."""
@@ -30,6 +34,11 @@ SECRETS: dict[str, Callable[[], str]] = {
     "KDV_DOOR_TOKEN": lambda: secrets.token_urlsafe(32),
 }
 """Maps the name of each secret to a function that makes a new secret."""
+REFUSAL = (
+    "{file} has no secrets, but the volume {volume} holds a database with those of another file. Put that file back; "
+    "or remove all data of that composition with `make compose-down VOLUMES=1`; or, for a second composition, write "
+    "COMPOSE_PROJECT_NAME, KDV_REPLICATION_NETWORK, KDV_PORT and KDV_SPARK_PORT of its own into {file}"
+)
 
 
 def choices(cluster: str, quorum: bool, socket: str) -> dict[str, str]:
@@ -57,6 +66,18 @@ def door_user(socket: Path) -> str:
     return f"{AIRFLOW_UID}:{status.st_gid}" if status.st_mode & stat.S_IWGRP and status.st_gid else "0:0"
 
 
+def database_volume(variables: dict[str, str]) -> str:
+    """Returns the name of the volume with the database of the composition that `variables` describe; an empty text if
+    the engine has no such volume, or cannot be asked."""
+    project = os.environ.get("COMPOSE_PROJECT_NAME") or variables.get("COMPOSE_PROJECT_NAME") or PROJECT
+    volume = f"{project}_postgres"
+    try:
+        command = ["docker", "volume", "inspect", volume]
+        return volume if subprocess.run(command, capture_output=True, check=False, timeout=20).returncode == 0 else ""
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
 def read(file: Path) -> dict[str, str]:
     """Returns the variables in `file`, by name. The result is empty if there is no such file."""
     lines = file.read_text().splitlines() if file.is_file() else []
@@ -78,8 +99,11 @@ def main() -> int:
     parser.add_argument("--cluster", choices=("docker", "embedded"), help="where brokers run (docker, or as before)")
     parser.add_argument("--quorum", choices=("0", "1"), help="1: three controllers in place of one (0, or as before)")
     parser.add_argument("--file", type=Path, default=ROOT / ".env")
+    parser.add_argument("--data-go", action="store_true", help="the volumes are about to be removed")
     arguments = parser.parse_args()
     known = read(arguments.file)
+    if "KDV_POSTGRES_PASSWORD" not in known and not arguments.data_go and (volume := database_volume(known)):
+        parser.error(REFUSAL.format(file=arguments.file, volume=volume))
     cluster = arguments.cluster or known.get("KDV_CLUSTER", "docker")
     quorum = arguments.quorum == "1" if arguments.quorum else QUORUM in known.get("COMPOSE_FILE", "")
     if quorum and cluster == "embedded":
@@ -92,6 +116,8 @@ def main() -> int:
         chosen["KDV_DOOR_USER"] = known.get("KDV_DOOR_USER") or chosen["KDV_DOOR_USER"]
     own = [file for file in known.get("COMPOSE_FILE", "").split(":") if file not in ("", BASE, EMBEDDED, QUORUM)]
     chosen["COMPOSE_FILE"] = ":".join([chosen["COMPOSE_FILE"], *own])
+    if image := os.environ.get("KDV_IMAGE"):  # make hands its variables on
+        chosen["KDV_IMAGE"] = image
     made = {name: known.get(name) or make() for name, make in SECRETS.items()}
     write(arguments.file, known | chosen | made)
     print(f"wrote {arguments.file} (mode 0600); to log in: user admin, KDV_ADMIN_PASSWORD from there")

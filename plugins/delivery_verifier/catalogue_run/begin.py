@@ -149,7 +149,7 @@ def _lacks(entry: Entry) -> dict[str, Lack]:
     """
     spec = cluster_of(entry, backend=default_name())
     backend = backend_of(spec)
-    if lack := backend.lack() or backend.misfit(spec):
+    if lack := backend.lack() or backend.misfit(spec, entry.fault):
         return {f"backend {spec.backend}": lack}
     return {need: lack for need in equipment_of(entry.fault) if (lack := backend.lack(need)) is not None}
 

@@ -26,6 +26,7 @@ from delivery_verifier.cluster.protocol.interface import BrokerRequests
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import VerifierError
+from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import ClusterSpec
 
 
@@ -150,9 +151,14 @@ class Backend(Protocol):
         backend cannot run on this host; None if it can."""
         ...
 
-    def misfit(self, spec: ClusterSpec) -> Lack | None:
+    def misfit(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Lack | None:
         """Returns why this backend cannot give a run the cluster that `spec` describes, e.g. because the backend's
-        brokers have other settings. Returns None if it can. Does not look at capabilities."""
+        brokers have other settings, or because the backend cannot cut the links that `plan` cuts. Returns None if it
+        can. Does not look at capabilities."""
+        ...
+
+    def versions(self) -> dict[str, str]:
+        """Returns the versions that a run records beside `ClusterSpec.kafka_version`, e.g. the digest of an image."""
         ...
 
     def describe(self, spec: ClusterSpec) -> str:

@@ -5,12 +5,10 @@ These actions need a cluster with the capability `network` or `power` (see act.C
 
 from __future__ import annotations
 
-from typing import cast
-
 from delivery_verifier.faults.action import ActionContext, ActionProof
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.history import now_us
-from delivery_verifier.model.step_options import Link
+from delivery_verifier.model.step_options import links_cut
 
 DEADLINE_S = 10.0
 
@@ -28,7 +26,7 @@ class Isolate:
     def do(self, context: ActionContext) -> int:
         """Cuts the links. Waits until the packet filter has dropped a packet on each cut link. Raises
         DeadlinePassed."""
-        at_us = context.cluster.isolate(context.brokers, _links(context))
+        at_us = context.cluster.isolate(context.brokers, list(links_cut(context.options)))
         wait_until(lambda: bool(self.proof(context)), f"packets of brokers {context.brokers} to be dropped", DEADLINE_S)
         return at_us
 
@@ -38,7 +36,7 @@ class Isolate:
         The result is empty unless the packet filter has every rule that the action sets, and has dropped packets on
         every cut link. With the docker backend, the numbers say how often the keeper has seen the broker disconnected.
         """
-        dropped, links = context.cluster.cut_off(), _links(context)
+        dropped, links = context.cluster.cut_off(), list(links_cut(context.options))
         counts: dict[int, dict[str, int]] = {
             broker: {link: dropped.get(broker, {}).get(link, 0) for link in links} for broker in context.brokers
         }
@@ -102,11 +100,3 @@ class Sync:
     def proof(self, context: ActionContext) -> ActionProof:
         """Returns an empty proof, because the action breaks nothing."""
         return {}
-
-
-def _links(context: ActionContext) -> list[Link]:
-    """Returns the links that the option `links` names. Without this option, returns all links except the links to
-    clients.
-    """
-    names = str(context.options.get("links", "controller,replication")).split(",")
-    return [cast(Link, name.strip()) for name in names]  # the options of a plan are checked before it starts

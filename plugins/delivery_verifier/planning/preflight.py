@@ -151,7 +151,9 @@ def require(scenario: Scenario, host: Host | None = None) -> None:
     if lack := backend.lack():
         needed = f"the backend {scenario.cluster.backend}"
         raise Unavailable(f"{scenario.name} is UNAVAILABLE on this host: it needs {needed}: {lack.why}")
-    if misfit := backend.misfit(scenario.cluster):
+    if misfit := backend.misfit(scenario.cluster, scenario.fault):
+        if misfit.failed:
+            raise Unfit(f"{scenario.name} cannot be run now: {misfit.why}")
         raise Unavailable(f"{scenario.name} is UNAVAILABLE on this host: {misfit.why}")
     for needed in scenario.cluster.equipment:
         if lack := backend.lack(needed):

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -21,7 +23,7 @@ from delivery_verifier.cluster.docker.nodes import Node
 from delivery_verifier.cluster.keeper import KeeperSpec
 from delivery_verifier.cluster.keeper_operations import ClusterStatus, NodeStatus
 from delivery_verifier.cluster.observer import OBSERVATIONS, Observer
-from delivery_verifier.cluster.protocol.broker_requests import RepeatedRequests
+from delivery_verifier.cluster.protocol.broker_requests import RepeatedRequests, SocketRequests
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import StepFailed, VerifierError
 from delivery_verifier.model.history import now_us
@@ -33,6 +35,8 @@ for the states of the nodes."""
 LINKS_OF_THE_NETWORK: tuple[Link, ...] = ("controller", "replication")
 """A broker that is disconnected from the network of the brokers and controllers loses all these links at the same
 time."""
+FENCED_WITHIN_S = 3.0
+"""A broker whose session has ended is fenced. The other brokers must learn this within so many seconds."""
 _OPERATIONS = {
     "SIGKILL": ("kill", {"signal": "SIGKILL"}),
     "SIGTERM": ("kill", {"signal": "SIGTERM"}),
@@ -62,6 +66,8 @@ class Keeper(keeper.Keeper):
         self._failure: VerifierError | None = None
         self._nodes: dict[int, Node] = {}
         self._looks: dict[int, int] = {}
+        self._cut_since_s: dict[int, float] = {}
+        self._requests = SocketRequests(self.layout.connection)
 
     def begin(self) -> None:
         """Does nothing, because the containers are already running."""
@@ -141,9 +147,26 @@ class Keeper(keeper.Keeper):
 
     def cut_off(self) -> dict[int, dict[str, int]]:
         """Maps the id of each isolated broker to {link: number}. The number says how often the keeper has seen that the
-        broker is off the network."""
+        broker is off the network.
+
+        The number is 0 if the broker was off the network for longer than its session, and no other broker reports that
+        it is fenced. Then the broker has another way to the controller.
+        """
         self._look()
-        return {node: dict.fromkeys(LINKS_OF_THE_NETWORK, looks) for node, looks in self._looks.items()}
+        session_s = self.layout.spec.session_timeout_ms / 1000 + FENCED_WITHIN_S
+        late = {node for node, since_s in self._cut_since_s.items() if time.monotonic() > since_s + session_s}
+        unproven = late - self._fenced() if late else late
+        looks = {node: 0 if node in unproven else number for node, number in self._looks.items()}
+        return {node: dict.fromkeys(LINKS_OF_THE_NETWORK, number) for node, number in looks.items()}
+
+    def _fenced(self) -> set[int]:
+        """Returns the brokers that a running broker, which is not cut off itself, reports as fenced; none if no such
+        broker answers."""
+        for broker in self.layout.brokers:
+            if self._nodes[broker].is_whole:
+                with suppress(OSError):
+                    return set(self.layout.brokers) - self._requests.live_brokers(broker)
+        return set()
 
     def power_off(self, nodes: list[int]) -> int:
         """Raises CapabilityMissing, because the power of a container's disk cannot be cut."""
@@ -162,8 +185,10 @@ class Keeper(keeper.Keeper):
             self.observer.process(number, node.state, node.exit_code)
             if node.cut:
                 self._looks[number] = self._looks.get(number, 0) + 1
+                self._cut_since_s.setdefault(number, time.monotonic())
             else:
                 self._looks.pop(number, None)
+                self._cut_since_s.pop(number, None)
         self._nodes = nodes
         return nodes
 

@@ -2,13 +2,15 @@
 containers.
 
 The door stores nothing. It looks at the containers to see which of them have to be healed. So a door that was killed
-heals them at its next start.
+heals them at its next start. A container that was asked to stop may exit after the end of the lease. So the door looks
+again for some time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import math
 import secrets
 import time
 from collections.abc import Mapping
@@ -21,6 +23,9 @@ from delivery_verifier.model.errors import VerifierError
 LONGEST_LEASE_S = 300.0
 CHECK_EVERY_S = 0.2
 """Seconds between two checks of the lease. Also the seconds after which a failed attempt to heal is repeated."""
+WATCH_S, LOOK_EVERY_S = 60.0, 3.0
+"""WATCH_S: for so many seconds after its start, and after the end of each lease, the door heals the containers.
+LOOK_EVERY_S: seconds between two looks at the containers in that time."""
 
 
 class Lease(NamedTuple):
@@ -44,7 +49,7 @@ class LeasedEngine:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._lease: Lease | None = None
-        self._to_heal = True
+        self._watch()
         self._changes = asyncio.Lock()
 
     async def nodes(self) -> list[Node]:
@@ -74,7 +79,8 @@ class LeasedEngine:
         does not run."""
         async with self._changes:
             self._running(lease_id)
-            self._lease, self._to_heal = None, True
+            self._lease = None
+            self._watch()
             return await self._heal()
 
     async def heal(self) -> list[str]:
@@ -92,20 +98,30 @@ class LeasedEngine:
             await self._engine.carry_out(container, operation, options)
 
     async def watch(self) -> None:
-        """Heals the containers at the start, and whenever a lease has run out. Never returns."""
+        """Heals the containers at the start, and for WATCH_S seconds after the end of each lease. Never returns."""
+        complaint = ""
         while True:
             async with self._changes:
                 self._end_if_over()
-                if self._to_heal and self._lease is None:
+                if self._lease is None and time.monotonic() >= self._look_at_s:
                     try:
                         await self._heal()
+                        complaint = ""
                     except (EngineError, NotANode) as error:
-                        log(f"cannot heal yet: {error}")
+                        if complaint != str(error):
+                            log(f"cannot heal yet: {error}")
+                        complaint = str(error)
             await asyncio.sleep(CHECK_EVERY_S)
+
+    def _watch(self) -> None:
+        """Makes `watch` heal now, and go on for `WATCH_S` seconds."""
+        self._look_at_s = time.monotonic()
+        self._watch_ends_at_s = self._look_at_s + WATCH_S
 
     async def _heal(self) -> list[str]:
         damage = await self._engine.heal()
-        self._to_heal = False
+        now_s = time.monotonic()
+        self._look_at_s = now_s + LOOK_EVERY_S if now_s < self._watch_ends_at_s else math.inf
         for line in damage:
             log(f"healed: {line}")
         return damage
@@ -113,9 +129,12 @@ class LeasedEngine:
     def _end_if_over(self) -> None:
         if self._lease is not None and time.monotonic() > self._lease.ends_at_s:
             log(f"nobody renewed the lease of {self._lease.holder} for {self._lease.seconds:g} s")
-            self._lease, self._to_heal = None, True
+            self._lease = None
+            self._watch()
 
     def _running(self, lease_id: str) -> Lease:
+        if not lease_id.isascii():
+            raise Refusal("the id of a lease has no such characters")
         self._end_if_over()
         if self._lease is None or not hmac.compare_digest(self._lease.id, lease_id):
             raise Conflict("this lease does not run: it has ended, or the door was started anew")

@@ -29,6 +29,7 @@ class Node(Struct, frozen=True, kw_only=True):
     """The state of one container with a broker or controller.
 
     * `container`: the name of the container. `image`: the name of the container's image.
+    * `image_id`: the digest of the image's content.
     * `node`: the node id in Kafka.
     * `broker`: True for a broker, False for a node that is only a controller.
     * `state`, `exit_code`: see keeper_operations.NodeStatus.
@@ -36,6 +37,7 @@ class Node(Struct, frozen=True, kw_only=True):
     * `started_at`: when the container's process started, in the engine's format. Changes with every start.
     * `connected`: the networks with `FAULT_LABEL` that the container is in.
     * `cut`: the networks with `FAULT_LABEL` that the container belongs to, but is not in.
+    * `astray`: why other brokers may reach the broker on another network, too; an empty text if they may not.
     """
 
     container: str
@@ -46,8 +48,10 @@ class Node(Struct, frozen=True, kw_only=True):
     fresh: bool = False
     started_at: str = ""
     image: str = ""
+    image_id: str = ""
     connected: tuple[str, ...] = ()
     cut: tuple[str, ...] = ()
+    astray: str = ""
 
     @property
     def is_whole(self) -> bool:
@@ -88,9 +92,27 @@ def node_of(container: Mapping[str, Any], networks: Sequence[str]) -> Node:
         fresh=state["Status"] == "created",
         started_at=state["StartedAt"],
         image=config["Image"],
+        image_id=container["Image"],
         connected=tuple(network for network in home if network in joined),
         cut=tuple(network for network in home if network not in joined),
+        astray=_why_astray(settings, config["Labels"].get(ALIAS_LABEL, ""), joined, networks),
     )
+
+
+def _why_astray(
+    settings: Mapping[str, str], alias: str, joined: Mapping[str, Mapping[str, Any]], networks: Sequence[str]
+) -> str:
+    """Returns why the other brokers may reach this broker on another network than `networks`; an empty text if they may
+    not. They use the name that the broker advertises on its inter-broker listener. `alias`: its name in `networks`."""
+    listener = settings.get("KAFKA_INTER_BROKER_LISTENER_NAME", "")
+    pairs = (text.strip().partition("://") for text in settings.get("KAFKA_ADVERTISED_LISTENERS", "").split(","))
+    host = next((address.rpartition(":")[0] for name, _, address in pairs if name == listener), "")
+    if host != alias:
+        return f"its listener {listener or '(none)'} advertises {host or 'no name'}, not {alias or 'its alias'}"
+    for network, endpoint in joined.items():
+        if network not in networks and alias in (*(endpoint.get("Aliases") or ()), *(endpoint.get("DNSNames") or ())):
+            return f"its name {alias} leads to the network {network}, too"
+    return ""
 
 
 def _exit_code(code: int) -> int:

@@ -11,6 +11,7 @@ from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
 from delivery_verifier.cluster.keeper import KeeperSpec, start_keeper
 from delivery_verifier.cluster.layout import ClusterLayout
 from delivery_verifier.model.act import Capability
+from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import ClusterSpec
 
 
@@ -29,9 +30,13 @@ class EmbeddedBackend:
         host that passes `kdv doctor`."""
         return None if capability is None else equipment.tried(capability)
 
-    def misfit(self, spec: ClusterSpec) -> Lack | None:
+    def misfit(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Lack | None:
         """Returns None, because the backend starts a cluster of its own for every run."""
         return None
+
+    def versions(self) -> dict[str, str]:
+        """Returns an empty dictionary: the version of Kafka says it all."""
+        return {}
 
     def describe(self, spec: ClusterSpec) -> str:
         """Returns in words what cluster a run with `spec` gets."""
