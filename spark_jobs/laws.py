@@ -20,6 +20,7 @@ from spark_jobs.books import SESSIONS, cases, partitions
 from spark_jobs.law import Law, LawInputs, Rows
 from spark_jobs.ledger_laws import ledger_laws
 from spark_jobs.schemas import LAWS, arrow
+from spark_jobs.second_opinion import opinion_laws
 
 
 def laws(evidence: LawInputs) -> pa.Table:
@@ -35,6 +36,7 @@ def laws(evidence: LawInputs) -> pa.Table:
         *ledger_laws(evidence),
         *_plan_laws(evidence, parts),
         *_case_laws(evidence),
+        *opinion_laws(evidence.opinion or {}, evidence.producers, evidence.log_census),
     ]
     return pa.Table.from_pylist([law._asdict() for law in equations], schema=arrow(LAWS))
 

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column, searched_for
+from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.store import tables as declared
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.table import Table
@@ -35,6 +36,12 @@ MISSING = "missing/"
 found, but are not proven LOST, because the partition has unreadable offsets. Counts of 0 are left out."""
 STRANGERS_SINCE = 2
 """The first version of the format with counts of STRANGERS. Before, such a record counted as a corrupted record."""
+SECOND_OPINION = "second_opinion"
+"""The name of the law that a second program counts the same as Spark (`spark_jobs.second_opinion`)."""
+SECOND_OPINION_SINCE = 4
+"""The first version of the format whose books have this law."""
+SECOND_OPINION_RECORDS = 20_000_000
+"""The greatest number of records in a run whose books have this law. Of a larger run, Spark's counts stand alone."""
 
 BOOKS = (
     declared.PRODUCERS,
@@ -147,6 +154,14 @@ def count_missing(run: RunDirectory) -> dict[tuple[str, int], int]:
     counts = run.manifest("reconcile").counts
     keys = {name: name.removeprefix(MISSING).rsplit("/", 1) for name in counts if name.startswith(MISSING)}
     return {(arm, int(partition)): counts[name] for name, (arm, partition) in keys.items()}
+
+
+def has_second_opinion(version: int, offsets: Offsets) -> bool:
+    """Returns whether the books of a run have the law SECOND_OPINION.
+
+    `version`: the version of the run's format. `offsets`: the snapshot, which says how many records the run has.
+    """
+    return version >= SECOND_OPINION_SINCE and offsets.records <= SECOND_OPINION_RECORDS
 
 
 def total_column(anomaly: Anomaly) -> str:
