@@ -1,7 +1,7 @@
 """Measures what the second opinion costs: DuckDB's count of ledger/ and log/, beside the reconciliation of the run.
 
-`python bench/second_opinion.py [--records 1000000] [--alone]` makes a run directory of so many records without a
-cluster. Of these records, a few are lost and a few are duplicated. Prints the seconds of the whole second half of the
+`python bench/second_opinion.py [--records 1000000] [--alone] [--memory 1GB]` makes a run directory of so many records
+without a cluster. A few of the records are lost, and a few are duplicated. Prints the seconds of the second half of the
 reconciliation, those of the second opinion within, and the most memory of this process, in which DuckDB runs. With
 `--alone`, Spark is not started. The exit code is 1 if a law is broken.
 """
@@ -28,6 +28,7 @@ from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.planning.provenance import versions_of
 from delivery_verifier.store import ledger
 from delivery_verifier.store.run_directory import RunDirectory
+from spark_jobs import second_opinion
 from spark_jobs.schemas import LOG, arrow
 
 ARM, ODD = "acks_0", 999
@@ -41,7 +42,9 @@ def main() -> int:
     )
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--alone", action="store_true", help="count with DuckDB alone")
+    parser.add_argument("--memory", default=second_opinion.MEMORY, help="the memory that DuckDB may use, e.g. 100MB")
     arguments = parser.parse_args()
+    second_opinion._SETTINGS["memory_limit"] = arguments.memory
     print(f"`{' '.join(['python', *sys.argv])}`; {circumstances(versions_of('4.3.1'))}; load {os.getloadavg()}")
     with tempfile.TemporaryDirectory() as folder:
         run = written(RunDirectory(Path(folder) / "run"), arguments.records)
@@ -142,10 +145,8 @@ def _write(folder: Path, columns: dict[str, object], schema: pa.Schema) -> None:
 
 def _alone(run: RunDirectory) -> int:
     """Counts with DuckDB alone, and prints how long that took."""
-    from spark_jobs.second_opinion import count
-
     began_s = time.monotonic()
-    counts = count(run.path, run.read_scenario(), run.path)[ARM]
+    counts = second_opinion.count(run.path, run.read_scenario(), run.path)[ARM]
     print(f"second opinion: {time.monotonic() - began_s:.1f} s; memory: {_peak_mb()} MB; {counts}")
     return 0 if (counts["lost"], counts["extra_copies"]) == (ODD, ODD) else 1
 
