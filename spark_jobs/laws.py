@@ -2,7 +2,7 @@
 
 The two counts are made independently of each other, with one exception: for records that the screen has proven, the
 number of attempted records and the number of found records are the same count. Other laws check that these records were
-read and counted at all (docs/adr/0014).
+read and counted at all (docs/adr/0014), and `spark_jobs.second_opinion` counts all records once more.
 
 A law has several equations, for example one for each partition of each arm. If the two counts of an equation differ,
 the evidence of the run cannot be trusted: the verdict is then neither HELD nor VIOLATED.
@@ -21,6 +21,7 @@ from spark_jobs.books import SESSIONS, cases, partitions
 from spark_jobs.law import Law, LawInputs, Rows
 from spark_jobs.ledger_laws import ledger_laws
 from spark_jobs.schemas import LAWS, arrow
+from spark_jobs.second_opinion import opinion_laws
 
 
 def laws(evidence: LawInputs) -> pa.Table:
@@ -36,6 +37,7 @@ def laws(evidence: LawInputs) -> pa.Table:
         *ledger_laws(evidence),
         *_plan_laws(evidence, parts),
         *_case_laws(evidence),
+        *opinion_laws(evidence.opinion or {}, evidence.producers, evidence.log_census),
     ]
     return pa.Table.from_pylist([law._asdict() for law in equations], schema=arrow(LAWS))
 

@@ -26,7 +26,19 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store import ledger as ledger_file
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory, StepOutput
 from delivery_verifier.store.versions import versions
-from spark_jobs import anomalies, books, buckets, census, committed, law, laws, screen, silences, timeline
+from spark_jobs import (
+    anomalies,
+    books,
+    buckets,
+    census,
+    committed,
+    law,
+    laws,
+    screen,
+    second_opinion,
+    silences,
+    timeline,
+)
 from spark_jobs.exposure import exposure
 from spark_jobs.matching import MatchingInputs, match
 from spark_jobs.schemas import LEDGER, LOG, check_log
@@ -141,6 +153,7 @@ def write_books(
         summarized=summarized,
         views=views,
         missing=output.counts,
+        opinion=second_opinion.opinion(scenario, offsets, output),
     )
     _write_tables(output, evidence)
 

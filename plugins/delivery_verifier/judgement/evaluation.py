@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.unexplained import UNEXPLAINED, unexplained_counts
+from delivery_verifier.store.books import SECOND_OPINION, SECOND_OPINION_SINCE, has_second_opinion
 from delivery_verifier.store.ledger import OUTCOMES_SINCE
 
 Suite = Literal["guarantee", "evidence"]
@@ -39,12 +40,14 @@ LAWS: dict[str, str] = {
     "start_zero": "The log still starts at offset 0: nothing was deleted.",
     "view_rows": "Each view of the log has as many rows as its offsets account for.",
     "views_agree": "What stands in the committed view stands in the raw view, at the same offset, as the same record.",
+    SECOND_OPINION: "In every arm without damaged records, DuckDB counts as many reported, found and lost attempts and "
+    "as many extra copies as Spark. The two share no code that matches.",
     CANARY: "The anomalies that were planted are found, all of them and no others.",
 }
 """Maps the name of a law of the books to the law in words. A law says that two counts must be equal in every arm or
 partition. If they are not, the books cannot be trusted. One expectation of the evidence suite judges each law."""
 
-LAWS_SINCE: dict[str, int] = {"outcomes_agree": OUTCOMES_SINCE}
+LAWS_SINCE: dict[str, int] = {"outcomes_agree": OUTCOMES_SINCE, SECOND_OPINION: SECOND_OPINION_SINCE}
 """Maps a law to the first format version that has this law. A law that is not a key here exists in every version."""
 
 LAWS_OF_PARTITIONS = frozenset(
@@ -125,8 +128,11 @@ def read_validation(text: bytes) -> Validation:
 
 
 def laws_of(evidence: Evidence) -> tuple[str, ...]:
-    """Returns the names of the laws that the books of the run must have. They depend on the run's format version."""
-    return tuple(law for law in LAWS if law not in LAWS_SINCE or LAWS_SINCE[law] <= evidence.format_version)
+    """Returns the names of the laws that the books of the run must have. They depend on the run's format version. The
+    law SECOND_OPINION depends on the run's size, too."""
+    is_counted_twice = has_second_opinion(evidence.format_version, evidence.offsets)
+    known = (law for law in LAWS if LAWS_SINCE.get(law, 1) <= evidence.format_version)
+    return tuple(law for law in known if law != SECOND_OPINION or is_counted_twice)
 
 
 def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:

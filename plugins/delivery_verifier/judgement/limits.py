@@ -10,11 +10,12 @@ import shlex
 from collections.abc import Iterator
 
 from delivery_verifier.judgement.attribution import OUTSIDE, CasesByInjection, confidence_interval
-from delivery_verifier.judgement.evaluation import LAWS, laws_of
+from delivery_verifier.judgement.evaluation import LAWS, LAWS_SINCE, laws_of
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.older_runs import limits_of_age
 from delivery_verifier.model.scenario import FEWEST_RECORDS, Scenario
 from delivery_verifier.model.verdict import COUNTED, exposed
+from delivery_verifier.store.books import SECOND_OPINION, SECOND_OPINION_RECORDS
 from delivery_verifier.store.counts import LATE
 
 WANTED_BOUND = 0.1
@@ -50,10 +51,20 @@ def limits(evidence: Evidence) -> list[str]:
 
 
 def _unchecked_laws(evidence: Evidence) -> Iterator[str]:
-    """Yields a sentence for every law that was not checked, because the format of the run is older than the law."""
+    """Yields a sentence for every law that the books of the run do not have, and for every arm with damaged records,
+    because the books of such an arm were not counted a second time."""
+    laws = laws_of(evidence)
     for law, sentence in LAWS.items():
-        if law not in laws_of(evidence):
+        if LAWS_SINCE.get(law, 1) > evidence.format_version:
             yield f"This run is older than the law {law}, which was therefore not checked: {sentence}"
+        elif law not in laws:
+            yield (
+                f"This run has {evidence.offsets.records:,} records. Above {SECOND_OPINION_RECORDS:,}, "
+                f"the law {law} is not checked: {sentence}"
+            )
+    for arm in evidence.loaded if SECOND_OPINION in laws else ():
+        if arm.totals.get("corrupted") or arm.totals.get("unattributed"):
+            yield f"{arm.name} has damaged records: the law {SECOND_OPINION} was not checked for it."
 
 
 def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:

@@ -12,6 +12,7 @@ PACKAGES = (
     "apache-airflow",
     "apache-airflow-providers-apache-spark",
     "confluent-kafka",
+    "duckdb",
     "great-expectations",
     "pyspark",
 )

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column, searched_for
+from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.store import tables as declared
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.table import Table
@@ -36,6 +37,12 @@ found, but are not proven LOST, because the partition has unreadable offsets. Co
 STRANGERS_SINCE = 2
 """The first version of the run directory's format that has the counts STRANGERS. In earlier versions, a record that
 another client wrote counts as a corrupted record."""
+SECOND_OPINION = "second_opinion"
+"""The name of a law: a second program counts the same as Spark (`spark_jobs.second_opinion`)."""
+SECOND_OPINION_SINCE = 4
+"""The first version of the run directory's format whose books have the law SECOND_OPINION."""
+SECOND_OPINION_RECORDS = 10_000_000
+"""The books of a run have the law SECOND_OPINION if the run has at most so many records."""
 
 BOOKS = (
     declared.PRODUCERS,
@@ -148,6 +155,14 @@ def count_missing(run: RunDirectory) -> dict[tuple[str, int], int]:
     counts = run.manifest("reconcile").counts
     keys = {name: name.removeprefix(MISSING).rsplit("/", 1) for name in counts if name.startswith(MISSING)}
     return {(arm, int(partition)): counts[name] for name, (arm, partition) in keys.items()}
+
+
+def has_second_opinion(version: int, offsets: Offsets) -> bool:
+    """Returns whether the books of a run have the law SECOND_OPINION.
+
+    `version`: the version of the run's format. `offsets`: the snapshot, which says how many records the run has.
+    """
+    return version >= SECOND_OPINION_SINCE and offsets.records <= SECOND_OPINION_RECORDS
 
 
 def total_column(anomaly: Anomaly) -> str:
