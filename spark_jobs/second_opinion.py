@@ -4,8 +4,8 @@ Spark makes the books. This module shares none of the code that matches, so an e
 differ. It uses only the columns of ledger/ and log/. It trusts the reading of the topics, i.e. the columns that
 `spark_jobs.parse` sliced from each record.
 
-It has no opinion of an arm with damaged records, because to whom such a record belongs is a rule of its own. Nor has it
-one of a large run (`store.books.has_second_opinion`).
+It does not count an arm with damaged records, because a rule of the books decides to whom such a record belongs. It
+does not count a large run either (`store.books.has_second_opinion`).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def count(run_dir: Path, scenario: Scenario, folder: Path) -> Opinion:
     """Counts ledger/ and log/ in `run_dir`. What does not fit into MEMORY goes to a temporary folder in `folder`, which
     is removed at the end.
 
-    Raises duckdb.Error if a file cannot be read, or if neither memory nor disk suffice.
+    Raises duckdb.Error if a file cannot be read, or if memory and disk together do not suffice.
     """
     import duckdb
 
