@@ -1,7 +1,8 @@
 """The trial of a mutant: a process with a copy of the project runs the tests until one fails.
 
-Each trial is a fork of this process, which has imported what the tests import from other projects, but nothing of the
-project itself. So a trial takes about as long as its tests, and those are the tests that call the changed function.
+Each trial is a fork. Most are forks of a process that has collected the tests, so that a trial takes about as long as
+its tests, and those are the tests that call the changed function. What takes effect on import is tried in a fork of
+this process, which has imported what the tests import from other projects, but nothing of the project itself.
 """
 
 from __future__ import annotations
@@ -9,21 +10,20 @@ from __future__ import annotations
 import compileall
 import gc
 import importlib
-import json
 import os
 import py_compile
-import select
 import shutil
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType, FrameType
 
 import mutants_spark
 import pytest
+from mutants_calls import Calls, Kept, NotesOfCalls
+from mutants_forks import PASSED, forked
+from mutants_warm import SLOW, Warm
 
 FOREIGN = (
     "hypothesis",
@@ -42,19 +42,22 @@ PACKAGES = ("delivery_verifier", "spark_jobs", "expectations", "support")
 SLOWEST_S, SLOWER = 30.0, 10
 """A mutant whose tests take SLOWER times as long as those of the unchanged code, and SLOWEST_S, is killed by time."""
 
-PASSED, TIMED_OUT = "", "time"
-
 WITH_SPARK = "tests/spark/"
 """Where the tests are that need Spark's JVM."""
 
 
 class Trials:
-    """A copy of the project in `folder`, in which one mutant at a time is tried."""
+    """A copy of the project in `folder`, in which one mutant at a time is tried.
 
-    def __init__(self, root: Path, folder: Path) -> None:
+    `modules`: those with mutants. `kept`: the folder with what is known of the tests from earlier runs.
+    """
+
+    def __init__(self, root: Path, folder: Path, modules: Iterable[str], kept: Path) -> None:
         self.folder = folder
+        self._modules = list(modules)
         self._jvm: object = None
-        self._unchanged_s: dict[str, float] = {}
+        self._warm: Warm | None = None
+        self._killers: list[str] = []
         listed = subprocess.check_output(("git", "ls-files", "-co", "--exclude-standard"), cwd=root, text=True)
         for name in listed.splitlines():
             if (root / name).is_file():
@@ -62,132 +65,84 @@ class Trials:
                 shutil.copy2(root / name, folder / name)
         by_hash = py_compile.PycInvalidationMode.CHECKED_HASH  # a changed file may have the size and time it had
         compileall.compile_dir(folder, quiet=1, invalidation_mode=by_hash)
+        self._kept = Kept(kept, folder)
         for module in FOREIGN:
             importlib.import_module(module)
         gc.freeze()  # what is imported here need not be searched for garbage in each trial
         if ours := [name for name in sys.modules if name.split(".")[0] in PACKAGES]:
             raise RuntimeError(f"imported before the first trial: {ours}")
 
-    def killer(self, module: str, code: str, first_line: int, tests: Iterable[str]) -> str:
+    def killer(self, module: str, code: str, first_line: int, tests: Sequence[str]) -> str:
         """Returns the file of `tests` that fails when `module` has the text `code`: PASSED if none does.
 
-        Only tests that call the function with the `first_line` are run; all if it is 0, or if a file calls it outside
-        of its tests.
+        Only tests that call the function with the `first_line` are run; all if it is 0, or if the function is called
+        outside of tests.
 
         TIMED_OUT: they took too long. Raises RuntimeError if a file fails with the unchanged code.
         """
-        tests = list(tests)
         if self._jvm is None and any(test.startswith(WITH_SPARK) for test in tests):
             self._jvm = mutants_spark.start_jvm(self.folder)
-        for test in tests:
-            self._try_unchanged(test)
-        limit_s = SLOWEST_S + SLOWER * sum(self._unchanged_s[test] for test in tests)
+        calls = self._calls(tests)
+        function = f"{module}:{first_line}"
+        in_place = first_line > 0 and function not in calls.on_import
+        chosen = calls.tests_of(function) if in_place else sorted(calls.functions)
+        if not chosen:
+            return PASSED
+        limit_s = SLOWEST_S + SLOWER * sum(calls.seconds[test] for test in chosen)
+        answer = SLOW
+        with self._changed(module, code):
+            if in_place:
+                answer = self._warm_with(tests).killer(module, code, self._ordered(chosen), limit_s)
+            if answer == SLOW:
+                files = [tests[0], *sorted(tests[1:], key=calls.seconds_of)]
+                return forked(lambda: _first_failure(self.folder, files, chosen, calls), limit_s)
+        if "::" in answer:
+            if answer not in self._killers and self._warm_with(tests).killer("", "", [answer], limit_s) != PASSED:
+                raise RuntimeError(f"{answer} fails alone, without any mutant")
+            self._killers = [*(test for test in self._killers if test != answer), answer]
+        return answer.split("::")[0]
+
+    @contextmanager
+    def _changed(self, module: str, code: str) -> Iterator[None]:
         file = self.folder / module
         unchanged = file.read_text()
         file.write_text(code)
         try:
-            function = f"{module}:{first_line}" if first_line else ""
-            return _forked(lambda: _first_failure(self.folder, tests, function), limit_s)
+            yield
         finally:
             file.write_text(unchanged)
 
-    def _try_unchanged(self, test: str) -> None:
-        if test in self._unchanged_s:
-            return
-        start = time.monotonic()
-        if _forked(lambda: _first_failure(self.folder, [test]), 1000 * SLOWEST_S) != PASSED:
-            raise RuntimeError(f"{test} fails without any mutant; try it in {self.folder}")
-        self._unchanged_s[test] = time.monotonic() - start
+    def _ordered(self, chosen: Sequence[str]) -> list[str]:
+        """Returns the tests, those first that killed another mutant of late."""
+        earlier = [test for test in reversed(self._killers) if test in chosen]
+        order = list(dict.fromkeys([*earlier, *chosen]))
+        if any(test.startswith(WITH_SPARK) for test in order):  # the fixtures of a file are worth more than the order
+            order.sort(key=lambda test: test.split("::")[0])
+        return order
+
+    def _warm_with(self, tests: Sequence[str]) -> Warm:
+        if self._warm is None or self._warm.tests != frozenset(tests):
+            self.end()
+            self._warm = Warm(self.folder, tests, _run)
+        return self._warm
+
+    def end(self) -> None:
+        """Ends the process with the collected tests."""
+        if self._warm is not None:
+            self._warm.end()
+            self._warm = None
+
+    def _calls(self, tests: Sequence[str]) -> Calls:
+        known = {test: self._kept.known(test) for test in tests}
+        if due := {test: self._kept.file(test) for test, calls in known.items() if calls is None}:
+            if failed := forked(lambda: _noted(self.folder, due, self._modules), 1e6):
+                raise RuntimeError(f"{failed} fails without any mutant; try it in {self.folder}")
+            known = {test: self._kept.known(test) for test in tests}
+        return Calls.of_all(calls for calls in known.values() if calls is not None)
 
 
-def _forked(work: Callable[[], str], limit_s: float) -> str:
-    """Returns what `work` returns in a fork of this process, or TIMED_OUT. Ends all processes of the fork."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setsid()
-            os.close(reader)
-            os.write(writer, work().encode() or b"-")
-        finally:
-            os._exit(0)
-    os.close(writer)
-    try:
-        in_time, _, _ = select.select([reader], [], [], limit_s)
-        answer = os.read(reader, 4096).decode() if in_time else TIMED_OUT
-    finally:
-        os.close(reader)
-        try:
-            os.killpg(child, signal.SIGKILL)
-        except ProcessLookupError:  # not yet, or no longer, a group
-            os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-    if not answer:
-        raise RuntimeError("a trial ended without an answer")
-    return PASSED if answer == "-" else answer
-
-
-class CallsAndSeconds:
-    """A plugin of pytest: notes in the unchanged run which functions each test calls, and how long it takes.
-
-    A trial runs only the tests that call the changed function, the quickest first.
-    """
-
-    def __init__(self, folder: Path, test: str) -> None:
-        self._folder = str(folder)
-        self._file = folder / f".{test.replace('/', '.')}.json"
-        self._seconds: dict[str, float] = {}
-        self._calls: dict[str, dict[int, CodeType]] = {"": {}}
-        self._now = self._calls[""]
-        self._selected: set[str] | None = None
-
-    def note(self) -> None:
-        """Begins to note the calls of functions, in a test and outside."""
-        sys.settrace(self._note_call)
-
-    def _note_call(self, frame: FrameType, _event: str, _argument: object) -> None:
-        self._now[id(frame.f_code)] = frame.f_code
-
-    def save(self) -> None:
-        sys.settrace(None)
-        calls = {
-            test: sorted(
-                f"{code.co_filename[len(self._folder) + 1 :]}:{code.co_firstlineno}"
-                for code in codes.values()
-                if code.co_filename.startswith(self._folder)
-            )
-            for test, codes in self._calls.items()
-        }
-        self._file.write_text(json.dumps({"seconds": self._seconds, "calls": calls}))
-
-    def select(self, function: str) -> bool:
-        """Selects the tests that call `function`; all if it is empty. Returns False if there are none."""
-        content = json.loads(self._file.read_text())
-        self._seconds = content["seconds"]
-        if function and function not in content["calls"][""]:
-            self._selected = {test for test, names in content["calls"].items() if function in names}
-        return self._selected != set()
-
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items[:] = [item for item in items if self._selected is None or item.nodeid in self._selected]
-        items.sort(key=lambda item: self._seconds.get(item.nodeid, 0.0))
-
-    def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self._now = self._calls.setdefault(nodeid, {})
-
-    def pytest_runtest_logfinish(self) -> None:
-        self._now = self._calls[""]
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0.0) + report.duration
-
-
-def _first_failure(folder: Path, tests: list[str], function: str | None = None) -> str:
-    """Runs files of tests, one after the other, in this process. Returns the first in which a test fails, or PASSED.
-
-    `function`: the changed function, or "" for a change outside of functions. None: nothing is changed. Then the
-    compiled tests, their seconds and their calls are kept for the trials.
-    """
+def _run(folder: Path, tests: Iterable[str], *plugins: object) -> int:
+    """Runs pytest in this process, which is a fork, until a test fails. Returns its exit code."""
     import hypothesis
 
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -195,21 +150,46 @@ def _first_failure(folder: Path, tests: list[str], function: str | None = None) 
         os.dup2(nowhere, stream)
     os.chdir(folder)
     sys.path[:0] = [str(folder / "plugins"), str(folder)]
-    sys.dont_write_bytecode = function is not None
+    sys.dont_write_bytecode = True
     phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)  # a failure need not be made small
-    hypothesis.settings.register_profile("mutants", derandomize=True, database=None, phases=phases)
+    hypothesis.settings.register_profile(
+        "mutants",
+        derandomize=True,
+        database=None,
+        phases=phases,
+        deadline=None,  # a busy machine kills no mutant
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
     hypothesis.settings.load_profile("mutants")
-    mutants_spark.stop_left_context()
     options = ("-x", "-o", "timeout=0", "-p", "no:xdist", "--tb=no", "--assert=plain")
-    for test in tests:
-        plugin = CallsAndSeconds(folder, test)
-        if function is None:
-            plugin.note()
-        elif not plugin.select(function):
-            continue
-        code = pytest.main([*options, test], plugins=[plugin])
-        if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-            return test
-        if function is None:
-            plugin.save()
+    return int(pytest.main([*options, *tests], plugins=list(plugins)))
+
+
+def _noted(folder: Path, files: dict[str, Path], modules: Iterable[str]) -> str:
+    """Runs files of tests with the unchanged code, and writes what each test calls. Returns the test that fails."""
+    notes = NotesOfCalls(files, folder, modules)
+    notes.install()
+    mutants_spark.stop_left_context()
+    return PASSED if _run(folder, files, notes) == pytest.ExitCode.OK else notes.failed or "the collection"
+
+
+def _first_failure(folder: Path, files: Sequence[str], chosen: Sequence[str], calls: Calls) -> str:
+    """Runs the chosen tests, file after file, in this process. Returns the first file in which one fails, or PASSED."""
+    mutants_spark.stop_left_context()
+    for file in files:
+        if any(test.startswith(file) for test in chosen):
+            code = _run(folder, [file], _Selection(frozenset(chosen), calls))
+            if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+                return file
     return PASSED
+
+
+class _Selection:
+    """A plugin of pytest: only the chosen tests, the quickest first."""
+
+    def __init__(self, chosen: frozenset[str], calls: Calls) -> None:
+        self._chosen, self._calls = chosen, calls
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items.sort(key=lambda item: self._calls.seconds.get(item.nodeid, 0.0))
+        items[:] = [item for item in items if item.nodeid in self._chosen]

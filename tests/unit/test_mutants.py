@@ -50,8 +50,18 @@ def test_our_own_operators_do_what_their_examples_say() -> None:
 
     for operator in mutants_code.OWN:
         for example in operator.examples():
-            source = mutants_code.Mutant(example.pre_mutation_code, "", 0, operator(), example.occurrence)
-            assert source.code == example.post_mutation_code
+            codes = [code for _, code in mutants_code.changes(example.pre_mutation_code, operator())]
+            assert codes[example.occurrence] == example.post_mutation_code
+
+
+def test_the_changes_of_an_operator_are_those_of_cosmic_ray() -> None:
+    import mutants_code
+    from cosmic_ray.mutating import MutationVisitor
+
+    source = (BENCH / "mutants_results.py").read_text() + CODE
+    for operator in mutants_code.operators():
+        codes = [code for _, code in mutants_code.changes(source, operator)]
+        assert codes == [MutationVisitor.mutate_code(source, operator, number) for number in range(len(codes))]
 
 
 def test_annotations_and_options_of_classes_have_no_mutants() -> None:
@@ -143,7 +153,7 @@ def test_a_result_of_another_day_is_no_result(tmp_path: Path) -> None:
 
 def test_a_mutant_whose_tests_took_too_long_is_counted_apart_and_tried_again(tmp_path: Path) -> None:
     import mutants
-    from mutants_trial import TIMED_OUT
+    from mutants_forks import TIMED_OUT
 
     (tmp_path / "module.py").write_text(CODE)
     target, tried = mutants.Target(tmp_path, "module.py", ()), list[str]()
