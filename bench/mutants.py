@@ -45,7 +45,7 @@ MODULES = {
     "plugins/delivery_verifier/judgement": ("tests/unit/judgement",),
     **dict.fromkeys(
         [f"spark_jobs/{name}.py" for name in ("anomalies", "laws", "ledger_laws", "matching")],
-        ("tests/spark/test_laws.py", "tests/spark/test_books_and_cases.py"),
+        ("tests/spark/test_anomalies.py", "tests/spark/test_laws.py", "tests/spark/test_books_and_cases.py"),
     ),
 }
 """Maps each module, or folder of modules, to the tests (files or folders) that must kill the mutants. Other unit tests

@@ -89,16 +89,16 @@ class Trials:
         if not chosen:
             return PASSED
         limit_s = SLOWEST_S + SLOWER * sum(calls.seconds[test] for test in chosen)
-        answer = SLOW
+        answer, warm = SLOW, self._warm_with(tests)  # it imports the unchanged module
         with self._changed(module, code):
             if in_place:
-                answer = self._warm_with(tests).killer(module, code, self._ordered(chosen), limit_s)
+                answer = warm.killer(module, code, self._ordered(chosen), limit_s)
             if answer == SLOW:
                 files = [tests[0], *sorted(tests[1:], key=calls.seconds_of)]
                 return forked(lambda: _first_failure(self.folder, files, chosen, calls), limit_s)
         if "::" in answer:
-            if answer not in self._killers and self._warm_with(tests).killer("", "", [answer], limit_s) != PASSED:
-                raise RuntimeError(f"{answer} fails alone, without any mutant")
+            if answer not in self._killers and (alone := warm.killer("", "", [answer], limit_s)):
+                raise RuntimeError(f"{answer} fails alone, without any mutant: {alone}")
             self._killers = [*(test for test in self._killers if test != answer), answer]
         return answer.split("::")[0]
 
@@ -117,7 +117,7 @@ class Trials:
         earlier = [test for test in reversed(self._killers) if test in chosen]
         order = list(dict.fromkeys([*earlier, *chosen]))
         if any(test.startswith(WITH_SPARK) for test in order):  # the fixtures of a file are worth more than the order
-            order.sort(key=lambda test: test.split("::")[0])
+            order.sort(key=lambda test: (test.startswith(WITH_SPARK), test.split("::")[0]))
         return order
 
     def _warm_with(self, tests: Sequence[str]) -> Warm:
@@ -135,7 +135,7 @@ class Trials:
     def _calls(self, tests: Sequence[str]) -> Calls:
         known = {test: self._kept.known(test) for test in tests}
         if due := {test: self._kept.file(test) for test, calls in known.items() if calls is None}:
-            if failed := forked(lambda: _noted(self.folder, due, self._modules), 1e6):
+            if failed := forked(lambda: _noted(self.folder, due, self._modules), 1e4):
                 raise RuntimeError(f"{failed} fails without any mutant; try it in {self.folder}")
             known = {test: self._kept.known(test) for test in tests}
         return Calls.of_all(calls for calls in known.values() if calls is not None)

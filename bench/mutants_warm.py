@@ -46,12 +46,16 @@ class Warm:
                 os._exit(1)
         requests.close()
         answers.close()
+        self._answer()  # all is imported: from now on, a file may be changed
 
     def killer(self, module: str, source: str, tests: Sequence[str], limit_s: float) -> str:
         """Returns the first of `tests` (ids) that fails while the functions of `module` are those of `source`."""
         request = {"module": module, "source": source, "tests": tests, "limit_s": limit_s}
         self._requests.write(json.dumps(request).encode() + b"\n")
         self._requests.flush()
+        return self._answer()
+
+    def _answer(self) -> str:
         answer = self._answers.readline()
         if not answer:
             raise RuntimeError("the process with the collected tests has ended")
@@ -87,15 +91,19 @@ class _Loop:
         self._originals = {file: Path(file).read_text() for file in functions}
         gc.collect()
         gc.freeze()
+        self._tell(PASSED)
         for line in self._requests:
             request = json.loads(line)
             file = str(self._folder / request["module"])  # no file: the tests are tried, and nothing is changed
             trial = partial(
                 self._trial, functions.get(file), file, request["source"], [items[test] for test in request["tests"]]
             )
-            self._answers.write(json.dumps(forked(trial, request["limit_s"])).encode() + b"\n")
-            self._answers.flush()
+            self._tell(forked(trial, request["limit_s"]))
         return True
+
+    def _tell(self, answer: str) -> None:
+        self._answers.write(json.dumps(answer).encode() + b"\n")
+        self._answers.flush()
 
     def _trial(self, functions: list[FunctionType] | None, file: str, source: str, items: list[pytest.Item]) -> str:
         if functions is not None and not change(functions, file, self._originals[file], source):

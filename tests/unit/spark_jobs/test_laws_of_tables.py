@@ -24,8 +24,8 @@ from spark_jobs.laws import laws
 from spark_jobs.ledger_laws import ledger_laws, summary_laws
 
 ARMS = scenario(["plain", "tx"], producers=2, transactional=["tx"])
-"""Two arms with two producers each, of which one writes transactions, and the canary with one producer. Each arm has
-the partitions 0 and 1."""
+"""Two arms with two producers each, of which one writes transactions, and the canary with one producer, which then
+writes transactions, too. Each arm has the partitions 0 and 1."""
 COUNTS = ("attempted", "reported", "acked", "sent", "failed", "indeterminate", "found", "lost")
 LINES = ("first_copies", "extra_copies", "phantoms", "unattributed")
 OUTCOMES = tuple(outcome.value.lower() for outcome in Outcome)
@@ -160,6 +160,7 @@ def test_the_log_has_as_many_rows_as_were_read_from_kafka_or_could_not_be_read()
         ("tx", -1, raw, 9, rows, 0),
         ("tx", -1, "committed records read from Kafka", -1, "rows in log/, view committed", 0),
         ("canary", -1, raw, -1, rows, 1),
+        ("canary", -1, "committed records read from Kafka", -1, "rows in log/, view committed", 0),
     ]
 
 
@@ -175,8 +176,9 @@ def test_the_committed_view_of_an_arm_of_transactions_is_whole_and_agrees_with_t
         ("canary", -1, agree[0], 0, agree[1], 0),
     ]
     read = "committed records read from Kafka"
-    assert equations(evidence, "view_rows", read) == [("tx", -1, read, 12, agree[0], 11)]
-    assert equations(inputs(views=VIEWS), "view_rows", read) == [("tx", -1, read, -1, agree[0], 11)]
+    canary = ("canary", -1, read, -1, agree[0], 0)
+    assert equations(evidence, "view_rows", read) == [("tx", -1, read, 12, agree[0], 11), canary]
+    assert equations(inputs(views=VIEWS), "view_rows", read) == [("tx", -1, read, -1, agree[0], 11), canary]
 
 
 def test_the_committed_view_of_a_partition_lacks_control_records_and_what_was_aborted_or_is_unreadable() -> None:
