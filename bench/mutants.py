@@ -43,8 +43,9 @@ OUTCOMES = ".kdv/mutants"
 MODULES = {
     "plugins/delivery_verifier/contract": ("tests/unit/contract",),
     "plugins/delivery_verifier/judgement": ("tests/unit/judgement",),
+    **dict.fromkeys(("spark_jobs/laws.py", "spark_jobs/ledger_laws.py"), ("tests/unit/spark_jobs",)),
     **dict.fromkeys(
-        [f"spark_jobs/{name}.py" for name in ("anomalies", "laws", "ledger_laws", "matching")],
+        ("spark_jobs/anomalies.py", "spark_jobs/matching.py"),
         ("tests/spark/test_anomalies.py", "tests/spark/test_laws.py", "tests/spark/test_books_and_cases.py"),
     ),
 }
