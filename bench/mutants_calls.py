@@ -7,6 +7,7 @@ import builtins
 import hashlib
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -22,32 +23,23 @@ class Calls(msgspec.Struct):
     """What is known of the tests in a file.
 
     `seconds` maps the id of each test to how long the test takes. `functions` maps it to the functions that the test
-    calls, each as `module:first line`. `on_import` are the functions that are called outside of tests.
+    calls, each as `module:first line`. `on_import` are the functions that are called outside of tests: when the file,
+    or a module that it imports, is imported.
     """
 
     seconds: dict[str, float]
     functions: dict[str, set[str]]
     on_import: set[str]
 
-    @classmethod
-    def of_all(cls, parts: Iterable[Calls]) -> Calls:
-        """Returns what is known of the tests in several files."""
-        calls = cls({}, {}, set())
-        for part in parts:
-            calls.seconds |= part.seconds
-            calls.functions |= part.functions
-            calls.on_import |= part.on_import
-        return calls
-
-    def seconds_of(self, file: str) -> float:
-        """Returns how long the tests of a file take."""
-        return sum(seconds for test, seconds in self.seconds.items() if test.startswith(f"{file}::"))
+    @property
+    def all_seconds(self) -> float:
+        """How long all tests of the file take."""
+        return sum(self.seconds.values())
 
     def tests_of(self, function: str) -> list[str]:
         """Returns the tests that call a function, the quickest first."""
         return sorted(
-            (test for test, functions in self.functions.items() if function in functions),
-            key=lambda test: self.seconds.get(test, 0.0),
+            (test for test, functions in self.functions.items() if function in functions), key=self.seconds.__getitem__
         )
 
 
@@ -58,17 +50,19 @@ class Kept:
         self._folder, self._project = folder, project
         folder.mkdir(parents=True, exist_ok=True)
         code = [*project.glob("plugins/**/*.py"), *project.glob("spark_jobs/*.py"), *project.glob("tests/support/*.py")]
+        self._known: dict[str, Calls] = {}
         self._of_code = [file.read_bytes() for file in sorted(code)]
 
     def file(self, test: str) -> Path:
         """The file with the calls of the tests in the file `test`."""
         state = hashlib.sha256(b"\n".join([test.encode(), *self._of_code, (self._project / test).read_bytes()]))
-        return self._folder / f"{Path(test).stem}.{state.hexdigest()[:16]}.json"
+        return self._folder / f"{Path(test).stem}.by-file.{state.hexdigest()[:16]}.json"
 
     def known(self, test: str) -> Calls | None:
         """Returns the calls of the tests in the file `test`, if they were noted."""
-        file = self.file(test)
-        return msgspec.json.decode(file.read_bytes(), type=Calls) if file.exists() else None
+        if test not in self._known and (file := self.file(test)).exists():
+            self._known[test] = msgspec.json.decode(file.read_bytes(), type=Calls)
+        return self._known.get(test)
 
 
 class NotesOfCalls:
@@ -80,16 +74,38 @@ class NotesOfCalls:
     def __init__(self, files: Mapping[str, Path], folder: Path, modules: Iterable[str]) -> None:
         self._files, self._folder = files, folder
         self._modules = {str(folder / module): module for module in modules}
-        self._on_import: set[str] = set()
-        self._now = self._on_import
-        self._calls = {test: Calls({}, {}, self._on_import) for test in files}
+        self._shared: set[str] = set()
+        self._now = self._shared
+        self._calls = {test: Calls({}, {}, set()) for test in files}
         self._of_fixtures: dict[object, set[str]] = {}
         self.failed = ""
 
     def install(self) -> None:
         """Makes each import of a mutated module take code that notes its calls."""
-        setattr(builtins, _NOTE, lambda function: self._now.add(function))
+        setattr(builtins, _NOTE, self._note)
         sys.meta_path.insert(0, _Finder(self._modules))
+
+    def _note(self, function: str) -> None:
+        self._now.add(function)
+
+    def _note_on_import(self, file: str, function: str) -> None:
+        """Notes a call while a file of tests is imported. The calls of other modules count for all files of tests."""
+        frame = sys._getframe(1)
+        while frame is not None and not (
+            frame.f_code.co_name == "<module>" and "importlib" not in frame.f_code.co_filename
+        ):
+            frame = frame.f_back
+        is_own = frame is not None and frame.f_code.co_filename == str(self._folder / file)
+        (self._calls[file].on_import if is_own else self._shared).add(function)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, object, object]:
+        if isinstance(collector, pytest.Module):
+            setattr(builtins, _NOTE, partial(self._note_on_import, collector.nodeid))
+        try:
+            return (yield)
+        finally:
+            setattr(builtins, _NOTE, self._note)
 
     def _of(self, nodeid: str) -> Calls:
         return self._calls[nodeid.split("::")[0]]
@@ -98,7 +114,7 @@ class NotesOfCalls:
         self._now = self._of(nodeid).functions.setdefault(nodeid, set())
 
     def pytest_runtest_logfinish(self) -> None:
-        self._now = self._on_import
+        self._now = self._shared
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         seconds = self._of(report.nodeid).seconds
@@ -129,7 +145,10 @@ class NotesOfCalls:
         return result
 
     def _save(self, test: str) -> None:
-        self._files[test].write_bytes(msgspec.json.encode(self._calls[test]))
+        calls = self._calls[test]
+        self._files[test].write_bytes(
+            msgspec.json.encode(Calls(calls.seconds, calls.functions, calls.on_import | self._shared))
+        )
 
 
 class _Finder(PathFinder):

@@ -15,7 +15,7 @@ import py_compile
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -75,28 +75,29 @@ class Trials:
     def killer(self, module: str, code: str, first_line: int, tests: Sequence[str]) -> str:
         """Returns the file of `tests` that fails when `module` has the text `code`: PASSED if none does.
 
-        Only tests that call the function with the `first_line` are run; all if it is 0, or if the function is called
-        outside of tests.
+        Only tests that call the function with the `first_line` are run; all if it is 0. They run in place, but for
+        those in files that call the function when they are imported: these are imported anew.
 
         TIMED_OUT: they took too long. Raises RuntimeError if a file fails with the unchanged code.
         """
         if self._jvm is None and any(test.startswith(WITH_SPARK) for test in tests):
             self._jvm = mutants_spark.start_jvm(self.folder)
-        calls = self._calls(tests)
-        function = f"{module}:{first_line}"
-        in_place = first_line > 0 and function not in calls.on_import
-        chosen = calls.tests_of(function) if in_place else sorted(calls.functions)
-        if not chosen:
-            return PASSED
-        limit_s = SLOWEST_S + SLOWER * sum(calls.seconds[test] for test in chosen)
-        answer, warm = SLOW, self._warm_with(tests)  # it imports the unchanged module
+        calls, function = self._calls(tests), f"{module}:{first_line}"
+        anew = [test for test in tests if not first_line or function in calls[test].on_import]
+        in_place = [name for test in tests if test not in anew for name in calls[test].tests_of(function)]
+        seconds = {name: taken for test in tests for name, taken in calls[test].seconds.items()}
+        warm = self._warm_with(tests) if in_place else None  # it imports the unchanged module
+        limit_s = SLOWEST_S + SLOWER * sum(seconds.values())
+        answer = PASSED
         with self._changed(module, code):
-            if in_place:
-                answer = warm.killer(module, code, self._ordered(chosen), limit_s)
+            if warm is not None:
+                answer = warm.killer(module, code, self._ordered(in_place, module, seconds), limit_s)
             if answer == SLOW:
-                files = [tests[0], *sorted(tests[1:], key=calls.seconds_of)]
-                return forked(lambda: _first_failure(self.folder, files, chosen, calls), limit_s)
-        if "::" in answer:
+                answer, anew = PASSED, list(tests)
+            if answer == PASSED and anew:
+                files = [anew[0], *sorted(anew[1:], key=lambda test: calls[test].all_seconds)]
+                return forked(lambda: _first_failure(self.folder, files, seconds), limit_s)
+        if warm is not None and "::" in answer:
             if answer not in self._killers and (alone := warm.killer("", "", [answer], limit_s)):
                 raise RuntimeError(f"{answer} fails alone, without any mutant: {alone}")
             self._killers = [*(test for test in self._killers if test != answer), answer]
@@ -112,13 +113,16 @@ class Trials:
         finally:
             file.write_text(unchanged)
 
-    def _ordered(self, chosen: Sequence[str]) -> list[str]:
-        """Returns the tests, those first that killed another mutant of late."""
-        earlier = [test for test in reversed(self._killers) if test in chosen]
-        order = list(dict.fromkeys([*earlier, *chosen]))
-        if any(test.startswith(WITH_SPARK) for test in order):  # the fixtures of a file are worth more than the order
-            order.sort(key=lambda test: (test.startswith(WITH_SPARK), test.split("::")[0]))
-        return order
+    def _ordered(self, chosen: Sequence[str], module: str, seconds: Mapping[str, float]) -> list[str]:
+        """Returns the tests, those first that killed another mutant of late, then those named like the module."""
+
+        def rank(test: str) -> tuple[bool, str, bool, float]:
+            file = test.split("::")[0]
+            with_spark = test.startswith(WITH_SPARK)  # the fixtures of such a file are worth more than the order
+            return with_spark, file if with_spark else "", Path(module).stem not in Path(file).stem, seconds[test]
+
+        earlier = [test for test in reversed(self._killers) if test in chosen and not test.startswith(WITH_SPARK)]
+        return list(dict.fromkeys([*earlier, *sorted(chosen, key=rank)]))
 
     def _warm_with(self, tests: Sequence[str]) -> Warm:
         if self._warm is None or self._warm.tests != frozenset(tests):
@@ -132,13 +136,12 @@ class Trials:
             self._warm.end()
             self._warm = None
 
-    def _calls(self, tests: Sequence[str]) -> Calls:
+    def _calls(self, tests: Sequence[str]) -> dict[str, Calls]:
+        due = {test: self._kept.file(test) for test in tests if self._kept.known(test) is None}
+        if due and (failed := forked(lambda: _noted(self.folder, due, self._modules), 1e4)):
+            raise RuntimeError(f"{failed} fails without any mutant; try it in {self.folder}")
         known = {test: self._kept.known(test) for test in tests}
-        if due := {test: self._kept.file(test) for test, calls in known.items() if calls is None}:
-            if failed := forked(lambda: _noted(self.folder, due, self._modules), 1e4):
-                raise RuntimeError(f"{failed} fails without any mutant; try it in {self.folder}")
-            known = {test: self._kept.known(test) for test in tests}
-        return Calls.of_all(calls for calls in known.values() if calls is not None)
+        return {test: calls for test, calls in known.items() if calls is not None}
 
 
 def _run(folder: Path, tests: Iterable[str], *plugins: object) -> int:
@@ -173,23 +176,21 @@ def _noted(folder: Path, files: dict[str, Path], modules: Iterable[str]) -> str:
     return PASSED if _run(folder, files, notes) == pytest.ExitCode.OK else notes.failed or "the collection"
 
 
-def _first_failure(folder: Path, files: Sequence[str], chosen: Sequence[str], calls: Calls) -> str:
-    """Runs the chosen tests, file after file, in this process. Returns the first file in which one fails, or PASSED."""
+def _first_failure(folder: Path, files: Sequence[str], seconds: Mapping[str, float]) -> str:
+    """Runs files of tests, one after the other, in this process. Returns the first in which a test fails, or PASSED."""
     mutants_spark.stop_left_context()
     for file in files:
-        if any(test.startswith(file) for test in chosen):
-            code = _run(folder, [file], _Selection(frozenset(chosen), calls))
-            if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-                return file
+        code = _run(folder, [file], _Order(seconds))
+        if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            return file
     return PASSED
 
 
-class _Selection:
-    """A plugin of pytest: only the chosen tests, the quickest first."""
+class _Order:
+    """A plugin of pytest: the quickest tests first."""
 
-    def __init__(self, chosen: frozenset[str], calls: Calls) -> None:
-        self._chosen, self._calls = chosen, calls
+    def __init__(self, seconds: Mapping[str, float]) -> None:
+        self._seconds = seconds
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items.sort(key=lambda item: self._calls.seconds.get(item.nodeid, 0.0))
-        items[:] = [item for item in items if item.nodeid in self._chosen]
+        items.sort(key=lambda item: self._seconds.get(item.nodeid, 0.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -38,8 +39,12 @@ from delivery_verifier.store.books import Books
 
 LAW, PRODUCERS, PARTITIONS = "books/laws.parquet", "books/producers.parquet", "books/partitions.parquet"
 EVIDENCE = evidence_of(RUN)
-PLAIN = validation_of(EVIDENCE)
 RAISED = "expectation_not_evaluated"
+
+
+@cache
+def plain() -> Validation:
+    return validation_of(EVIDENCE)
 
 
 def doubts(evidence: Evidence, validation: Validation | None = None) -> list[tuple[str, str, str]]:
@@ -196,10 +201,10 @@ def about(name: str, arm: str, **changes: Any) -> list[tuple[str, str, str]]:
     """Returns the doubts after `changes` to the evaluation of an anomaly in an arm, or of a law."""
     items = [
         msgspec.structs.replace(item, **changes) if (item.about, item.arm) == (name, arm) else item
-        for item in PLAIN.evaluated
+        for item in plain().evaluated
     ]
-    assert items != PLAIN.evaluated
-    return doubts(EVIDENCE, msgspec.structs.replace(PLAIN, evaluated=items))
+    assert items != plain().evaluated
+    return doubts(EVIDENCE, msgspec.structs.replace(plain(), evaluated=items))
 
 
 @pytest.mark.parametrize(
@@ -252,21 +257,21 @@ def test_an_expectation_without_planned_rows_is_a_doubt_even_if_it_saw_none() ->
 
 def test_a_plan_and_a_validation_that_differ_are_doubted_by_expectation() -> None:
     stranger = says(ExpectedEvaluation(suite="guarantee", arm=SUBJECT, about="X", tolerance=0, rows=1, count=0))
-    first, *others = PLAIN.evaluated
-    more = msgspec.structs.replace(PLAIN, evaluated=[*others, stranger])
+    first, *others = plain().evaluated
+    more = msgspec.structs.replace(plain(), evaluated=[*others, stranger])
     assert doubts(EVIDENCE, more) == [
         (first.arm, RAISED, f"expectation {first.about} of {first.arm} was not evaluated"),
         (ALL, RAISED, f"expectation X of {SUBJECT} was evaluated, and nobody planned it"),
     ]
-    twice = msgspec.structs.replace(PLAIN, evaluated=[*PLAIN.evaluated, first])
+    twice = msgspec.structs.replace(plain(), evaluated=[*plain().evaluated, first])
     detail = f"expectation {first.about} of {first.arm} was evaluated more than once"
     assert doubts(EVIDENCE, twice) == [(first.arm, RAISED, detail)] * 2
-    other = msgspec.structs.replace(PLAIN, run_id="run-2")
+    other = msgspec.structs.replace(plain(), run_id="run-2")
     assert doubts(EVIDENCE, other) == [(ALL, RAISED, "the validation is of another run, run-2")]
 
 
 def test_an_expectation_that_tolerates_any_number_never_fails() -> None:
-    tolerated = next(plan for plan in PLAIN.evaluated if plan.tolerance is None)
+    tolerated = next(plan for plan in plain().evaluated if plan.tolerance is None)
     alarm = about(tolerated.about, tolerated.arm, success=False)
     assert [(owner, name) for owner, name, _ in alarm] == [(tolerated.arm, "expectation_alarm")]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,16 +15,23 @@ from delivery_verifier.judgement import sentences
 from delivery_verifier.judgement.evidence import ArmEvidence
 from delivery_verifier.judgement.sentences import arm_sentence, run_sentence
 from delivery_verifier.judgement.transaction_counts import TransactionCounts
-from delivery_verifier.model.verdict import ArmVerdict, Doubt, Excuse, Finding
+from delivery_verifier.model.history import Disturbance
+from delivery_verifier.model.verdict import ArmVerdict, Doubt, Excuse, Finding, RunVerdict
 from delivery_verifier.store.counts import LATE, UNPROVEN
 
 EVIDENCE = evidence_of(RUN)
 QUIET = evidence_of(a_scenario(fault="none"))
 UNPROVEN_FAULT = evidence_of(RUN, injections=[msgspec.structs.replace(the_injections(RUN)[0], bit=False)])
-SUBJECT_ARM = next(each for each in EVIDENCE.arms if each.name == SUBJECT)
-CONTROL = arm(judged(EVIDENCE), WEAK)
-SUBJECTS = [arm(judged(EVIDENCE))]
 PERMITS = "as the settings permit, and nothing they forbid"
+
+
+@cache
+def verdict() -> RunVerdict:
+    return judged(EVIDENCE)
+
+
+def subjects() -> list[ArmVerdict]:
+    return [arm(verdict())]
 
 
 def finding(anomaly: str = "LOST", count: int = 0, also: int = 0, tolerance: int | None = 0, **more: Any) -> Finding:
@@ -49,15 +57,16 @@ def control(name: str = "weak", lost: int = 0, *doubts: Doubt, **books: int) -> 
     counts = {"lost": lost, "reported": 9000, **books}
     findings = [finding(count=lost, tolerance=None)]
     return msgspec.structs.replace(
-        CONTROL, arm=name, profile=name, books=counts, doubts=list(doubts), findings=findings
+        arm(verdict(), WEAK), arm=name, profile=name, books=counts, doubts=list(doubts), findings=findings
     )
 
 
 def of_the_controls(*controls: ArmVerdict, evidence: Any = EVIDENCE) -> str:
     """Returns what the run's sentence says of the controls."""
-    text = run_sentence(evidence, SUBJECTS, controls)
-    assert text.startswith(SUBJECTS[0].sentence)
-    return text.removeprefix(SUBJECTS[0].sentence).strip()
+    (subject,) = subjects()
+    text = run_sentence(evidence, [subject], controls)
+    assert text.startswith(subject.sentence)
+    return text.removeprefix(subject.sentence).strip()
 
 
 def with_totals(**totals: int) -> ArmEvidence:
@@ -133,7 +142,7 @@ def test_a_control_is_left_out_if_the_check_of_it_is_doubted_and_only_then() -> 
 
 
 def test_a_fault_that_is_not_proven_is_not_told_once_for_all_subjects() -> None:
-    two = [*SUBJECTS, *SUBJECTS]
+    two = [*subjects(), *subjects()]
     assert run_sentence(EVIDENCE, two, []).endswith("in order. The leader was killed once.")
     assert run_sentence(UNPROVEN_FAULT, two, []).endswith("in the log exactly once and in order.")
 
@@ -156,7 +165,8 @@ def test_the_canary_that_held_names_the_sum_of_what_was_planted() -> None:
     ],
 )
 def test_an_inconclusive_arm_names_its_first_doubt_and_how_many_there_are_beside(details: list[str], text: str) -> None:
-    assert arm_sentence(SUBJECT_ARM, "INCONCLUSIVE", list(map(doubt, details)), []) == f"INCONCLUSIVE: {text}."
+    subject = next(each for each in EVIDENCE.arms if each.name == SUBJECT)
+    assert arm_sentence(subject, "INCONCLUSIVE", list(map(doubt, details)), []) == f"INCONCLUSIVE: {text}."
 
 
 @pytest.mark.parametrize(
@@ -203,7 +213,7 @@ def test_a_violation_says_how_many_landed_late() -> None:
 
 
 def excuse(count: int) -> Excuse:
-    (cause, *_) = EVIDENCE.disturbances
+    cause = Disturbance(kind="leader_change", at_us=BITE, planned=True)
     return Excuse(disturbance=cause, since_us=None, until_us=BITE, count=count)
 
 
