@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,14 @@ from support.evidence import (
     with_arm,
 )
 from support.older_runs import NAMES, older_run
+from support.sealed_runs import relink
 
 from delivery_verifier.judgement.judge import _meets, load_and_judge
 from delivery_verifier.model.anomalies import TRANSACTIONAL, also_column, column
 from delivery_verifier.model.scenario import Bound, Expectation, Scenario
 from delivery_verifier.model.verdict import Finding
 from delivery_verifier.store.counts import UNPROVEN
+from delivery_verifier.store.manifests import LINKED_SINCE
 from delivery_verifier.store.run_directory import IncompleteRun
 
 PRODUCERS = "books/producers.parquet"
@@ -130,4 +133,23 @@ def test_a_run_whose_validation_did_not_finish_has_no_verdict(tmp_path: Path) ->
     run = older_run(NAMES[0], tmp_path)
     (run.path / "validate.json").unlink()
     with pytest.raises(IncompleteRun, match="validate"):
+        load_and_judge(run.path)
+
+
+def test_a_validation_that_was_altered_is_refused(tmp_path: Path) -> None:
+    run = older_run(NAMES[0], tmp_path)
+    file = run.path / "validation.json"
+    file.write_bytes(file.read_bytes() + b"\n")
+    with pytest.raises(IncompleteRun, match="SHA-256"):
+        load_and_judge(run.path)
+
+
+def test_a_validation_of_an_older_format_than_its_books_is_refused_even_without_links(tmp_path: Path) -> None:
+    run = older_run(NAMES[0], tmp_path)
+    file = run.path / "reconcile.json"
+    manifest = json.loads(file.read_bytes()) | {"format_version": LINKED_SINCE - 1}
+    manifest["counts"] |= {f"strangers/{name}": 0 for name in run.read_scenario().arm_names}
+    file.write_text(json.dumps(manifest))
+    relink(run, raised=False)
+    with pytest.raises(IncompleteRun, match=r"validate\.json has format version \d+, though it rests on reconcile"):
         load_and_judge(run.path)
