@@ -31,8 +31,8 @@ from delivery_verifier.model.anomalies import TRANSACTIONAL, also_column, column
 from delivery_verifier.model.scenario import Bound, Expectation, Scenario
 from delivery_verifier.model.verdict import Finding
 from delivery_verifier.store.counts import UNPROVEN
-from delivery_verifier.store.manifests import LINKED_SINCE
 from delivery_verifier.store.run_directory import IncompleteRun
+from delivery_verifier.store.tables import FORMAT_VERSION
 
 PRODUCERS = "books/producers.parquet"
 
@@ -144,12 +144,12 @@ def test_a_validation_that_was_altered_is_refused(tmp_path: Path) -> None:
         load_and_judge(run.path)
 
 
-def test_a_validation_of_an_older_format_than_its_books_is_refused_even_without_links(tmp_path: Path) -> None:
+def test_a_validation_of_an_older_format_than_its_books_is_refused(tmp_path: Path) -> None:
     run = older_run(NAMES[0], tmp_path)
     file = run.path / "reconcile.json"
-    manifest = json.loads(file.read_bytes()) | {"format_version": LINKED_SINCE - 1}
+    manifest = json.loads(file.read_bytes()) | {"format_version": FORMAT_VERSION}
     manifest["counts"] |= {f"strangers/{name}": 0 for name in run.read_scenario().arm_names}
     file.write_text(json.dumps(manifest))
     relink(run, raised=False)
-    with pytest.raises(IncompleteRun, match=r"validate\.json has format version \d+, though it rests on reconcile"):
+    with pytest.raises(IncompleteRun, match=r"rests on reconcile\.json, which has a higher format version"):
         load_and_judge(run.path)
