@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from delivery_verifier.model.anomalies import KINDS
 from delivery_verifier.store.counts import COUNTS
+from delivery_verifier.store.effect_tables import EFFECT_TABLES
 from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.table import ARM, PARTITION, Column, Table
 
@@ -243,5 +244,6 @@ LATENCY = Table(
     ),
 )
 
-TABLES = (LEDGER, REPLICAS, LOG, ANOMALIES, PRODUCERS, PARTITIONS, LAWS, CASES, EXPOSURE, GAPS, LOAD, LATENCY)
-"""All tables, in the order in which a run writes them."""
+_OF_EVERY_RUN = (LEDGER, REPLICAS, LOG, ANOMALIES, PRODUCERS, PARTITIONS, LAWS, CASES, EXPOSURE, GAPS, LOAD, LATENCY)
+TABLES = (*_OF_EVERY_RUN, *EFFECT_TABLES)
+"""All tables: first those of every run, in the order in which a run writes them."""

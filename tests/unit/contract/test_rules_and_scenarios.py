@@ -25,6 +25,14 @@ WITHOUT_SCENARIO: dict[str, str] = {
         ("torn.power_of_coordinator", "aborted_visible.power_of_coordinator"),
         "no scenario that cuts the power has an arm that writes transactions",
     ),
+    **dict.fromkeys(
+        (
+            *("skipped.at_handover", "skipped.commit_first", "skipped.reset", "skipped.truncated"),
+            *("reapplied.apart", "reapplied.rewind", "reapplied.truncated", "ghost.uncommitted", "ghost.truncated"),
+            *("overtaken.rewind", "overtaken.freeze", "overtaken.truncated"),
+        ),
+        "no scenario of the catalogue has an arm with an application",
+    ),
     "reordered.split": "is the Java client's alone, and a run exercises librdkafka",
 }
 """The rules that no scenario of the catalogue tests, each with the reason."""

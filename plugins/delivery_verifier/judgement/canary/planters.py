@@ -48,7 +48,7 @@ def lay_out(scenario: Scenario, version: int = FORMAT_VERSION) -> CanaryLayout:
     Do not change a planter: the canaries of stored runs hold what it planted. Write a new planter for a new anomaly.
     """
     planter = Planter(scenario)
-    kinds = [PLANTERS[anomaly] for anomaly in searched_for(version) if anomaly in PLANTERS]
+    kinds = [PLANTERS[anomaly] for anomaly in searched_for(version, bool(scenario.applied)) if anomaly in PLANTERS]
     for plant in (*[Planter.acked] * HEALTHY, *(plant for plant in (*kinds, _absent) for _ in range(PER_KIND))):
         plant(planter, planter.sequence)
         planter.sequence += 1
