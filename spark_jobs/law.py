@@ -39,7 +39,7 @@ class LawInputs(NamedTuple):
     number of rows that anomalies/ really has per (arm, kind). `bound`: the most rows that are written per arm and kind.
     `views`: counts of the committed view; NONE if no arm writes transactions. `format_version`: the
     version of the format in which ledgers and `announced` were written. `missing`: the counts `missing/...` of the
-    manifest (`store.books.MISSING`).
+    manifest (`store.books.MISSING`). `effects`: EFFECT_BOOKS; None if no arm has an application.
     """
 
     scenario: Scenario
@@ -54,3 +54,4 @@ class LawInputs(NamedTuple):
     format_version: int
     views: Views = NONE
     missing: Mapping[str, int] = {}
+    effects: pa.Table | None = None

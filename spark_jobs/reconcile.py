@@ -25,7 +25,7 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store import ledger as ledger_file
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory, StepOutput
 from delivery_verifier.store.versions import versions
-from spark_jobs import anomalies, books, census, committed, law, laws, screen, timeline
+from spark_jobs import anomalies, books, census, committed, effect_books, law, laws, screen, timeline
 from spark_jobs.exposure import every_injection, exposure
 from spark_jobs.matching import MatchingInputs, match
 from spark_jobs.schemas import EXPOSURE, LEDGER, LOG, arrow, check_log
@@ -125,6 +125,13 @@ def write_books(
             producers, written = match(MatchingInputs(*rows, scenario, offsets, output, bound, together), proven)
         with output.timed("timeline_left"):
             load_job.result()
+    effects = None
+    if scenario.applied:
+        with output.timed("effects"):
+            rows_of_effects = effect_books.read(spark, run.path / "effects", together)
+            found = effect_books.compare(rows_of_effects, ledger, both_views, scenario, offsets, bound)
+            producers, written_effects = effect_books.write(found, producers, output)
+            written, effects = written | written_effects, found.books
     evidence = law.LawInputs(
         scenario=scenario,
         offsets=offsets,
@@ -138,6 +145,7 @@ def write_books(
         format_version=versions(run, "produce", "settle")[-1],
         views=views,
         missing=output.counts,
+        effects=effects,
     )
     _write_tables(output, evidence)
 

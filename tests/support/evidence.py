@@ -227,11 +227,11 @@ def evidence_of(of: Scenario, change: Change = lambda rows: None, **more: Any) -
         injections=the_injections(of),
         observations=observations,
         offsets=Offsets(bootstrap_servers="", taken_at_us=LAST, partitions=snapshot),
-        books=Books.from_tables(tables),
+        books=Books.from_tables(tables, applied=bool(of.applied)),
         canary_expected=expected_counts(of, version),
         replicas=replicas(snapshot),
         format_version=version,
-        searched=searched_for(version),
+        searched=searched_for(version, bool(of.applied)),
         strangers={},
     )
     return replace(plain, **more)

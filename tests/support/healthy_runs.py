@@ -84,7 +84,7 @@ class HealthyRun:
             "canary_expected": expected_counts(self.scenario, FORMAT_VERSION),
             "replicas": replicas(self.offsets.partitions, **self.replica_changes),
             "format_version": FORMAT_VERSION,
-            "searched": searched_for(FORMAT_VERSION),
+            "searched": searched_for(FORMAT_VERSION, applied=False),
             "strangers": {},
             "transactions": self.transactions,
             "cases": cases(*self.cases),

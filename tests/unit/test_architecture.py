@@ -40,7 +40,7 @@ PACKAGES = (
     ROOT / "dags" / "verify_catalogue.py",
 )
 
-_ALL = "model host catalogue contract store cluster load faults judgement planning run pages catalogue_run"
+_ALL = "model host catalogue contract store cluster load applications faults judgement planning run pages catalogue_run"
 MAY_USE: dict[str, tuple[str, ...]] = {
     room: tuple(rooms.split())
     for room, rooms in {
@@ -52,15 +52,16 @@ MAY_USE: dict[str, tuple[str, ...]] = {
         "upkeep": "orchestration planning cluster store host model",
         "orchestration": "catalogue_run run pages planning cluster catalogue spark_jobs store host model",
         "catalogue_run": "run pages planning catalogue cluster expectations spark_jobs store host model",
-        "run": "planning pages judgement expectations spark_jobs faults load cluster contract catalogue store host"
-        " model",
+        "run": "planning pages judgement expectations spark_jobs faults load applications cluster contract catalogue"
+        " store host model",
         "pages": "judgement catalogue store host model",
         "expectations": "judgement store model",
         "planning": "contract catalogue load.layout cluster host model",
         "judgement": "contract store model",
-        "faults": "load cluster host model",
+        "faults": "load applications cluster host model",
         "spark_jobs": "store host model",
         "load": "store host model",
+        "applications": "store host model",
         "cluster": "store host model",
         "store": "host model",
         "contract": "model",
@@ -79,7 +80,14 @@ DOORS: dict[str, tuple[str, ...]] = {
     "airflow": ("orchestration", "verify_delivery", "verify_catalogue", "delivery_plugin"),
     "pyspark": ("spark_jobs", "host.java.lock_jars"),
     "great_expectations": ("expectations",),
-    "confluent_kafka": ("load", "cluster", "faults.administration", "run.snapshot", "planning.own_settings.librdkafka"),
+    "confluent_kafka": (
+        "load",
+        "applications",
+        "cluster",
+        "faults.administration",
+        "run.snapshot",
+        "planning.own_settings.librdkafka",
+    ),
     "bokeh": ("pages",),
     "jinja2": ("pages", "expectations.data_docs"),
 }

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from typing import Literal
 
 from delivery_verifier.judgement.evidence import Evidence
-from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.anomalies import Anomaly, searched_for
 from delivery_verifier.model.verdict import Doubt
+from delivery_verifier.store.tables import FORMAT_VERSION
 
 
 def unproven_counts(evidence: Evidence) -> Iterator[tuple[str, Doubt]]:
@@ -69,4 +70,5 @@ def limits_of_age(evidence: Evidence) -> list[str]:
 
 
 def _unsearched(evidence: Evidence) -> list[Anomaly]:
-    return [anomaly for anomaly in Anomaly if anomaly not in evidence.searched]
+    possible = searched_for(FORMAT_VERSION, bool(evidence.scenario.applied))
+    return [anomaly for anomaly in possible if anomaly not in evidence.searched]

@@ -57,7 +57,7 @@ class Act(Struct, frozen=True, kw_only=True):
     """What the action does, in one sentence for human readers."""
     done: str = ""
     """The predicate of a sentence about the action, e.g. `was killed`. The value is empty if the action is no fault."""
-    whom: Literal["broker", "leader", "partition", "topic", "producer"] = "broker"
+    whom: Literal["broker", "leader", "partition", "topic", "producer", "application"] = "broker"
     """What the action is done to. A sentence about the action gets a fitting subject, e.g. `every producer`."""
     bites: bool = False
     """Whether the action is a fault. For every fault that is injected, proof must be found that the fault bit, that is,

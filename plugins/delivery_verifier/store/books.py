@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column, searched_for
 from delivery_verifier.store import tables as declared
-from delivery_verifier.store.effect_tables import EFFECT_BOOKS
+from delivery_verifier.store.effect_tables import EFFECT_BOOKS, EFFECT_COUNTS
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.table import Table
 
@@ -112,10 +112,13 @@ class Books:
     def totals(self, arm: str) -> dict[str, int]:
         """The sum of each column of COUNTS over the arm's rows of books/producers, by column.
 
-        A column that the table lacks has no entry, because 0 would say that nothing was found.
+        A column that the table lacks has no entry, because 0 would say that nothing was found. If the books have
+        effects of the arm, their sums are there, too, by `effects_<column>`.
         """
-        rows = self.rows("producers", arm=arm)
-        return {name: _sum(rows[name]) for name in COUNTS if name in rows.column_names}
+        rows, effects = self.rows("producers", arm=arm), self.rows("effects", arm=arm)
+        counted = {name: _sum(rows[name]) for name in COUNTS if name in rows.column_names}
+        names = [count.name for count in EFFECT_COUNTS if effects.num_rows and count.name in effects.column_names]
+        return counted | {f"effects_{name}": _sum(effects[name]) for name in names}
 
     def cases_at(self, arm: str, anomaly: Anomaly, partition: int) -> int:
         """How often `anomaly` was found in `partition` of the arm, including where another anomaly hides it.

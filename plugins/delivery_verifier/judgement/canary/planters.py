@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from delivery_verifier.judgement.canary import effects
 from delivery_verifier.judgement.canary.layout import NOWHERE, CanaryLayout, Planter
 from delivery_verifier.model.anomalies import Anomaly, searched_for, subset
+from delivery_verifier.model.kinds_of_effects import SINCE as EFFECTS_SINCE
 from delivery_verifier.model.outcomes import Outcome, TransactionOutcome
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.books import counts_of
@@ -54,8 +56,10 @@ def lay_out(scenario: Scenario, version: int = FORMAT_VERSION) -> CanaryLayout:
         planter.sequence += 1
     planter.partition = 1 % scenario.load.partitions
     _combined(planter, planter.sequence)
+    planter.sequence += COMBINED
+    if scenario.applied and version >= EFFECTS_SINCE:
+        effects.combine(planter)
     if scenario.transactional:
-        planter.sequence += COMBINED
         _in_transactions(planter)
     return planter.layout
 
@@ -66,7 +70,10 @@ def expected_counts(scenario: Scenario, planted: int = FORMAT_VERSION, counted: 
     The step that wrote the canary used version `planted` of the run directory's format. The step that wrote the books
     used version `counted`. The books may count an anomaly that an older canary does not have. Its total must be 0.
     """
-    counts = Counter(lay_out(scenario, planted).counts)
+    layout = lay_out(scenario, planted)
+    counts = Counter(layout.counts)
+    if scenario.applied:
+        counts.update({f"effects_{name}": count for name, count in effects.expected_effects(scenario, layout).items()})
     if planted >= FORGOTTEN_SINCE:
         counts.update(dict.fromkeys(("attempted", "acked", "reported", "lost"), FORGOTTEN))
     return dict.fromkeys(counts_of(counted), 0) | counts
@@ -207,6 +214,10 @@ PLANTERS: dict[Anomaly, Plant] = subset(
         Anomaly.RESENT: _resent,
         Anomaly.MISPLACED: _misplaced,
         Anomaly.REORDERED: _reordered,
+        Anomaly.SKIPPED: effects.skipped,
+        Anomaly.REAPPLIED: effects.reapplied,
+        Anomaly.GHOST: effects.ghost,
+        Anomaly.OVERTAKEN: effects.overtaken,
     },
 )
 """Maps an anomaly to the function that plants cases of it. `lay_out` calls the function of each anomaly PER_KIND times,
