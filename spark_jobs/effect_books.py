@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -16,12 +15,13 @@ from delivery_verifier.model.anomalies import Anomaly, also_column, column
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.store.effect_tables import EFFECT_COUNTS
-from delivery_verifier.store.run_directory import StepOutput
+from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 from spark_jobs import committed, effects
 from spark_jobs.books import NOBODY, SESSIONS, BookKey
 from spark_jobs.schemas import ANOMALIES, EFFECT_BOOKS, EFFECTS, arrow
 
 COUNTS = tuple(count.name for count in EFFECT_COUNTS)
+KEY_NAMES = ("arm", "producer", "session", "partition")
 Row = dict[str, Any]
 
 
@@ -34,52 +34,67 @@ class Effects(NamedTuple):
     cases: pa.Table
 
 
-def read(spark: SparkSession, folder: Path, together: bool) -> DataFrame:
-    """Returns EFFECTS from the files in `folder`. `together`: whether all rows shall be in one Spark partition."""
-    rows = spark.read.schema(EFFECTS).parquet(str(folder))
-    return rows.coalesce(1) if together else rows
+class EffectInputs(NamedTuple):
+    """What effects are compared with. `ledger`: LEDGER. `views`: LOG. `offsets`: the snapshot. `output`: receives the
+    results. `bound`: the most cases that are written per arm and kind. `together`: as in `MatchingInputs`."""
+
+    ledger: DataFrame
+    views: DataFrame
+    scenario: Scenario
+    offsets: Offsets
+    output: StepOutput
+    bound: int
+    together: bool
 
 
-def compare(
-    rows: DataFrame, ledger: DataFrame, views: DataFrame, scenario: Scenario, offsets: Offsets, bound: int
-) -> Effects:
-    """Compares effects with the log. `rows`: EFFECTS. `ledger`: LEDGER. `views`: LOG. `bound`: the most cases per arm
-    and kind. Reads only arms of `Scenario.applied`."""
+def add(
+    inputs: EffectInputs,
+    spark: SparkSession,
+    run: RunDirectory,
+    producers: pa.Table,
+    written: dict[tuple[str, str], int],
+) -> tuple[pa.Table, pa.Table | None]:
+    """Compares the effects of `run` with the log, writes books/effects and cases, and adds what it wrote to `written`.
+
+    Returns PRODUCERS, i.e. `producers` with the counts of the kinds of effects, and EFFECT_BOOKS. If no arm has an
+    application, nothing is read or written, and the books of effects are None.
+    """
+    if not inputs.scenario.applied:
+        return producers, None
+    with inputs.output.timed("effects"):
+        rows = spark.read.schema(EFFECTS).parquet(str(run.path / "effects"))
+        results = compare(inputs, rows.coalesce(1) if inputs.together else rows)
+        inputs.output.write_table("books/effects", results.books)
+        inputs.output.write_table("anomalies/effects", results.cases)
+        written.update(Counter(zip(results.cases["arm"].to_pylist(), results.cases["kind"].to_pylist(), strict=True)))
+    rows_by_key = {tuple(row[name] for name in KEY_NAMES): row for row in producers.to_pylist()}
+    for (key, name), count in results.anomalies.items():
+        rows_by_key[key][name] += count
+    return pa.Table.from_pylist(list(rows_by_key.values()), schema=producers.schema), results.books
+
+
+def compare(inputs: EffectInputs, rows: DataFrame) -> Effects:
+    """Compares effects with the log. `rows`: EFFECTS. Reads only arms of `Scenario.applied`."""
+    scenario = inputs.scenario
     in_arms = F.col("arm").isin(*scenario.applied)
-    in_view = F.col("view") == F.when(F.col("arm").isin(*scenario.transactional), committed.VIEW).otherwise("raw")
-    lines = views.where(in_arms & (in_view if scenario.transactional else F.col("view") == "raw"))
+    view = F.when(F.col("arm").isin(*scenario.transactional), committed.VIEW).otherwise("raw")
+    lines = inputs.views.where(in_arms & (F.col("view") == (view if scenario.transactional else "raw")))
     rows = rows.where(in_arms)
     parts = [*effects.census(rows).toArrow().to_pylist(), *effects.lines_census(lines).toArrow().to_pylist()]
     drained = {(row["arm"], row["partition"]) for row in parts if row.get("markers")}
-    hidden = {(part.arm, part.partition) for part in offsets.partitions if part.unreadable}
+    hidden = {(part.arm, part.partition) for part in inputs.offsets.partitions if part.unreadable}
     attempts = effects.applied_attempts(rows, lines, effects.Places(drained, hidden)).persist(
         StorageLevel.MEMORY_AND_DISK
     )
     try:
         counted = effects.counts(attempts).toArrow().to_pylist()
-        found = arrow(ANOMALIES).empty_table()
+        cases = arrow(ANOMALIES).empty_table()
         if any(row["kind"] for row in counted):
-            claims = ledger.where(in_arms)
-            found = effects.cases(attempts, claims, bound).toArrow().cast(found.schema)
+            claims = inputs.ledger.where(in_arms)
+            cases = effects.cases(attempts, claims, inputs.bound).toArrow().cast(cases.schema)
     finally:
         attempts.unpersist()
-    return Effects(_books(scenario, [*parts, *counted]), _anomalies(scenario, counted), found)
-
-
-def write(found: Effects, producers: pa.Table, output: StepOutput) -> tuple[pa.Table, Counter[tuple[str, str]]]:
-    """Writes books/effects, and the cases to anomalies/.
-
-    Returns PRODUCERS: `producers` with the counts of the kinds of effects; and how many cases were written, per (arm,
-    kind).
-    """
-    output.write_table("books/effects", found.books)
-    output.write_table("anomalies/effects", found.cases)
-    rows = producers.to_pylist()
-    by_key = {(row["arm"], row["producer"], row["session"], row["partition"]): row for row in rows}
-    for (key, name), count in found.anomalies.items():
-        by_key[key][name] += count
-    written = Counter(zip(found.cases["arm"].to_pylist(), found.cases["kind"].to_pylist(), strict=True))
-    return pa.Table.from_pylist(rows, schema=producers.schema), written
+    return Effects(_books(scenario, [*parts, *counted]), _anomalies(scenario, counted), cases)
 
 
 def _books(scenario: Scenario, counted: Iterable[Row]) -> pa.Table:

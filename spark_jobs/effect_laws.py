@@ -39,8 +39,8 @@ def _laws_of_arm(arm: str, total: Counter[str], counted: Mapping[str, int]) -> I
         "effects_sum", arm, -1, "rows in effects/", rows, "effects in the books", sum(total[name] for name in names)
     )
     yield Law("effects_sum", arm, -1, "records that name an attempt", total["lines"], "visible copies", total["copies"])
-    told = total["applied"] + total["pending"] + total["skipped"]
-    yield Law("effects_sum", arm, -1, "visible attempts", total["visible"], "applied, pending or skipped", told)
+    accounted = total["applied"] + total["pending"] + total["skipped"]
+    yield Law("effects_sum", arm, -1, "visible attempts", total["visible"], "applied, pending or skipped", accounted)
     started, killed = counted.get(f"lives/{arm}", -1), counted.get(f"killed/{arm}", -1)
     yield Law("lives", arm, -1, "lives with counted effects", len(lives), "lives started", started)
     yield Law("lives", arm, -1, "lives killed", killed, "kills ordered", counted.get(f"kill_orders/{arm}", -1))

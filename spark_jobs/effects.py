@@ -104,13 +104,13 @@ def cases(attempts: DataFrame, ledger: DataFrame, bound: int) -> DataFrame:
     """
     order = [F.col("partition"), F.col("sequence"), F.col("attempt"), F.col("producer")]
     rank = F.row_number().over(Window.partitionBy("arm", "kind").orderBy(*order))
-    found = attempts.where(F.col("kind").isNotNull()).withColumn("rank", rank).where(F.col("rank") <= bound)
+    flagged = attempts.where(F.col("kind").isNotNull()).withColumn("rank", rank).where(F.col("rank") <= bound)
     acked = F.when(F.col("outcome") == Outcome.ACKED, F.col("offset"))
     claims = promise(ledger, LEDGER).select(
         *KEY, "partition_sequence", "outcome", acked.alias("acked_offset"), "sent_at", "settled_at", "error"
     )
-    sent = claims.join(found.hint("broadcast"), KEY)
-    unsent = found.join(sent.select(*KEY).hint("broadcast"), KEY, "left_anti")
+    sent = claims.join(flagged.hint("broadcast"), KEY)
+    unsent = flagged.join(sent.select(*KEY).hint("broadcast"), KEY, "left_anti")
     unknown = {name: F.lit(None).cast(claims.schema[name].dataType) for name in claims.columns if name not in KEY}
     both = sent.unionByName(unsent.withColumns(unknown))
     offsets = F.transform("copies", lambda copy: F.floor(copy / LOCATION_UNIT))
@@ -163,20 +163,17 @@ def _is_in(partitions: Partitions) -> Column:
 def _detail() -> Column:
     """A case in words, e.g. `in the log at 0:17; applied at 0:17 by member 0 in life 0`: partition:offset."""
 
-    def place(at: Column) -> Column:
-        return F.concat_ws(":", at % LOCATION_UNIT, F.floor(at / LOCATION_UNIT))
-
     def landed(effect: Column) -> Column:
         return F.concat(
             F.lit("at "),
-            place(effect["at"]),
+            _location_text(effect["at"]),
             F.lit(" by member "),
             effect["member"],
             F.lit(" in life "),
             effect["life"],
         )
 
-    copies = F.concat(F.lit("in the log at "), F.array_join(F.transform("copies", place), ", "))
+    copies = F.concat(F.lit("in the log at "), F.array_join(F.transform("copies", _location_text), ", "))
     effects = F.concat(F.lit("applied "), F.array_join(F.transform("effects", landed), ", "))
     behind = F.when(DETECTORS[Anomaly.OVERTAKEN](), "behind a record at a higher offset")
     return F.concat_ws(
@@ -186,3 +183,8 @@ def _detail() -> Column:
         behind,
         F.when(F.col("outcome").isNull(), "never attempted"),
     )
+
+
+def _location_text(copy: Column) -> Column:
+    """A location as text: partition:offset."""
+    return F.concat_ws(":", copy % LOCATION_UNIT, F.floor(copy / LOCATION_UNIT))

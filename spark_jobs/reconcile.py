@@ -125,13 +125,8 @@ def write_books(
             producers, written = match(MatchingInputs(*rows, scenario, offsets, output, bound, together), proven)
         with output.timed("timeline_left"):
             load_job.result()
-    effects = None
-    if scenario.applied:
-        with output.timed("effects"):
-            rows_of_effects = effect_books.read(spark, run.path / "effects", together)
-            found = effect_books.compare(rows_of_effects, ledger, both_views, scenario, offsets, bound)
-            producers, written_effects = effect_books.write(found, producers, output)
-            written, effects = written | written_effects, found.books
+    comparison = effect_books.EffectInputs(ledger, both_views, scenario, offsets, output, bound, together)
+    producers, effects = effect_books.add(comparison, spark, run, producers, written)
     evidence = law.LawInputs(
         scenario=scenario,
         offsets=offsets,
@@ -145,9 +140,8 @@ def write_books(
         format_version=versions(run, "produce", "settle")[-1],
         views=views,
         missing=output.counts,
-        effects=effects,
     )
-    _write_tables(output, evidence)
+    _write_tables(output, evidence._replace(effects=effects))
 
 
 def _frames(spark: SparkSession, run: RunDirectory) -> tuple[DataFrame, DataFrame, bool]:

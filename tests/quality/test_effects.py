@@ -44,7 +44,9 @@ def compared(
         frames.append(spark.read.schema(schema).parquet(str(folder / name)).coalesce(1))
     ledger, log, rows = frames
     offsets = Offsets(bootstrap_servers="", taken_at_us=0, partitions=list(hidden))
-    return effect_books.compare(rows, ledger, log, of_arms(list(histories)), offsets, 100)
+    output: Any = None  # `compare` writes nothing
+    inputs = effect_books.EffectInputs(ledger, log, of_arms(list(histories)), offsets, output, 100, True)
+    return effect_books.compare(inputs, rows)
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ PACKAGES = (
     ROOT / "dags" / "verify_catalogue.py",
 )
 
-_ALL = "model host catalogue contract store cluster load applications faults judgement planning run pages catalogue_run"
+_ALL = "model host catalogue contract store cluster load faults judgement planning run pages catalogue_run"
 MAY_USE: dict[str, tuple[str, ...]] = {
     room: tuple(rooms.split())
     for room, rooms in {
@@ -52,7 +52,7 @@ MAY_USE: dict[str, tuple[str, ...]] = {
         "upkeep": "orchestration planning cluster store host model",
         "orchestration": "catalogue_run run pages planning cluster catalogue spark_jobs store host model",
         "catalogue_run": "run pages planning catalogue cluster expectations spark_jobs store host model",
-        "run": "planning pages judgement expectations spark_jobs faults load applications cluster contract catalogue"
+        "run": "planning pages judgement expectations spark_jobs faults applications load cluster contract catalogue"
         " store host model",
         "pages": "judgement catalogue store host model",
         "expectations": "judgement store model",

@@ -1,9 +1,10 @@
-"""What stands behind the topic and is under test: the members of an application, and the effects that they leave.
+"""The applications under test: consumers that apply the records of an arm's topic, each in a process of its own.
 
-A member is a process that consumes the topic of an arm and applies its records. Here, to apply a record is to fill a
-slot of a mapped file, which survives the death of the process.
+Here a record takes effect. `spark_jobs` compares the effects with the log, and `judgement` ends the way.
 
-Owns: the slots, and sealing them as the table effects/.
+Owns: the members of applications as child processes, their control blocks, their effects and their journals, and the
+    handle through which the fault plan observes and steers them.
 May use: store, host, model.
-Weak spot: a slot stands for an effect. An application that writes elsewhere may lose what it wrote, and slots do not.
+Weak spot: effects are rows that this project writes itself. What an application does in a database or another topic is
+    not covered yet.
 """

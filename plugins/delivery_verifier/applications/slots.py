@@ -51,22 +51,26 @@ class DamagedSlots(VerifierError, ValueError):
 class SlotWriter:
     """Fills the slots of one life of a member. `count` is the number of slots filled so far.
 
-    `folder` is the folder of the life, and must not hold slots yet. `run_token` and `arm` (its ordinal) tell records of
-    the arm from foreign ones.
+    `folder` is the folder of the life, and must not hold slots yet.
     """
 
-    def __init__(self, folder: Path, run_token: str, arm: int) -> None:
+    def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._run_token, self._arm = folder, run_token, arm
+        self._folder = folder
         self._map: mmap.mmap | None = None
         self.count = 0
 
-    def append(self, partition: int, offset: int, batch: int, value: bytes | None) -> None:
-        """Applies a record: fills the next slot. When this returns, the effect survives the end of the process."""
+    def append(
+        self, partition: int, offset: int, batch: int, value: bytes | None, run_token: str, arm_ordinal: int
+    ) -> None:
+        """Applies a record: fills the next slot. When this returns, the effect survives the end of the process.
+
+        `run_token` and `arm_ordinal` tell records of the arm from foreign ones.
+        """
         number, index = divmod(self.count, SLOTS)
         if self._map is None or not index:
             self._map = _new_file(self._folder / f"slots-{number:06d}")
-        at = index * SLOT.itemsize
+        start = index * SLOT.itemsize
         header = record.parse(value or b"")
         if header is None:
             numbers, flags = (0, 0, 0, 0, 0), 0
@@ -78,12 +82,12 @@ class SlotWriter:
                 header.session,
                 header.attempt,
             )
-            is_foreign = header.run != self._run_token or header.arm != self._arm
+            is_foreign = header.run != run_token or header.arm != arm_ordinal
             flags = PARSED | (CRC_OK if header.crc_ok else 0) | (FOREIGN if is_foreign else 0)
         sequence, partition_sequence, producer, session, attempt = numbers
         fields = (offset, time.monotonic_ns(), sequence, partition_sequence, partition, producer, session, attempt)
-        _BEFORE_TIME.pack_into(self._map, at, *fields, batch, flags)
-        _TIME.pack_into(self._map, at + _BEFORE_TIME.size, now_us())
+        _BEFORE_TIME.pack_into(self._map, start, *fields, batch, flags)
+        _TIME.pack_into(self._map, start + _BEFORE_TIME.size, now_us())
         self.count += 1
 
 

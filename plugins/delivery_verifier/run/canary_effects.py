@@ -31,14 +31,14 @@ def apply_canary(
     if not scenario.applied:
         return
     arm = scenario.canary
-    writer = SlotWriter(folder, scenario.run_token, arm.ordinal)
+    writer = SlotWriter(folder)
     for effect in canary.applied(scenario, layout):
-        offset = effect.at if effect.at >= NOWHERE else offsets[effect.at]
-        writer.append(effect.partition, offset, 0, effect.value)
+        offset = effect.position if effect.position >= NOWHERE else offsets[effect.position]
+        writer.append(effect.partition, offset, 0, effect.value, scenario.run_token, arm.ordinal)
     end = next(part.end for part in snapshot.partitions if (part.arm, part.partition) == (arm.name, DRAINED))
     size = scenario.load.payload_bytes
     marker = record.encode(scenario.run_token, arm.ordinal, record.MARKER_PRODUCER, 0, 0, 0, 0, size)
-    writer.append(DRAINED, end, 0, marker)
+    writer.append(DRAINED, end, 0, marker, scenario.run_token, arm.ordinal)
     file = output.staging / "effects" / "canary.parquet"
     file.parent.mkdir(exist_ok=True)
     seal_effects(folder, arm.name, 0, 0, file)

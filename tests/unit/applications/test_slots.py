@@ -32,10 +32,10 @@ def test_a_slot_divides_the_page_and_its_time_comes_last() -> None:
 
 
 def test_what_was_applied_is_read_back_as_effects(tmp_path: Path) -> None:
-    writer = SlotWriter(tmp_path / "life", RUN, 1)
+    writer = SlotWriter(tmp_path / "life")
     values = [value(7), value(8, arm=2), value(9, run="otherrun"), b"nothing of ours", None, value(10)[:-1] + b"x"]
     for offset, applied in enumerate(values):
-        writer.append(offset % 2, offset, 3, applied)
+        writer.append(offset % 2, offset, 3, applied, RUN, 1)
     assert seal_effects(tmp_path / "life", "a", 1, 2, tmp_path / "effects.parquet") == writer.count == 6
     table = pq.read_table(tmp_path / "effects.parquet")
     assert table.schema.equals(arrow_schema(EFFECTS))
@@ -53,9 +53,9 @@ def test_what_was_applied_is_read_back_as_effects(tmp_path: Path) -> None:
 
 def test_effects_go_on_in_further_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots, "SLOTS", 4)
-    writer = SlotWriter(tmp_path, RUN, 1)
+    writer = SlotWriter(tmp_path)
     for sequence in range(9):
-        writer.append(0, sequence, 0, value(sequence))
+        writer.append(0, sequence, 0, value(sequence), RUN, 1)
     assert len(list(tmp_path.iterdir())) == 3
     assert read_slots(tmp_path)["sequence"].tolist() == list(range(9))
 
@@ -66,9 +66,9 @@ def test_a_life_without_effects_has_no_rows(tmp_path: Path) -> None:
 
 
 def test_a_gap_in_the_slots_is_damage_and_no_end(tmp_path: Path) -> None:
-    writer = SlotWriter(tmp_path, RUN, 1)
+    writer = SlotWriter(tmp_path)
     for sequence in range(3):
-        writer.append(0, sequence, 0, value(sequence))
+        writer.append(0, sequence, 0, value(sequence), RUN, 1)
     file = tmp_path / "slots-000000"
     content = np.fromfile(file, slots.SLOT)
     content["applied_at"][1] = 0
@@ -78,9 +78,9 @@ def test_a_gap_in_the_slots_is_damage_and_no_end(tmp_path: Path) -> None:
 
 
 def test_a_life_never_writes_into_the_slots_of_another(tmp_path: Path) -> None:
-    SlotWriter(tmp_path, RUN, 1).append(0, 0, 0, value(0))
+    SlotWriter(tmp_path).append(0, 0, 0, value(0), RUN, 1)
     with pytest.raises(FileExistsError):
-        SlotWriter(tmp_path, RUN, 1).append(0, 0, 0, value(0))
+        SlotWriter(tmp_path).append(0, 0, 0, value(0), RUN, 1)
 
 
 def test_only_the_verifiers_own_producer_writes_markers() -> None:
@@ -95,9 +95,9 @@ def test_an_effect_survives_the_sigkill_of_its_writer(tmp_path: Path) -> None:
         "import sys; from pathlib import Path\n"
         "from delivery_verifier.applications.slots import SlotWriter\n"
         "from delivery_verifier.model import record\n"
-        f"writer = SlotWriter(Path({str(tmp_path)!r}), {RUN!r}, 1)\n"
+        f"writer = SlotWriter(Path({str(tmp_path)!r}))\n"
         "for number in range(10**9):\n"
-        f"    writer.append(0, number, 0, record.encode({RUN!r}, 1, 0, 0, number, 0, number, 100))\n"
+        f"    writer.append(0, number, 0, record.encode({RUN!r}, 1, 0, 0, number, 0, number, 100), {RUN!r}, 1)\n"
         "    sys.stdout.write(f'{number}\\n'); sys.stdout.flush()\n"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:

@@ -150,8 +150,8 @@ def test_what_the_planters_say_of_effects_is_what_the_oracle_of_effects_finds(pl
     effects = []
     for order, planned in enumerate(canary.applied(made, layout)):
         header: Any = parse(planned.value)
-        assert planned.at not in hidden
-        row = line("canary", 0, planned.at, 0, partition=planned.partition) | (
+        assert planned.position not in hidden
+        row = line("canary", 0, planned.position, 0, partition=planned.partition) | (
             fields_of(header) if header else ILLEGIBLE
         )
         effects.append(effect("canary", row, order))

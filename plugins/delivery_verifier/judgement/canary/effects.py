@@ -84,23 +84,23 @@ def combine(planter: Planter) -> None:
 def applied(scenario: Scenario, layout: CanaryLayout) -> list[CanaryEffect]:
     """Returns the canary's effects in their order: what no read_committed consumer is shown is not applied, and what
     has no offset of the log comes last, so that it overtakes nothing."""
-    seen = range(len(layout.values)) if not scenario.transactional else _committed(layout)
-    shown = [effect for effect in layout.effects if effect.at in seen]
-    nowhere = [effect for effect in layout.effects if effect.at >= NOWHERE]
-    return [*shown, *sorted(nowhere, key=lambda effect: effect.at)]
+    visible = range(len(layout.values)) if not scenario.transactional else _committed(layout)
+    shown = [effect for effect in layout.effects if effect.position in visible]
+    nowhere = [effect for effect in layout.effects if effect.position >= NOWHERE]
+    return [*shown, *sorted(nowhere, key=lambda effect: effect.position)]
 
 
 def expected_effects(scenario: Scenario, layout: CanaryLayout) -> dict[str, int]:
     """Maps each column of books/effects to the total that the canary must have there. One marker is applied, too."""
-    visible: defaultdict[Key, list[int]] = defaultdict(list)
+    copies: defaultdict[Key, list[int]] = defaultdict(list)
     for index in range(len(layout.values)) if not scenario.transactional else sorted(_committed(layout)):
         partition, value = layout.values[index]
         if key := _key(value):
-            visible[key].append(partition)
+            copies[key].append(partition)
     effects = Counter(_key(effect.value) for effect in applied(scenario, layout))
     unparsed = effects.pop(None, 0)
-    counts = Counter(markers=1, unparsed=unparsed, effects=effects.total() + unparsed + 1, visible=len(visible))
-    for key, partitions in visible.items():
+    counts = Counter(markers=1, unparsed=unparsed, effects=effects.total() + unparsed + 1, visible=len(copies))
+    for key, partitions in copies.items():
         times = effects.pop(key, 0)
         counts.update(
             applied=int(times > 0),
@@ -117,11 +117,11 @@ def expected_effects(scenario: Scenario, layout: CanaryLayout) -> dict[str, int]
 def _committed(layout: CanaryLayout) -> set[int]:
     """Returns the indexes of the values that a read_committed consumer is shown."""
     begin = len(layout.values) - sum(count for count, _ in layout.transactions)
-    seen = set(range(begin))
+    visible = set(range(begin))
     for count, is_committed in layout.transactions:
-        seen |= set(range(begin, begin + count)) if is_committed else set()
+        visible |= set(range(begin, begin + count)) if is_committed else set()
         begin += count
-    return seen
+    return visible
 
 
 def _key(value: bytes) -> Key | None:

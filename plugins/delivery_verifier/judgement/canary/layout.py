@@ -37,12 +37,12 @@ class CanaryAttempt:
 class CanaryEffect:
     """An effect of the canary: one application of `value`, a record of `partition`.
 
-    `at` is an index in `CanaryLayout.values`, and stands for the offset of the record with this index. A number from
+    `position` is an index in `CanaryLayout.values`, and stands for the offset of the record with this index. A number from
     NOWHERE on is itself the offset.
     """
 
     partition: int
-    at: int
+    position: int
     value: bytes
 
 
@@ -87,9 +87,9 @@ class Planter:
         self.apply(len(self.layout.values) - 1, value)
         return len(self.layout.values) - 1
 
-    def apply(self, at: int, value: bytes) -> None:
-        """Adds an effect. `write_bytes` adds one for each record already. `at`: see CanaryEffect."""
-        self.layout.effects.append(CanaryEffect(self.partition, at, value))
+    def apply(self, position: int, value: bytes) -> None:
+        """Adds an effect. `write_bytes` adds one for each record already. `position`: see CanaryEffect."""
+        self.layout.effects.append(CanaryEffect(self.partition, position, value))
 
     def value(self, sequence: int, attempt: int = 0) -> bytes:
         """Returns the encoded record of an attempt of the canary's only producer."""
