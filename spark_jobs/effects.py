@@ -8,7 +8,7 @@ unless it is one of the verifier's own markers.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Window
@@ -131,7 +131,7 @@ def _reapplied() -> Column:
     return (F.size("copies") > 0) & (F.size("effects") > F.least(F.size("copies"), locations))
 
 
-DETECTORS = subset(
+DETECTORS: dict[Anomaly, Callable[[], Column]] = subset(
     "the kinds of the log are detected in `spark_jobs.anomalies`",
     {
         Anomaly.SKIPPED: lambda: (F.size("copies") > 0) & (F.size("effects") == 0) & F.col("drained"),

@@ -15,7 +15,7 @@ from support.effect_histories import PARTITIONS, judge, random_history
 from support.run_directories import Row, scenario
 
 from delivery_verifier.model.anomalies import EFFECTS as KINDS
-from delivery_verifier.model.anomalies import also_column, column
+from delivery_verifier.model.anomalies import Anomaly, also_column, column
 from delivery_verifier.model.application import Application
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
@@ -99,8 +99,8 @@ def test_the_books_of_the_log_get_as_many_cases_as_were_found(
     expected = Counter[tuple[str, str]]()
     for arm, (_, lines, applied) in histories.items():
         for (kind, hidden, *_), count in judge(lines, applied)[0].items():
-            expected[arm, column(kind)] += count
-            expected[arm, also_column(KINDS[-1])] += count * hidden
+            expected[arm, column(Anomaly(kind))] += count
+            expected[arm, also_column(Anomaly.OVERTAKEN)] += count * hidden
     assert booked == +expected
 
 

@@ -37,8 +37,8 @@ class CanaryAttempt:
 class CanaryEffect:
     """An effect of the canary: one application of `value`, a record of `partition`.
 
-    `position` is an index in `CanaryLayout.values`, and stands for the offset of the record with this index. A number from
-    NOWHERE on is itself the offset.
+    `position` is an index in `CanaryLayout.values`, and stands for the offset of the record with this index. A number
+    from NOWHERE on is itself the offset.
     """
 
     partition: int
