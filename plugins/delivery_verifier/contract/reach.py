@@ -18,7 +18,14 @@ from delivery_verifier.contract.power import power_back
 from delivery_verifier.contract.refusals import Change, Seen, regained, satisfied
 from delivery_verifier.contract.rules.rule import ELECTIONS
 from delivery_verifier.model.coordinators import OF_COORDINATORS
-from delivery_verifier.model.history import LEAD_US, TRANSACTION_STATE, Disturbance, Injection, Observation
+from delivery_verifier.model.history import (
+    LEAD_US,
+    OF_APPLICATIONS,
+    TRANSACTION_STATE,
+    Disturbance,
+    Injection,
+    Observation,
+)
 from delivery_verifier.model.late_ends import has_late_end
 
 
@@ -58,6 +65,7 @@ def reaches(
     * An ISR that shrank: when all members that it had before were seen in it again. Until then brokers may refuse
       requests; what they refused was sent before.
     * Another min.insync.replicas: when the ISRs had that many members.
+    * What befell an application: when the members ran again. What was sent later was not in hand.
     * Any other kind has no known end: e.g. an unclean coordinator forgets transactions that are still open.
     """
     injected = list(injections)
@@ -81,12 +89,22 @@ def reaches(
             ends = [cause.recovered_at_us for cause in injected if has_late_end(cause, disturbance)]
             known = [end for end in ends if end is not None]
             until_us = max(known) if known and len(known) == len(ends) else None
+        elif disturbance.kind in OF_APPLICATIONS:
+            until_us = _restarted_us(disturbance, injected)
         elif disturbance.kind == "isr_shrink":
             until_us = whole.get((disturbance.topic, partition, disturbance.at_us))
         elif disturbance.kind == "topic_altered" and disturbance.setting == "min.insync.replicas":
             until_us = satisfied(disturbance, partitions)
         result.append(Reach(disturbance, since_us, until_us))
     return result
+
+
+def _restarted_us(disturbance: Disturbance, injected: Iterable[Injection]) -> int | None:
+    """Returns when the members of the applications that the disturbance hit ran again; None if that is unknown."""
+    causes = [cause for cause in injected if cause.bite_at_us == disturbance.at_us and disturbance.topic in cause.hit]
+    ends = [cause.healed_at_us for cause in causes]
+    known = [end for end in ends if end is not None]
+    return max(known) if known and len(known) == len(ends) else None
 
 
 def _since_us(disturbance: Disturbance, biting: Iterable[Injection]) -> int | None:

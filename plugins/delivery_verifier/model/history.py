@@ -101,6 +101,9 @@ DISTURBANCES: dict[DisturbanceKind, KindOfDisturbance] = {
 }
 """Every kind of disturbance, by name."""
 
+OF_APPLICATIONS: frozenset[DisturbanceKind] = frozenset({"application_crash", "application_freeze", "rewind"})
+"""The kinds of disturbance that befall members of applications, and no broker, producer or topic."""
+
 INJECTED = frozenset(name for name, kind in DISTURBANCES.items() if kind.seen_by != "observer")
 """The kinds of disturbance that cannot be derived from observations alone. A disturbance of such a kind is derived from
 the injection that caused it. A disturbance of such a kind that no injection caused stays unknown."""
