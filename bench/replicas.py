@@ -25,7 +25,6 @@ from saved import circumstances, target
 from delivery_verifier.planning.provenance import versions_of
 from delivery_verifier.store.replicas import read_replicas
 from delivery_verifier.store.run_directory import RunDirectory
-from delivery_verifier.store.tables import FORMAT_VERSION
 
 ALLOWED = 0.10
 """The greatest share of a reconciliation that the reading of all replicas may take."""
@@ -71,7 +70,7 @@ def _run(records: int, folder: Path) -> Path:
 
 def _row(run: RunDirectory) -> tuple[str, float]:
     """Returns the first cells of the table, and the share of the reading in the time of the reconciliation."""
-    replicas = read_replicas(run.path, FORMAT_VERSION)
+    replicas = read_replicas(run)
     if replicas is None or not replicas.num_rows:
         raise SystemExit(f"{run.path} has no replicas")
     reading_s = run.manifest("settle").counts["replicas_ms"] / 1000

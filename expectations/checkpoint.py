@@ -1,11 +1,11 @@
 """Validation: Great Expectations evaluates the suites over the books, and writes Data Docs of every run.
 
-The suites are JSON files in this package (see `expectations.suites`). The books are small tables of exact counts.
+The suites are JSON files in this package (see `expectations.suites`). The other packages reach Great Expectations only
+through this module, which imports it only inside functions, because the import costs seconds. Great Expectations itself
+imports `expectations.data_docs`.
 
-The other packages reach Great Expectations only through this module. It imports Great Expectations only inside
-functions, because the import costs seconds. It does not import `expectations.data_docs`: Great Expectations does. This
-module decides nothing. Great Expectations fails open: for example, an empty table passes. So `judgement` believes a
-result only if its expectation was planned, and judged as many rows as planned.
+This module decides nothing. Great Expectations fails open: for example, an empty table passes. So `judgement` believes
+a result only if the expectation was planned, and if it judged the planned number of rows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SITE = "data_docs"
 SITE_LOCK_S = 300.0
 """How long a validation waits, in seconds, while another validation writes the site."""
 HISTORY = 500
-"""How many validations the index page of Data Docs lists at most."""
+"""The greatest number of validations that the index page of Data Docs lists."""
 
 
 def validate(run_dir: Path) -> None:
@@ -111,7 +111,6 @@ class _Session:
         return [_evaluated(suite, arm, plans_by_subject, item.to_json_dict(), url) for item in result.results]
 
     def _checkpoint(self, suite: Suite, asset: str) -> Any:
-        """A checkpoint that evaluates `suite` over the data frame called `asset`, and updates Data Docs."""
         gx, name = self._gx, f"{suite}-{asset}"
         batch = self._source.add_dataframe_asset(asset).add_batch_definition_whole_dataframe("all")
         definition = gx.ValidationDefinition(name=name, data=batch, suite=self._suite(suite))
@@ -125,9 +124,9 @@ class _Session:
         )
 
     def _suite(self, name: Suite) -> Any:
-        """Returns the suite `name` from its committed JSON file. Each suite is loaded once per session.
+        """Returns the suite `name` from its committed JSON file, without the expectations in `_left_out`.
 
-        The suite lacks what is not planned, because older versions of the verifier did not search for every anomaly.
+        A run of an older version of the verifier left these out, because that version did not search for every anomaly.
         """
         from expectations.suites import load
 
@@ -194,7 +193,6 @@ def _ours(name: str) -> dict[str, str]:
 
 
 def _files(folder: Path) -> dict[str, str]:
-    """The configuration of a store that writes files to `folder`."""
     return {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(folder)}
 
 
@@ -239,10 +237,9 @@ def _evaluated_tolerance(suite: Suite, config: Mapping[str, Any]) -> int | None:
 
 
 def _exception(info: Mapping[str, Any]) -> str:
-    """The messages of all exceptions; empty if there are none.
+    """Returns the messages of all exceptions that the evaluation raised; an empty text if it raised none.
 
-    `info` either says itself whether the evaluation raised an exception, or holds one dictionary per metric. Each of
-    these dictionaries then says whether the evaluation of the metric raised an exception.
+    `info`: one dictionary on the whole evaluation, or a dictionary of such dictionaries, one per metric.
     """
     entries = [info] if "raised_exception" in info else [entry for entry in info.values() if isinstance(entry, Mapping)]
     raised = [entry for entry in entries if entry.get("raised_exception")]

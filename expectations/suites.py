@@ -1,9 +1,11 @@
 """The suites: JSON files that people can review. `python -m expectations.suites` writes them. A run only loads them.
 
 guarantee.json has one expectation per anomaly. It judges the rows of one arm in the table books/producers. Its
-tolerance is the most cases that are permitted; null permits any number. The tolerance is a parameter, which follows
-from the contract and the claim (the guarantee that the user demands of the arm). Further expectations tolerate no case
-that disturbances would have to excuse, and that none can excuse.
+tolerance is a parameter, which follows from the contract and the claim: the most cases that are permitted. null permits
+any number.
+
+Further expectations tolerate no unexplained case. A case is unexplained if its anomaly is permitted only because of
+disturbances, and no disturbance of the run can excuse this case.
 
 evidence.json has one expectation per law. A law says that two counts, made independently of each other, are equal.
 """

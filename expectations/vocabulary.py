@@ -1,11 +1,11 @@
 """The vocabulary: the classes of all expectations in the suites, under names that a reviewer can read.
 
-There is one class per anomaly, one more for each anomaly whose unexplained cases convict, and three classes for laws. A
-law says that two counts, made independently of each other, are equal.
+There is one class per anomaly. Some anomalies have a second class, which is about their unexplained cases (see
+`EXCUSES`). Three classes are for laws. The import of this module makes the classes known to Great Expectations. It
+costs seconds.
 
-Columns are passed where an expectation is made, never as class defaults. The reason: Great Expectations does not write
-defaults into a suite's JSON, but a suite must say which column each expectation judges. The import of this module makes
-the classes known to Great Expectations. The import costs seconds.
+Columns are passed where an expectation is made, never as class defaults, because Great Expectations does not write
+defaults into a suite's JSON, and a suite must say which column each expectation judges.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from delivery_verifier.model.anomaly_kind import AnomalyKind
 
 
 class ExpectLawToBalance(ExpectColumnPairValuesToBeEqual):
-    """The expectation that the two counts of a law are equal. They were made independently of each other."""
+    """The expectation that the two counts of a law are equal. The two counts were made independently of each other."""
 
 
 class ExpectLogNotToMove(ExpectLawToBalance):
@@ -59,7 +59,7 @@ EXCUSES: dict[Anomaly, type[ExpectColumnValuesToBeBetween]] = {
     )
     for anomaly in UNEXPLAINED
 }
-"""Maps an anomaly to the class of the expectation that no disturbance fails to excuse a case."""
+"""Maps an anomaly to the class of a second expectation: a disturbance excuses every case of the anomaly."""
 
 __all__ = [
     "EXCUSES",

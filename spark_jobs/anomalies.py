@@ -1,9 +1,12 @@
 """Anomalies: one detector per kind of anomaly.
 
-A *line* is one record in the log. In this package, a *subject* is not an arm. It is whatever can be a case of an
-anomaly: an attempt of the ledger, or a line that no attempt accounts for. A *copy* of an attempt is a line that holds
-the attempt. Several kinds of anomaly can apply to one subject. The subject is then a case of only one of these kinds:
-the first in order of precedence (see `Anomaly`).
+* A *line* is one record in the log.
+* A *subject* is, in this package, not an arm, but whatever can be a case of an anomaly: an attempt of the ledger, or a
+  line that no attempt accounts for.
+* A *copy* of an attempt is a line that holds the attempt.
+
+A subject to which several kinds of anomaly apply is a case of only one of them: the first in order of precedence (see
+`Anomaly`).
 """
 
 from __future__ import annotations
@@ -26,17 +29,17 @@ _FLAGS_OF_ATTEMPTS = subset(
     ("resent", "reordered", "late", *map(column, TRANSACTIONAL)),
 )
 OWN = "this run and arm"
-"""A value of the column `origin` in SUBJECTS. It stands in the rows of lines that no attempt accounts for, and whose
-header names the run that is reconciled and the arm of the topic."""
+"""A value of the column `origin` in SUBJECTS: no attempt accounts for the record in the log, but the header of the
+record names this run and the arm of the topic."""
 STRANGER = "a stranger"
-"""A value of the column `origin` in SUBJECTS. It stands in the rows of lines that another client wrote. Such a line is
-no case of any kind: it says nothing about Kafka. The judgement makes it a doubt, i.e. a reason to give no verdict."""
+"""A value of the column `origin` in SUBJECTS: another client wrote the record in the log. The record is no case of any
+anomaly, because it says nothing about Kafka. The judgement makes it a doubt."""
 
 
 def _owns_copies() -> Column:
-    """True on an attempt that is in the ledger and is not FAILED. Such an attempt owns its copies.
+    """True on an attempt that is in the ledger and is not FAILED. Such an attempt owns its copies (records in the log).
 
-    Copies are records in the log. The copies of any other attempt count as records that nobody sent.
+    The copies of any other attempt count as records that nobody sent.
     """
     return F.coalesce(F.col("outcome") != Outcome.FAILED, F.lit(False))
 
@@ -65,12 +68,12 @@ applies to a subject, regardless of all other kinds."""
 
 
 def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFrame | None) -> DataFrame:
-    """Returns SUBJECTS: the attempts of the ledger and the lines that no attempt accounts for, each with its kind.
+    """Returns SUBJECTS: the attempts of the ledger, and the records in the log that no attempt accounts for.
 
-    `attempts`: ATTEMPTS. `aliens`: rows of LOG whose header names another run or arm. `unattributed`: arm, partition,
-    offset and stranger of each corrupted line at whose offset no attempt was acknowledged. `aliens` and `unattributed`
-    are None if there are no such lines. Three sorts of lines are subjects: each copy of an attempt that the ledger does
-    not know or that FAILED, each row of `aliens`, and each row of `unattributed`.
+    `attempts`: ATTEMPTS. `aliens`: rows of LOG whose header names another run or arm; None if there are none.
+    `unattributed`: arm, partition, offset and stranger of each corrupted record at whose offset no attempt was
+    acknowledged; None if there are none. If an attempt FAILED, or the ledger does not know it, each of its copies is a
+    subject of its own.
     """
     rows = [promise(attempts, ATTEMPTS).withColumn("part", F.explode(_parts())).withColumns(_columns_of_part())]
     if aliens is not None:
@@ -87,7 +90,7 @@ def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFr
 def cases(subjects: DataFrame, bound: int = BOUND) -> DataFrame:
     """Returns ANOMALIES from SUBJECTS: at most `bound` cases of each arm and kind, with their evidence.
 
-    If there are more cases, the first are taken, by partition, sequence, attempt number and first copy.
+    If there are more cases, the first cases by partition, sequence, attempt number and first copy are taken.
     """
     first = F.get("copies", F.lit(0))
     order = [F.col("partition"), F.col("sequence").asc_nulls_last(), F.col("attempt"), first]
@@ -104,7 +107,7 @@ def cases(subjects: DataFrame, bound: int = BOUND) -> DataFrame:
 def _parts() -> Column:
     """Turns one row of ATTEMPTS into an array of subjects: the attempt, and each copy that the attempt does not own.
 
-    A subject is whatever can be a case of an anomaly. The attempt is left out if the ledger does not name it.
+    The attempt is left out if the ledger does not name it.
     """
     none = F.array().cast("array<bigint>")
     own, stray = (
@@ -121,8 +124,8 @@ def _parts() -> Column:
 def _columns_of_part() -> dict[str, Column]:
     """Maps the name of a column of SUBJECTS to an expression for its value, as `DataFrame.withColumns` needs it.
 
-    A part (see `_parts`) is an attempt or a line, i.e. one record in the log. The mapping has only those columns whose
-    value in the row of a line can differ from the value in the row of its attempt.
+    A part (see `_parts`) is an attempt or a line, i.e. one record in the log. The mapping has only columns whose value
+    can differ between the row of a line and the row of its attempt.
     """
     line, copies = F.col("part.line"), F.col("part.copies")
     flags = {name: F.col(name) & ~line for name in ("corrupted", *_FLAGS_OF_ATTEMPTS)}
@@ -163,7 +166,7 @@ def _kind() -> Column:
 
 
 def _also() -> Column:
-    """The kinds in SECONDARY that apply to a subject beside its own kind, which has a higher precedence."""
+    """The kinds in SECONDARY that apply to a subject in addition to its own kind, which has a higher precedence."""
     hidden = [
         F.when(F.coalesce(DETECTORS[kind](), F.lit(False)) & (F.col("kind") != kind.value), kind.value)
         for kind in SECONDARY

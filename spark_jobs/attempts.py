@@ -1,10 +1,12 @@
-"""Attempts: ledger and log joined by attempt, with the copies of each attempt and their order.
+"""Attempts: ledger and log joined by attempt, with the copies of each attempt and their order. Terms of this package:
 
-In this package, a *claim* is what the ledger says of one attempt, a *line* is one record in the log, and a *copy* is a
-line that holds an attempt. A *sequence* is the number of an item that the application sends. If the application sends
-the item again, this is another attempt of the same sequence. A *partition sequence* numbers the attempts of a producer
-to one partition, in the order of sending. Each *session* of a producer has sequences of its own, from 0. A producer
-that is killed and started again keeps its session.
+* A *claim* is what the ledger says of one attempt. A *line* is one record in the log. A *copy* is a line that holds an
+  attempt.
+* A *sequence* is the number of an item that the application sends. If the application sends the item again, this is
+  another attempt of the same sequence.
+* A *partition sequence* numbers the attempts of a producer to one partition, in the order of sending.
+* Each *session* of a producer has sequences of its own, from 0. A producer that is killed and started again keeps its
+  session.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def attempts(
 
     `ledger`: LEDGER. `lines`: rows of LOG that `believable` has selected. `owned`: corrupted lines whose attempt is
     known, from `owned_copies`; None if there are none. `resends`: whether the application sent any sequence more than
-    once; if not, the attempts per sequence are not counted. `together`: whether all rows are in one Spark partition
+    once; if not, the column `resent` is false everywhere. `together`: whether all rows are in one Spark partition
     already; if so, they are not shuffled.
     """
     rows = _claims(ledger).unionByName(_copies(promise(lines, LOG), corrupted=False))
@@ -102,13 +104,15 @@ def foreign(log: DataFrame) -> DataFrame:
 
 
 def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool, together: bool = False) -> DataFrame:
-    """Returns each corrupted line (record in LOG) with its owner, the attempt that was acknowledged at its offset.
+    """Returns each corrupted record in LOG with its owner: the attempt that was acknowledged at the offset of the
+    record.
 
-    `stranger`: whether the line is of a stranger (see `is_of_stranger`). The columns of the owner are null if no
-    attempt was acknowledged there. Two attempts can have been acknowledged at one offset, if the record of the first
-    attempt was truncated. Then the attempt that settled last is the owner.
-    `arms`: the arms with corrupted lines. `few`: whether these lines fit in memory; if so, the ledger is not shuffled.
-    `together`: whether all rows are in one Spark partition already; if so, nothing is shuffled.
+    The columns of the owner are null if no attempt was acknowledged at this offset. Two attempts were acknowledged
+    there if the first record was truncated: the attempt that settled last is then the owner. The column `stranger` says
+    whether another client wrote the record (see `is_of_stranger`).
+
+    `arms`: the arms with corrupted records. `few`: whether these records fit in memory; if so, the ledger is not
+    shuffled. `together`: whether all rows are in one Spark partition already; if so, nothing is shuffled.
     """
     location_columns = ["arm", "partition", "offset"]
     lines = corrupted(log).where(F.col("arm").isin(*arms))
@@ -127,12 +131,14 @@ def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool,
 
 
 def owned_copies(attributed: DataFrame) -> DataFrame:
-    """Returns the corrupted records that have an owner, as its copies. `attributed`: the result of `attribute`."""
+    """Returns the corrupted records that have an owner, as copies of the owner. `attributed`: the result of
+    `attribute`."""
     return _copies(attributed.where(F.col("sequence").isNotNull()), corrupted=True)
 
 
 def unowned(attributed: DataFrame) -> DataFrame:
-    """Returns arm, partition, offset and stranger of corrupted records without owner. `attributed`: see `attribute`."""
+    """Returns arm, partition, offset and stranger of the corrupted records without an owner. `attributed`: the result
+    of `attribute`."""
     return attributed.where(F.col("sequence").isNull()).select("arm", "partition", "offset", "stranger")
 
 
@@ -159,11 +165,10 @@ def _copies(lines: DataFrame, corrupted: bool) -> DataFrame:
 
 
 def _astray() -> Column:
-    """True on an attempt that shows that `spark_jobs.screen` was wrong, for one of two reasons.
+    """True on an attempt that shows that `spark_jobs.screen` was wrong. There are two such cases:
 
-    Either a record of the attempt in the log has another partition sequence than the ledger says. Or the attempt owns a
-    corrupted record in the log, although the screen had proven the ledger's row of the attempt (so this row is not
-    matched).
+    * A record of the attempt in the log has another partition sequence than the ledger says.
+    * The attempt owns a corrupted record, although the screen had proven the ledger's row of the attempt.
     """
     claimed = F.col("claim").isNotNull()
     expected = F.col("claim.partition_sequence")
@@ -184,10 +189,11 @@ def _resent(frame: DataFrame, resends: bool) -> DataFrame:
 
 
 def _ordered(frame: DataFrame) -> DataFrame:
-    """Adds the columns `reordered`, true only on reported attempts, and `late`, true only on INDETERMINATE attempts.
+    """Adds the columns `reordered` (a reported attempt was overtaken) and `late` (an INDETERMINATE attempt was
+    overtaken).
 
-    The column is true on such an attempt if a reported attempt with a higher partition sequence stands before its first
-    copy. Both first copies must be in the same partition, and from the same producer and session.
+    An attempt was overtaken if its first copy stands behind the first copy of a reported attempt with a higher
+    partition sequence, of the same producer and session, in the same partition.
     """
     first = F.get("copies", F.lit(0))
     by_partition = Window.partitionBy("arm", "producer", "session", first % LOCATION_UNIT).orderBy(first)

@@ -2,8 +2,10 @@
 
 The books count subjects (see `spark_jobs.anomalies`): attempts, and records in the log that no attempt accounts for.
 Spark counts them by *signature*. A signature is one combination of values in the columns of SIGNATURES, without the
-column `records`. The table of signatures is small, even if there are many records. The books are sums over signatures.
-They have a row for each planned combination of arm, producer, session and partition, so that a missing row is noticed.
+column `records`. The table of signatures is small, even if there are many records.
+
+The books are sums over signatures. They have a row for each planned combination of arm, producer, session and
+partition, so that a missing row is noticed.
 """
 
 from __future__ import annotations
@@ -106,9 +108,10 @@ def producers(counted: Iterable[dict[str, Any]], census: pa.Table, scenario: Sce
 
 
 def strangers(counted: Iterable[dict[str, Any]], scenario: Scenario) -> dict[str, int]:
-    """Returns the counts `strangers/<arm>` for the manifest: how many lines of each arm another client wrote.
+    """Returns the counts `strangers/<arm>` for the manifest: the number of records in each arm's topic that another
+    client wrote.
 
-    `counted`: rows of SIGNATURES. A line of a stranger is the only line that is no case of an anomaly.
+    `counted`: rows of SIGNATURES. Of the rows with the role `line`, only those of strangers have no kind of anomaly.
     """
     counts = dict.fromkeys((STRANGERS + arm.name for arm in scenario.arms), 0)
     for row in counted:

@@ -17,11 +17,13 @@ from spark_jobs.schemas import LEDGER, LOG, promise
 def count_ledger(ledger: DataFrame) -> DataFrame:
     """Returns the counts of LEDGER per (arm, producer, session, partition).
 
-    `attempted`: all rows. `reported`: the rows with outcome ACKED or SENT. `in_transactions`: the rows in a
-    transaction. `acked`, `sent`, `failed`, `indeterminate`: the rows with this outcome that the client reported, that
-    is, without those that are INDETERMINATE because no report came. `attempt`: the highest attempt number; above 0 if
-    the application sent anything again. `from_us`: the first sending. `until_us`: the last sending or report, whichever
-    is later. Both are in µs since the epoch.
+    * `attempted`: all rows. `reported`: the rows with outcome ACKED or SENT. `in_transactions`: the rows in a
+      transaction.
+    * `acked`, `sent`, `failed`, `indeterminate`: the rows that the client reported with this outcome. A row that is
+      INDETERMINATE because no report came is not among them.
+    * `attempt`: the highest attempt number. It is above 0 if the application sent anything again.
+    * `from_us`: the first sending. `until_us`: the last sending or report, whichever is later. Both times are in µs
+      since the epoch.
     """
     return (
         promise(ledger, LEDGER)

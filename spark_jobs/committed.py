@@ -1,8 +1,8 @@
-"""The committed view of the log: what a read_committed consumer sees. This module compares it with the ledger, which
-says how each transaction ended.
+"""The committed view of the log: what a read_committed consumer sees. This module compares this view with the ledger,
+which says how each transaction ended.
 
-The view `raw` is what a read_uncommitted consumer sees. Only the arms in `Scenario.transactional` have the committed
-view, too. For all other arms, the two views would be equal.
+The view `raw` is what a read_uncommitted consumer sees. Only the arms in `Scenario.transactional` have both views. For
+all other arms, the two views would be equal.
 """
 
 from __future__ import annotations
@@ -73,11 +73,14 @@ def visibility_anomalies(
 ) -> DataFrame:
     """Returns KEY, `aborted_visible` and `torn` of each attempt for which one of these two flags is true.
 
-    `aborted_visible`: the attempt is visible, though its transaction was aborted. `torn`: the attempt is not visible,
-    though its transaction was committed. An attempt is visible if a believable record of the committed view names the
-    attempt, or if a corrupted record of this view stands at its acknowledged offset. `ledger`: LEDGER. `committed`: the
-    rows of LOG of view `committed`. `damaged`: the arms with corrupted records. `few`: as in `attribute`. FAILED
-    attempts are left out: they were never part of their transaction.
+    * `aborted_visible`: the attempt is visible, though its transaction was aborted.
+    * `torn`: the attempt is not visible, though its transaction was committed.
+
+    An attempt is visible if a believable record of the committed view names it, or if a corrupted record of this view
+    stands at its acknowledged offset. FAILED attempts are left out, because they are not part of any transaction.
+
+    `ledger`: LEDGER. `committed`: the rows of LOG of view `committed`. `damaged`: the arms with corrupted records.
+    `few`: as in `attribute`.
     """
     claims = promise(ledger, LEDGER).where(
         F.col("arm").isin(*arms) & F.col("transaction").isNotNull() & (F.col("outcome") != Outcome.FAILED)
@@ -117,8 +120,8 @@ def _aborted_visible() -> Column:
 def _torn() -> Column:
     """True on an attempt of a committed transaction, if a read_committed consumer does not see the attempt.
 
-    If the consumer sees one record of an INDETERMINATE transaction, this proves that the transaction was committed.
-    Then the consumer must see all records of the transaction.
+    An INDETERMINATE transaction counts as committed if the consumer sees one of its records. It must then see all of
+    them.
     """
     end = F.col("transaction_outcome")
     unknown = end == TransactionOutcome.INDETERMINATE
@@ -128,8 +131,8 @@ def _torn() -> Column:
 def _equal_records(raw: DataFrame, committed: DataFrame) -> DataFrame:
     """Returns the offsets at which `raw` and `committed` have one record each, and these two records are equal.
 
-    Records are equal if their headers are, and if both or neither have a right checksum. Two values that are no records
-    of the verifier count as equal.
+    Records are equal if their headers are equal, and if both checksums are right or both are wrong. Two values that are
+    no records of the verifier count as equal.
     """
     header = F.xxhash64("header_run", "header_arm", *KEY[1:], "partition_sequence", "parsed", "crc_ok")
     sides = [

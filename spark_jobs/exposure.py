@@ -24,11 +24,14 @@ _FOREVER_US = 2**62
 def exposure(ledger: DataFrame, injections: Sequence[Injection], scenario: Scenario) -> DataFrame:
     """Returns EXPOSURE from LEDGER: one row per injection and arm with attempts. `every_injection` adds the other rows.
 
-    The column `reported` counts the reported attempts to the partitions that the injection touched (`Injection.hit`).
-    Such an attempt counts if it was sent before the recovery, and settled no earlier than one second (LEAD_US) before
-    the bite. An attempt in a transaction counts only if the transaction was committed: only a committed transaction can
-    be torn, i.e. be seen in part. The column `outstanding` counts the attempts that were sent before the bite and were
-    not yet settled at the bite, in all partitions.
+    The column `reported` counts reported attempts for which all of these conditions hold:
+
+    * The attempt went to a partition that the injection touched (`Injection.hit`).
+    * It was sent before the recovery, and settled no earlier than one second (LEAD_US) before the bite.
+    * It is in no transaction or in a committed one, because only a committed transaction can be torn.
+
+    The column `outstanding` counts, in all partitions, the attempts that were sent before the bite and settled after
+    the bite or never.
     """
     sent, settled, window = F.unix_micros("sent_at"), F.unix_micros("settled_at"), F.col("window")
     inside = (sent <= window["recovered_us"]) & (settled >= window["bite_us"] - LEAD_US)

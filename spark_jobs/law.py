@@ -34,12 +34,14 @@ class Law(NamedTuple):
 class LawInputs(NamedTuple):
     """Everything that the laws compare.
 
-    `producers`: PRODUCERS. `ledger_census` and `log_census`: the results of `count_ledger` and `count_log`.
-    `announced`: the counts of produce.json and of settle.json. `read`: the counts of read_topic.json. `written`: the
-    number of rows that anomalies/ really has per (arm, kind). `bound`: the most rows that are written per arm and kind.
-    `views`: counts of the committed view; NONE if no arm writes transactions. `format_version`: the
-    version of the format in which ledgers and `announced` were written. `missing`: the counts `missing/...` of the
-    manifest (`store.books.MISSING`). `effects`: EFFECT_BOOKS; None if no arm has an application.
+    * `producers`: PRODUCERS. `ledger_census`, `log_census`: the results of `count_ledger` and `count_log`.
+    * `announced`: the counts of produce.json and of settle.json. `read`: the counts of read_topic.json.
+    * `written`: the number of rows that anomalies/ really has per (arm, kind). `bound`: the most rows that are written
+      per arm and kind.
+    * `views`: counts of the committed view; NONE if no arm writes transactions.
+    * `format_version`: the version of the format in which ledgers and `announced` were written.
+    * `missing`: the counts `missing/...` of the manifest (`store.books.MISSING`).
+    * `effects`: EFFECT_BOOKS; None if no arm has an application.
     """
 
     scenario: Scenario

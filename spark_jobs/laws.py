@@ -58,8 +58,11 @@ def _offset_laws(parts: Rows) -> Iterable[Law]:
 
 
 def _outcome_laws(producers: pa.Table, missing: Mapping[str, int]) -> Iterable[Law]:
-    """Yields two laws per partition: both compare numbers of attempts by outcome. `producers`: PRODUCERS. `missing`: as
-    in LawInputs."""
+    """Yields two laws per partition. `producers`: PRODUCERS. `missing`: as in LawInputs.
+
+    First: the number of attempts is the sum of the attempts of each outcome. Second: the number of reported attempts is
+    the number of found, lost and missing attempts.
+    """
     sums: Counter[tuple[str, int, str]] = Counter()
     for row in producers.to_pylist():
         key = row["arm"], row["partition"]
@@ -103,8 +106,9 @@ def _line_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
 def _view_laws(evidence: LawInputs, arm: str) -> Iterable[Law]:
     """Yields two laws about the committed view of an arm, i.e. the records that a read_committed consumer sees.
 
-    First: a read_uncommitted consumer sees equal records at the same offsets. Second: the view was written to log/
-    completely. For an arm without transactions, the first law has zero on both sides, and the second is left out.
+    1. A read_uncommitted consumer sees equal records at the same offsets. For an arm without transactions, both sides
+       are 0.
+    2. log/ holds the complete view. For an arm without transactions, this law is left out.
     """
     rows = sum(count for (owner, _), count in evidence.views.rows.items() if owner == arm)
     same = evidence.views.equal_rows[arm]
@@ -115,10 +119,11 @@ def _view_laws(evidence: LawInputs, arm: str) -> Iterable[Law]:
 
 
 def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
-    """Yields an equation per partition: a read_committed consumer saw as many records as the leader's log has for it.
+    """Yields an equation per partition: the number of records that a read_committed consumer saw is the number in the
+    log.
 
-    The number in the leader's log is the number of offsets minus control records and aborted records. The step `settle`
-    counted these records without the ledger and without a consumer.
+    The number in the log is the number of offsets, minus control records, records of aborted transactions and
+    unreadable offsets. The step `settle` counted these without the ledger and without a consumer.
     """
     for part in evidence.offsets.partitions:
         if part.arm in evidence.scenario.transactional:

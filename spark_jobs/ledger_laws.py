@@ -12,9 +12,9 @@ from spark_jobs.law import Law, LawInputs
 
 
 def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
-    """Yields the laws that the ledger is complete, and agrees with what its producers counted.
+    """Yields the laws that the ledger is complete, and agrees with the counts of its producers.
 
-    -1 stands for a count that produce.json and settle.json lack. No number of rows is -1, so the law is then broken.
+    A count that produce.json and settle.json lack becomes -1. No number of rows is -1, so this breaks the law.
     """
     rows: Counter[tuple[str, int, int]] = Counter()
     for row in evidence.ledger_census.to_pylist():
@@ -41,11 +41,11 @@ def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
 
 
 def _agreement_laws(evidence: LawInputs, producer: tuple[str, int, int]) -> Iterable[Law]:
-    """Yields the law that the ledger has as many attempts of each outcome as the producer counted itself.
+    """Yields the law that the ledger has as many attempts of each outcome as the producer counted reports of this
+    outcome.
 
-    Attempts that were never reported are left out: the producer counts reports. So they are among no other outcome.
-    The counters of a killed process may be behind the ledger by the one report that the kill cut short. When the
-    producer starts again, it corrects that, and says how much more had to be corrected. This must be nothing.
+    Attempts without a report are left out. The kill of a producer may cut short one report, which its counters then
+    lack. The restarted producer corrects its counters, and announces any further difference, which must be 0.
     """
     arm, name, owner = producer[0], "{}/{}/{}".format(*producer), "of producer {1}, session {2}".format(*producer)
     rows = [
@@ -65,8 +65,8 @@ def _agreement_laws(evidence: LawInputs, producer: tuple[str, int, int]) -> Iter
 def _transaction_laws(evidence: LawInputs, producer: tuple[str, int, int], rows: int) -> Iterable[Law]:
     """Yields the laws about the transactions of one producer. `rows`: the number of its rows in the ledger.
 
-    All rows of a transactional producer are in a transaction. No row of any other producer is in a transaction. For
-    each outcome, the ledger has as many transactions of the producer as the producer counted.
+    * All rows of a transactional producer are in a transaction. No row of any other producer is.
+    * For each outcome, the ledger has as many transactions of the producer as the producer counted.
     """
     arm, owner = producer[0], "of producer {1}, session {2}".format(*producer)
     transactional = arm in evidence.scenario.transactional

@@ -39,13 +39,14 @@ DIGITS = "0123456789"
 def parse(raw: DataFrame, scenario: Scenario, view: Column | None = None) -> DataFrame:
     """Returns LOG from RAW. `view` gives the value of the column `view`; if it is None, all rows get the view `raw`.
 
-    A header names its run by a token and its arm by a number. The scenario says which token and numbers these are. The
-    result agrees with `delivery_verifier.model.record.parse` on every byte string. The column `foreign` marks a parsed
-    record whose header names another run, or another arm than the arm to which the topic belongs. It also marks bytes
-    of a stranger (see `is_of_stranger`).
+    The scenario holds the token of the run and the numbers of the arms, which a header names. The result agrees with
+    `delivery_verifier.model.record.parse` on every byte string. The column `foreign` marks
 
-    Nearly all records have the usual form (see `is_usual`). For them, comparisons of bytes prove what regular
-    expressions prove for all others. The reason: per record, a regular expression costs more than all the slices.
+    * a parsed record whose header names another run, or another arm than the arm to which the topic belongs
+    * bytes of a stranger (see `is_of_stranger`).
+
+    Nearly all records have the usual form (see `is_usual`), which cheap comparisons of bytes prove. All other records
+    are parsed with regular expressions.
     """
     proven = promise(raw, RAW).withColumns(sliced_columns()).withColumn("usual", is_usual(scenario))
     decided = proven.withColumn("parsed", F.col("usual") | _is_record())
@@ -66,7 +67,7 @@ def parse(raw: DataFrame, scenario: Scenario, view: Column | None = None) -> Dat
 def sliced_columns() -> dict[str, Column]:
     """Maps names to columns for RAW: each number of the header, and whether the checksum agrees.
 
-    They mean nothing if the value is no record. A number is null if its bytes cannot be cast.
+    If the value is no record, the columns are meaningless. A number is null if its bytes cannot be cast.
     """
     numbers = {f"number_{name}": _slice(name).try_cast(data_type) for name, data_type in NUMBERS.items()}
     return numbers | {"checksum_agrees": _checksum_agrees()}
@@ -75,9 +76,11 @@ def sliced_columns() -> dict[str, Column]:
 def is_usual(scenario: Scenario) -> Column:
     """True if the value is a sound record of this run and of the topic's arm, in the form that nearly all records have.
 
-    In this form, session and attempt are 0, and the number of the producer and the sequences begin with the digit 0.
-    False says nothing: `_is_record` decides. A cast to a number ignores blanks, control characters and a sign at the
-    ends of a text. So a number consists of digits if the cast succeeds, and the first and the last byte are digits.
+    In this form, session and attempt are 0, and the number of the producer and the sequences begin with the digit 0. If
+    false, the value may still be a record: `_is_record` decides.
+
+    A number consists of digits if its first and last byte are digits and the cast to a number succeeds. The cast alone
+    proves less, because it ignores blanks, control characters and a sign at the ends of a text.
     """
     beginnings = F.create_map(
         *[

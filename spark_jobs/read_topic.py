@@ -54,9 +54,11 @@ def read_topics(
     """Returns RAW: the snapshot and the tail of every partition. Reads up to the end that the partition has now.
 
     `offsets`: the bounds of the snapshot. `isolation`: the isolation level of the consumer. `connection`: options by
-    which Spark's Kafka source reaches the brokers (`Connection.spark_options`). Without these options, Spark reads in
-    plain text from the addresses in `offsets`. The read fails if the brokers no longer hold the whole range: Spark
-    never returns only a part of the range. Only the offsets that `offsets` calls unreadable are left out.
+    which Spark's Kafka source reaches the brokers (`Connection.spark_options`). None: Spark reads in plain text from
+    the addresses in `offsets`.
+
+    The read fails if the brokers no longer hold the whole range: Spark never returns only a part of it. Only the
+    offsets that `offsets` calls unreadable are left out.
     """
     arms = {part.topic: part.arm for part in offsets.partitions}
     reader = (
@@ -79,10 +81,12 @@ def read_topics(
 
 
 def _reads(offsets: Offsets) -> Iterator[tuple[tuple[str, str], _Bounds, _Bounds]]:
-    """Yields for each read what it selects (an option of Spark's Kafka source), its starts and its ends.
+    """Yields for each read: the selection (an option of Spark's Kafka source and its value), the first offsets, the
+    ends.
 
-    A single read takes whole topics to their ends, and has no ends. If unreadable offsets divide a partition, each read
-    takes at most one range of every partition.
+    If all offsets can be read, one read takes whole topics. Its ends are empty, i.e. the present ends of the
+    partitions. If unreadable offsets divide a partition into ranges, each read takes at most one range of every
+    partition.
     """
     ranges = {(part.topic, str(part.partition)): unreadable.readable(part) for part in offsets.partitions}
     is_whole = not any(part.unreadable for part in offsets.partitions)
@@ -103,9 +107,9 @@ def read_committed(
 ) -> DataFrame:
     """Returns RAW: the records of `arms` that a read_committed consumer sees now, i.e. before the last stable offset.
 
-    The last records of each partition are markers, which the verifier wrote after the load. When the snapshot was
-    taken, every earlier transaction was committed or aborted. So the last stable offset should be greater than the
-    offsets of the markers. `check_committed` checks this afterwards. `connection`: as in `read_topics`.
+    The last stable offset should be behind the markers, which are the last records of each partition, because every
+    earlier transaction had ended when the snapshot was taken. `check_committed` checks this afterwards. `connection`:
+    as in `read_topics`.
     """
     selected = [part for part in offsets.partitions if part.arm in arms]
     return read_topics(spark, msgspec.structs.replace(offsets, partitions=selected), "read_committed", connection)
@@ -127,8 +131,7 @@ def view(offsets: Offsets, snapshot_view: str = SNAPSHOT, tail_view: str = TAIL)
 def count_tail(log: Path, offsets: Offsets) -> dict[ArmPartition, int]:
     """Maps (arm, partition) to the number of records behind the snapshot that are no markers. `log`: the folder log/.
 
-    Markers are records that the verifier wrote behind the snapshot, to prove where the snapshot ends. Raises StepFailed
-    if a marker was not read: an incomplete read proves nothing.
+    Raises StepFailed if a marker was not read, because the read is then incomplete.
     """
     records, markers = _count_behind_snapshot(log, TAIL)
     _require_markers(markers, offsets.partitions)
@@ -136,12 +139,13 @@ def count_tail(log: Path, offsets: Offsets) -> dict[ArmPartition, int]:
 
 
 def check_committed(log: Path, offsets: Offsets, arms: Sequence[str], tail: str) -> None:
-    """Raises StepFailed if the read_committed consumer of `arms` missed a marker, because its read is then incomplete.
+    """Raises StepFailed if the read_committed consumer of `arms` missed a marker, because the read is then incomplete.
 
-    `log`: the folder log/. `tail`: the view that holds what the consumer saw behind the snapshot. Markers are in no
-    transaction. So a consumer misses a marker only if the last stable offset, where its read ends, is before the
-    marker. A new leader can report such a low offset for a moment. Then the consumer may also have missed records of
-    the snapshot.
+    `log`: the folder log/. `tail`: the view that holds what the consumer saw behind the snapshot.
+
+    Markers are in no transaction. So a consumer misses a marker only if the last stable offset, where its read ends, is
+    before the marker. A new leader can report such a low offset for a moment. The consumer may then also have missed
+    records of the snapshot.
     """
     _, markers = _count_behind_snapshot(log, tail)
     selected = [part for part in offsets.partitions if part.arm in arms]
@@ -176,5 +180,6 @@ def _require_markers(markers: Mapping[ArmPartition, int], parts: Sequence[Partit
 
 
 def _literal(value: object, kind: str) -> Column:
-    """`value` as one literal of the Spark type `kind`. A map built column by column would cost a JVM call per entry."""
+    """`value` as one literal of the Spark type `kind`. A map that is built column by column would cost one JVM call per
+    entry."""
     return F.from_json(F.lit(json.dumps(value)), kind)

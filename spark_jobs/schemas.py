@@ -47,7 +47,6 @@ _TYPES: dict[ColumnType, DataType] = {
 
 
 def _declared(table: Table) -> StructType:
-    """The schema of a table of the run directory."""
     return StructType([StructField(item.name, _TYPES[item.type], item.nullable) for item in table.columns])
 
 
@@ -107,13 +106,16 @@ ATTEMPTS = StructType(
 )
 """One row per attempt that the ledger or the log names.
 
-`acked` is the acknowledged location. `copies` are the locations of the records that hold the attempt, ascending.
-`outcome` is null if the ledger does not know the attempt. `corrupted`: one of the records at `copies` is corrupted.
-`resent`: another attempt of the same sequence is in the log, too. `reordered`: the attempt was reported, but an attempt
-that was sent later and was reported, too, stands before it in the log. `late` is true on an INDETERMINATE attempt that
-would be REORDERED if it were reported. `spark_jobs.committed` sets `aborted_visible` and `torn`. `astray` is true if
-the attempt refutes `spark_jobs.screen`: a record of the attempt has another partition sequence than the ledger says, or
-the attempt owns a corrupted record while the ledger's row of the attempt is not among the rows that are matched.
+* `acked`: the acknowledged location. `copies`: the locations of the records that hold the attempt, ascending.
+* `outcome`: null if the ledger does not know the attempt.
+* `corrupted`: one of the records at `copies` is corrupted.
+* `resent`: another attempt of the same sequence is in the log, too.
+* `reordered`: the attempt was reported, but a reported attempt that was sent later stands before it in the log.
+* `late`: the attempt is INDETERMINATE, and would be REORDERED if it were reported.
+* `aborted_visible`, `torn`: `spark_jobs.committed` sets them.
+* `astray`: the attempt refutes `spark_jobs.screen`. Either a record of the attempt has another partition sequence than
+  the ledger says, or the attempt owns a corrupted record, but the ledger's row of the attempt is not among the rows
+  that are matched.
 """
 
 SUBJECTS = StructType(
@@ -127,11 +129,12 @@ SUBJECTS = StructType(
 )
 """Everything that can be a case of an anomaly: each attempt of the ledger, and each line that no attempt accounts for.
 
-A line is one record in the log. `line` is true in the row of a line that no attempt accounts for. In such a row,
-`copies` has one location: that of the line. `origin` says which run and arm the header of the line names; it is
-`illegible` if the line is corrupted, and `a stranger` if another client wrote the line. `kind` is the kind of the case,
-or null if nothing is wrong. `also` are the kinds in SECONDARY that apply to the subject, too, but have a lower
-precedence.
+* `line`: true in the row of a line (one record in the log) that no attempt accounts for. `copies` then has one
+  location: that of the line.
+* `origin`: which run and arm the header of the line names, `illegible` if the line is corrupted, or `a stranger` if
+  another client wrote the line.
+* `kind`: the kind of the case. Null: nothing is wrong.
+* `also`: the kinds in SECONDARY that apply to the subject, too, but have a lower precedence.
 """
 
 SIGNATURES = _internal(
@@ -169,25 +172,24 @@ BUCKETS = _internal(
         for end in ("min", "max")
     },
 )
-"""Counts per stretch and partition. In this table, a claim is a row of the ledger, and a line is a believable record
-in the log.
+"""Counts per stretch and partition. In this table, a claim is a row of the ledger, and a line is a believable record in
+the log. `spark_jobs.screen` defines stretches and fingerprints.
 
-`spark_jobs.screen` defines stretches and fingerprints. `copies`: the number of lines. `acked` and `sent`: the numbers
-of claims with these outcomes, outside transactions. `low`: the sum of the lower halves of the claims' fingerprints,
-minus the same sum of the lines. `high`: the same for the upper halves.
+* `copies`: the number of lines. `acked`, `sent`: the numbers of claims with these outcomes, outside transactions.
+* `low`: the sum of the lower halves of the claims' fingerprints, minus the same sum of the lines. `high`: the same for
+  the upper halves.
 
 In the names of the other columns, `claimed` means among the claims, and `logged` among the lines. For example,
-`claimed_shift_min` is the least `shift` of the claims, and `logged_shift_max` the greatest `shift` of the lines. The
-`position` of a line is its offset; the `position` of a claim is its acknowledged offset. The `shift` is `position`
-minus the partition sequence.
+`claimed_shift_min` is the least `shift` of the claims. The `position` of a line is its offset; the `position` of a
+claim is its acknowledged offset. The `shift` is `position` minus the partition sequence.
 """
 
 
 def promise(frame: DataFrame, schema: StructType) -> DataFrame:
     """Returns `frame` with exactly the columns of `schema`, in the order and with the types of `schema`.
 
-    Raises AnalysisException if a column is missing. Only columns of another type are cast, because each function of a
-    column costs several calls into the JVM.
+    Raises AnalysisException if a column is missing. Casts only columns of another type, because each cast costs several
+    calls into the JVM.
     """
     present = [(field.name, field.dataType) for field in frame.schema]
     promised = [(field.name, field.dataType) for field in schema]

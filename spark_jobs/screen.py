@@ -70,14 +70,14 @@ class Screen(NamedTuple):
 
 
 def width(records: int, partitions: int, bits: int = BITS) -> int:
-    """The least b >= `bits` for which `records` make at most about BOUND / 2 buckets in stretches of 2**b sequences."""
+    """The least b >= `bits` with which there are at most about BOUND / 2 buckets. A stretch has 2**b sequences."""
     while (records >> bits) * partitions > BOUND // 2:
         bits += 1
     return bits
 
 
 def sides(ledger: DataFrame, log: DataFrame, bits: int) -> Sides:
-    """Returns counts of LEDGER and LOG, as two tables of at most BOUND + 1 rows: one row more than `prove` accepts."""
+    """Returns counts of LEDGER and LOG, as two tables. Each table has at most BOUND + 1 rows: `prove` needs no more."""
     repeated = _repeated(ledger, bits).limit(BOUND + 1).toArrow()
     return Sides(bits, _buckets(ledger, log, bits).limit(BOUND + 1).toArrow(), repeated)
 
@@ -85,8 +85,8 @@ def sides(ledger: DataFrame, log: DataFrame, bits: int) -> Sides:
 def prove(counted: Sides, damaged: Set[tuple[str, int]]) -> Screen | None:
     """Returns what `counted` proves, or None if nothing is proven or one of the tables exceeds BOUND rows.
 
-    `damaged`: every (arm, partition) with corrupted lines. There, the log may hide where an attempt stands. So for
-    these partitions, condition 2 in the docstring of this module is checked for claims as well as for lines.
+    `damaged`: every (arm, partition) with corrupted records. In these partitions, condition 2 in the module's docstring
+    is checked for claims (rows of LEDGER), too, because a corrupted record may hide the position of an attempt.
     """
     rows: list[Row] = counted.buckets.to_pylist()
     if max(len(rows), counted.repeated.num_rows) > BOUND:
@@ -131,7 +131,7 @@ def unproven(frame: DataFrame, screen: Screen | None, together: bool = False) ->
 
 
 def _buckets(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
-    """Returns BUCKETS. A claim in a transaction counts neither as ACKED nor as SENT. So its bucket is never clean."""
+    """Returns BUCKETS. A claim in a transaction counts as neither ACKED nor SENT, so its bucket is never clean."""
     outcome = F.when(F.col("transaction").isNull(), F.col("outcome"))
     claims = promise(ledger, LEDGER).withColumns(
         {"claim": F.lit(1), "claimed": outcome, "position": F.when(F.col("outcome") == Outcome.ACKED, F.col("offset"))}
@@ -206,7 +206,7 @@ def _entangled(spans: list[tuple[list[int], Stretch]]) -> Iterable[Stretch]:
     """Yields each stretch that overlaps another stretch, or is out of order with it, by partition sequence or offset.
 
     `spans` has ([lowest partition sequence, lowest offset, highest partition sequence, highest offset], stretch) for
-    each stretch, ascending. A stretch passes if all earlier spans end before its span and all later spans begin after.
+    each stretch, ascending. A stretch is in order if earlier spans end before its span, and later spans begin after.
     """
     for low, high in ((0, 2), (1, 3)):  # partition sequences, then offsets
         highest_until = list(accumulate((span[high] for span, _ in spans), max))

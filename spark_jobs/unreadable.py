@@ -1,12 +1,12 @@
 """Unreadable offsets: what the books say of records that nobody can read.
 
-The step settle found these offsets in the leader's log (`PartitionSnapshot.unreadable`). Each of them is a row of LOG
-that is not parsed. So it becomes a case of CORRUPTED, like a record whose own bytes are damaged: the case of the
-attempt that was acknowledged at this offset, or a case of its own.
+The step settle found these offsets in the leader's log (`PartitionSnapshot.unreadable`). Each unreadable offset is a
+row of LOG that is not parsed, and becomes a case of CORRUPTED, like a damaged record.
 
-Other attempts can stand at an unreadable offset, too, if no attempt was acknowledged there. So in a partition with such
-an offset it is not proven that an attempt is LOST, though no record of it was found: the attempt is *missing*. And
-which consumer sees an unreadable record is unknown, so such an attempt is not TORN.
+* If an attempt was acknowledged at this offset, the case belongs to this attempt.
+* Otherwise it is a case of its own. Any attempt of which no record was found may then stand at this offset. So in such
+  a partition, no attempt is proven LOST: a reported attempt that was not found is *missing*. Such an attempt is not
+  TORN either, because nobody knows which consumers see an unreadable record.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def count(part: PartitionSnapshot) -> int:
 def readable(part: PartitionSnapshot) -> list[tuple[int, int]]:
     """The ranges of offsets that can be read, as (first, end). The end of the last range is -1: the end of the log.
 
-    Control records right before an unreadable offset are left out. A consumer would have to read on to skip them.
+    Control records right before an unreadable offset are left out, because a consumer skips them only when it reads on.
     """
     begins = [part.start, *(each.end for each in part.unreadable)]
     ends = [*(each.shown_until for each in part.unreadable), -1]
@@ -67,18 +67,18 @@ def lines(spark: SparkSession, offsets: Offsets) -> DataFrame | None:
 
 
 def is_hidden(offsets: Offsets) -> Column:
-    """True on an attempt (row of ATTEMPTS) whose visibility is unknown.
+    """True on an attempt (row of ATTEMPTS) of which nobody knows whether a read_committed consumer sees it.
 
-    Its partition has unreadable offsets, and no record of the attempt could be read.
+    This is so if no record of the attempt could be read, and its partition has unreadable offsets.
     """
     partitions = [(part.arm, part.partition) for part in offsets.partitions if count(part)]
     return _is_in(partitions) & ((F.size("copies") == 0) | F.col("corrupted"))
 
 
 def ownerless(unattributed: DataFrame | None, offsets: Offsets) -> list[ArmPartition]:
-    """The partitions with unreadable offsets at which no attempt was acknowledged.
+    """The partitions that have an unreadable offset at which no attempt was acknowledged.
 
-    `unattributed`: arm, partition and offset of each corrupted line at whose offset no attempt was acknowledged; None
+    `unattributed`: arm, partition and offset of each corrupted record at whose offset no attempt was acknowledged; None
     if there are none.
     """
     ranges = [(part, each) for part in offsets.partitions for each in part.unreadable if each.first < part.end]
@@ -90,7 +90,7 @@ def ownerless(unattributed: DataFrame | None, offsets: Offsets) -> list[ArmParti
 
 
 def without_unproven_losses(subjects: DataFrame, partitions: list[ArmPartition]) -> DataFrame:
-    """Returns SUBJECTS without the cases of LOST in `partitions`, where they are not proven."""
+    """Returns SUBJECTS. In `partitions`, no attempt is proven LOST, so LOST attempts there get no kind of anomaly."""
     if not partitions:
         return subjects
     unproven = (F.col("kind") == Anomaly.LOST.value) & _is_in(partitions)
@@ -102,11 +102,11 @@ def without_unproven_losses(subjects: DataFrame, partitions: list[ArmPartition])
 
 
 def missing(counted: Iterable[dict[str, Any]], offsets: Offsets) -> dict[str, int]:
-    """Returns the counts `missing/<arm>/<partition>` for the manifest: the reported attempts that are neither found nor
-    LOST, in partitions with unreadable offsets. `counted`: rows of SIGNATURES.
+    """Returns the counts `missing/<arm>/<partition>` for the manifest, for the partitions with unreadable offsets: how
+    many reported attempts are neither found nor LOST. `counted`: rows of SIGNATURES.
 
-    In another partition, such an attempt is an error of the matching. It is not counted, so that the law `reported_sum`
-    does not balance.
+    In a partition without unreadable offsets, such an attempt is an error of the matching. It is not counted, so that
+    this error breaks the law `reported_sum`.
     """
     partitions = {(part.arm, part.partition) for part in offsets.partitions if count(part)}
     counts: Counter[str] = Counter()
@@ -118,7 +118,7 @@ def missing(counted: Iterable[dict[str, Any]], offsets: Offsets) -> dict[str, in
 
 
 def with_evidence(cases: pa.Table, offsets: Offsets) -> pa.Table:
-    """Returns ANOMALIES: `cases`, in which the detail of each unreadable record says why it cannot be read."""
+    """Returns ANOMALIES: `cases`, with the reason in `detail` if an offset of the case cannot be read."""
     parts = {(part.arm, part.partition): part for part in offsets.partitions if part.unreadable}
     if not parts:
         return cases

@@ -30,9 +30,9 @@ def write_log(
 ) -> None:
     """Reads the snapshot of every topic, and all records behind the snapshot, from Kafka into log/.
 
-    Offsets of the snapshot that cannot be read are not asked for. Each of them gets a row that holds nothing.
-    The topics of the arms in `Scenario.transactional` are read twice: as a read_uncommitted consumer sees them, and as
-    a read_committed consumer sees them. `connection` and errors: as in `read_topics` and `check_committed`.
+    Unreadable offsets of the snapshot are not requested. Each of them gets an empty row. The topics of the arms in
+    `Scenario.transactional` are read twice: as a read_uncommitted consumer sees them, and as a read_committed consumer
+    sees them. `connection`: as in `read_topics`. Raises the errors of `read_topics` and `check_committed`.
     """
     offsets = read_offsets_of(run)
     with run.writing(READ) as output:

@@ -37,7 +37,7 @@ STRONG = ("safe", "idempotent", "transactional")
 BITING = tuple(name for name, act in ACTS.items() if act.bites)
 """Every fault action of the catalogue."""
 _BROKERS = (1, 2, 3)
-_OF_CLIENTS = ("kill_producer", "resend", "alter_topic")
+_OF_CLIENTS = ("kill_producer", "resend", "alter_topic", "kill_application", "rewind")
 _WITHOUT_TRANSACTIONS = ("kill_producer", "resend")
 """Actions that no plan combines with transactions."""
 _TARGETS = {"elect_preferred": "all"} | dict.fromkeys(_OF_CLIENTS, "none")

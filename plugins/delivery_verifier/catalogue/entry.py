@@ -40,13 +40,14 @@ class ArmPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One scenario of the catalogue.
 
-    `promise`: a text on what is promised, and where the promise ends. `source`: the document that makes the promise.
-    `records`: the least number of records that each arm sends. It is 0 if the load sends exactly what the fault plan
-    asks for (pacing `scripted`). `session_timeout_ms`, `heartbeat_interval_ms`, `elr` and `backend` have the
-    same meaning as in ClusterSpec. `min_exposed`: a number of records. An arm can be HELD only if each injection of a
-    fault could have hurt at least this many of the arm's reported records. `deterministic`: whether the fault plan
-    alone decides which records are hurt. If not, chance has a part in it. `rules`: the ids of the rules that the entry
-    puts to the test (see `contract.rules`).
+    * `promise`: a text on what is promised, and where the promise ends. `source`: the document that makes the promise.
+    * `records`: the least number of records that each arm sends. 0 means that no number is fixed: the load sends
+      exactly what the fault plan asks for (pacing `scripted`).
+    * `session_timeout_ms`, `heartbeat_interval_ms`, `elr`, `backend`: see ClusterSpec.
+    * `min_exposed`: an arm can be HELD only if each injection could have hurt at least this many of the arm's reported
+      records.
+    * `deterministic`: whether the fault plan alone decides which records are hurt. If not, chance has a part in it.
+    * `rules`: the ids of the rules that the entry puts to the test (see `contract.rules`).
     """
 
     name: Name
@@ -110,11 +111,13 @@ def build(entry: Entry, run_id: str, kafka_version: str = ClusterSpec().kafka_ve
 
 
 def _scripted(entry: Entry) -> int:
-    """Returns how many records each arm sends if the fault plan decides when records are sent (pacing `scripted`).
+    """Returns how many records each arm sends if the pacing is `scripted`.
 
-    Records are sent in blocks of `load.block` records. Each partition gets one block before the fault plan begins, and
-    one block after its end. On every pass through the plan, each partition also gets the blocks that the `send` steps
-    of the plan ask for.
+    Records are sent in blocks of `load.block` records. Each partition gets
+
+    * one block before the fault plan begins
+    * in every cycle, the blocks that the `send` steps of the plan ask for
+    * one block after the end of the plan.
     """
     sent = sum(int(step.options.get("blocks", 1)) for step in entry.fault.steps if step.action == "send")
     return (sent * entry.fault.cycles + 2) * entry.load.block * entry.load.partitions

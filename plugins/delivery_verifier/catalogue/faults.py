@@ -72,6 +72,6 @@ FAULTS: dict[str, FaultPlan] = {
         ),
     )
 }
-"""The fault plans by name. In these plans, the value of a trigger `reported` is a share of the records that a subject
-sends per pass through the plan. For example, 0.15 stands for 15 % of them. The trigger fires once every subject has
-this many more reported records than at the end of the previous step (see `Trigger`)."""
+"""The fault plans by name. In these plans, the value of a trigger `reported` is a share: 0.15 stands for 15 % of the
+records that a subject sends in one cycle. The trigger counts from the end of the previous step. It fires once every
+subject has reported this share (see `Trigger`)."""

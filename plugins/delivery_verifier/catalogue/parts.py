@@ -59,7 +59,7 @@ def exactly(**counts: int) -> Expectation:
 def control(name: str, claim: Claim = "at_least_once", expectation: Expectation = HELD) -> ArmPlan:
     """Returns a control arm with the catalogue's profile `name`.
 
-    The arm must keep `claim` under the same fault as the other arms.
+    The arm must fulfil the claim `claim`, although the same fault hits all arms.
     """
     return ArmPlan(name=name, role="control", profile=PROFILES[name], claim=claim, expectation=expectation)
 

@@ -1,9 +1,10 @@
 """The entries of the catalogue that measure the price of a guarantee, that is, what the guarantee costs.
 
-Each entry measures one profile (a set of delivery settings) under one condition. A condition is the pace of the load
-and the fault (see CONDITIONS). An entry has only one arm and a fresh cluster, because several arms on one cluster would
-slow each other down, and so would falsify the figures. Latency is measured at a fixed rate. If the load is sent as fast
-as the client can, the records wait in the client's own queue, so that their latency means nothing.
+Each entry measures one profile under one condition. A condition is the pace of the load and the fault (see CONDITIONS).
+An entry has only one arm and a fresh cluster, because several arms on one cluster would slow each other down.
+
+Latency is measured only at a fixed rate. If the client sends as fast as it can, the records wait in the client's own
+queue, and their latency means nothing.
 """
 
 from __future__ import annotations

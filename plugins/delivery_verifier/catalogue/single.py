@@ -23,11 +23,12 @@ from delivery_verifier.model.scenario import (
 
 CANARY = "canary"
 CANARY_PRODUCERS = 2
-"""The producers of the canary. Number 0 claims what the step settle plants. Number 1 is a real producer process."""
+"""The number of producers of the canary. Producer 0 is no process: the step settle writes its records and its ledger.
+Producer 1 is a real process, which sends records."""
 CONTROL_SHARE = 0.1
-"""The number of records of a control arm, as a share of the subject's number of records. If the result is less than
-FEWEST_RECORDS, the control arm sends FEWEST_RECORDS. If the fault plan decides when records are sent, the number is 0
-for the subject, and for each control arm."""
+"""The number of records of a control arm, as a share of the subject's number of records. If this gives less than
+FEWEST_RECORDS, the control arm sends FEWEST_RECORDS. If the subject's number is 0, the number of each control arm is 0,
+too. 0 means that no number is fixed: each `send` step of the fault plan says how many records are sent."""
 WEAK = ("acks_0", "acks_1")
 """The profiles that may lose records under an ordinary fault, because not all in-sync replicas acknowledge. A subject
 with such a profile gets the control arm `safe`, which must lose no record even if the subject does."""
@@ -52,11 +53,14 @@ def scenario(
 ) -> Scenario:
     """Returns the ad hoc scenario: one subject, its controls, and the canary.
 
-    A subject that asks for acknowledgements gets the control arm `acks_0`, which may lose records. The losses of this
-    control show how severe the fault is. A subject with less than acks=all gets the control arm `safe`, which must not
-    break its promise. The canary is an arm with planted anomalies that the verifier must find. `records` is the least
-    number of records that the subject sends. `producers` is the subject's number of producers. If `cluster` is None,
-    the cluster is a default cluster with the capabilities that `fault` needs. `more` are further fields of Scenario.
+    * A subject that asks for acknowledgements gets the control arm `acks_0`. This control may lose records. Its losses
+      show how severe the fault is.
+    * A subject with less than acks=all gets the control arm `safe`, which must not break its promise.
+    * The canary is an arm with planted anomalies that the verifier must find.
+
+    `records`: the least number of records that the subject sends. `producers`: the subject's number of producers. If
+    `cluster` is None, the cluster is a default cluster with the capabilities that `fault` needs. `more`: further fields
+    of Scenario.
     """
     control_records = max(FEWEST_RECORDS, int(records * CONTROL_SHARE)) if records else 0
     arms = [arm_of(run_id, 1, "subject", profile, claim=claim, records=records, producers=producers)]

@@ -79,8 +79,10 @@ def new_catalogue_run(
 def resume(name: str) -> CatalogueRun:
     """Returns the catalogue run called `name`, ready to be continued. Writes no file.
 
-    An item is one entry in one round. A run that ended without a verdict is removed from its item, so that the item
-    runs again. The function checks again what this host lacks for each entry. So an item that was unavailable may run.
+    An item is one entry in one round. These items run again:
+
+    * an item whose run ended without a verdict: this run is removed from the item
+    * an unavailable item, if this host now has all that the entry needs.
 
     Raises BadInput if there is no such catalogue run. Also raises BadInput if the commit, the versions or the host have
     changed since the catalogue run began, because a catalogue run must not mix verdicts of different software or hosts.

@@ -1,8 +1,7 @@
 """The direct runner: runs entries in this process, without Airflow, with one Spark session for all entries.
 
 To save time, the cluster of the next entry boots while the previous entry is judged. The next entry sends its first
-record only after the judging has ended, because the judging would take processor time from the load, and faults have
-deadlines.
+record only after the judging has ended, because the judging would slow down the load, and faults have deadlines.
 """
 
 from __future__ import annotations
@@ -90,10 +89,9 @@ class DirectRunner:
 def runner(listener: ProgressListener, spark: SparkSession | None = None) -> Iterator[DirectRunner]:
     """Yields a runner with one Spark session: `spark` or, if `spark` is None, a new session.
 
-    A new session ends with the `with` block of the caller.
-
-    Another thread starts the session and imports Great Expectations while the first cluster boots, because both take
-    seconds. `listener` is called at each change of a step. Raises BadInput if the folders of runs cannot be written.
+    A new session ends with the `with` block of the caller. Another thread starts it and imports Great Expectations
+    while the first cluster boots, because both take seconds. `listener` is called at each change of a step. Raises
+    BadInput if the folders of runs cannot be written.
     """
     folders.require_writable()
     prepare_spark()

@@ -74,8 +74,8 @@ class Loop:
     def _next(self) -> Item | None:
         """Returns the next item that must still be run, or None if there is no such item.
 
-        The newest run may still be judged. Its item is returned only if no other item must still be run, and if the
-        verdict on this run is INCONCLUSIVE. In this case, the method waits for the verdict.
+        While the newest run is being judged, returns an item other than that of the newest run. If there is none, waits
+        for the verdict, because the item must run again after INCONCLUSIVE.
         """
         awaited = self._awaited[0] if self._awaited else None
         item = next((item for item in self.catalogue.open if item is not awaited), None)

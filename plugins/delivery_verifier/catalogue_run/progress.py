@@ -1,7 +1,7 @@
 """What `kdv catalogue` prints: the list of entries, a line for each run of an entry that has ended, and the summary.
 
-An item of a catalogue run is one entry in one round. A round runs every selected entry once. In this module, an attempt
-is one run of an item.
+An item is one entry in one round. A round runs every selected entry once. In this module, an attempt is one run of an
+item.
 """
 
 from __future__ import annotations

@@ -31,10 +31,10 @@ count the sends of records, the sends with each outcome, and the cases of each a
 
 
 def attempt(run_dir: Path) -> Attempt:
-    """Returns the judged run in `run_dir` as an `Attempt`, i.e. one try to run an entry of the catalogue.
+    """Returns the judged run in `run_dir` as an `Attempt` (one run of an entry of the catalogue).
 
-    The attempt has at most 20 doubts, and all arms but the canary. `seconds` is the time from the start of the step
-    `plan` to the end of the step `conclude`. Raises IncompleteRun if the run has no verdict, or if a file of the
+    The `Attempt` holds all arms except the canary, and at most 20 doubts. `seconds` is the time from the start of the
+    step `plan` to the end of the step `conclude`. Raises IncompleteRun if the run has no verdict, or if a file of the
     verdict was altered.
     """
     run = RunDirectory(run_dir)
@@ -57,8 +57,8 @@ def attempt(run_dir: Path) -> Attempt:
 
 
 def failed(run: str, started_at: str, seconds: float, error: BaseException | str) -> Attempt:
-    """Returns the `Attempt`, i.e. one try to run an entry of the catalogue, for the run `run`, which ended with `error`
-    and has no verdict.
+    """Returns the `Attempt` (one run of an entry) for the run called `run`, which ended with `error` and without a
+    verdict.
 
     `started_at`: when the run began, as ISO 8601. `seconds`: how long the run took. At most 600 characters of the error
     are kept.
@@ -100,7 +100,7 @@ def p99(buckets: Iterable[Mapping[str, Any]]) -> float | None:
     """Returns the 99th percentile of the latency in ms, or None if no record was reported.
 
     `buckets` are rows of the table timeline/latency. Each row counts the reported records within a range of latencies.
-    The table holds no exact latencies. So the result is the upper end of the range that contains the percentile.
+    The result is the upper end of the range that contains the percentile, because the table holds no exact latencies.
     """
     filled = sorted(
         (Bucket(row["latency_ms_from"], row["latency_ms_until"], row["records"]) for row in buckets if row["records"]),

@@ -19,8 +19,8 @@ KINDS: dict[str, str] = {
 def entries(names: Sequence[str] = (), tag: str = "") -> list[Entry]:
     """Returns the entries that are named in `names` and have the tag `tag`, in the order of the catalogue.
 
-    If `names` is empty, names do not matter. If `tag` is empty, tags do not matter. Raises BadInput if a name or the
-    tag is unknown, or if none of the named entries has the tag.
+    An empty `names` or `tag` excludes no entry. Raises BadInput if a name or the tag is unknown, or if none of the
+    named entries has the tag.
     """
     for name in names:
         choice("scenario", name, ENTRIES, "`kdv list scenarios` describes them")
@@ -44,11 +44,13 @@ def tags() -> list[str]:
 def expects(words: Collection[str], entry: Entry, lacking: Collection[str]) -> bool:
     """Returns whether the user expects this host to be unable to run `entry`.
 
-    `words` say what the user expects this host to be unable to run (see EXPECTABLE). `lacking` are the capabilities
-    that this host lacks for the entry. The result is true if a word is the name of the entry or its kind. The result is
-    also true if this host lacks capabilities, and `words` contain all of them. Some words, such as `power`, name both a
-    capability and a kind. Such a word stands only for the capability. If the backend of the entry cannot run on this
-    host, `lacking` contains the backend, and EXPECTABLE has no word for it.
+    `words`: what the user expects this host to be unable to run (see EXPECTABLE). `lacking`: the capabilities that this
+    host lacks for the entry. The result is true in two cases:
+
+    * `words` contain the name or the kind of the entry. A word such as `power`, which is both a capability and a kind,
+      does not count as a kind.
+    * The host lacks capabilities, and `words` contain all of them. A missing backend is never expected in this way,
+      because EXPECTABLE has no word for a backend.
     """
     kind = KINDS[entry.name]
     is_named = entry.name in words or (kind in words and kind not in CAPABILITIES)

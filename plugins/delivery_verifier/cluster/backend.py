@@ -67,9 +67,8 @@ class StartRequest(Struct, frozen=True, kw_only=True):
 
     `workspace`: the folder for the cluster's data, logs and sockets. It is empty, or holds only an empty file with the
     name `keeper.json`. `deadline_s`: seconds after which the keeper ends the cluster. `owner`: a process whose end
-    makes the keeper end the cluster, or None. `lock_descriptor`: the descriptor of the open file that holds the host's
-    lock. The keeper inherits the open file, and so holds the lock until the keeper ends. As long as the keeper holds
-    the lock, no other run can start and remove this workspace.
+    makes the keeper end the cluster; None if there is no such process. `lock_descriptor`: the descriptor of the open
+    file that holds the host's lock. The keeper inherits this file, and so holds the lock until the keeper ends.
     """
 
     run_id: str
@@ -112,8 +111,8 @@ class KeeperOperations(Protocol):
         ...
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Maps the id of each isolated broker to its cut links (see `isolate`), and each link to the number of packets
-        that were dropped so far. Leaves out a link that lets some packets through again."""
+        """Returns how many packets each cut link (see `isolate`) has dropped so far: {broker id: {link: packets}}.
+        Leaves out a link that lets some packets through again."""
         ...
 
     def power_off(self, nodes: list[int]) -> int:
@@ -122,7 +121,8 @@ class KeeperOperations(Protocol):
         ...
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer (`cluster.observer`) poll `topics` alone. A topic need not exist yet. []: it rests."""
+        """Makes the observer (`cluster.observer`) poll `topics` alone. A topic need not exist yet. With an empty list,
+        the observer polls nothing."""
         ...
 
     def adopt(self, pid: int) -> None:
@@ -135,7 +135,7 @@ class KeeperOperations(Protocol):
 
 
 OPERATIONS = tuple(name for name in vars(KeeperOperations) if not name.startswith("_"))
-"""The names of all operations of a keeper. A keeper refuses any other request."""
+"""The names of all operations of a keeper. A keeper refuses requests with any other name."""
 
 
 class RunningCluster(Protocol):

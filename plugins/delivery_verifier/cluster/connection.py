@@ -100,9 +100,9 @@ class Connection:
 def java_security(security: Mapping[str, str]) -> dict[str, str]:
     """Returns the security properties `security` under the names of Kafka's Java clients.
 
-    The keys of `security` are librdkafka's names. The values of librdkafka's properties `ssl.*.pem` are texts in PEM,
-    which Java's properties take unchanged (KIP-651). Raises UnsupportedSecurity if this function cannot translate some
-    properties. The error names these properties.
+    The keys of `security` are librdkafka's names. Texts in PEM (librdkafka's `ssl.*.pem`) stay unchanged, because
+    Java's properties take the same texts (KIP-651). Raises UnsupportedSecurity, which names the properties that this
+    function cannot translate.
     """
     properties = {name: security[name] for name in SAME_NAME_IN_JAVA if name in security}
     if PROTOCOL in properties:
@@ -114,10 +114,10 @@ def java_security(security: Mapping[str, str]) -> dict[str, str]:
 
 
 def _sasl(security: Mapping[str, str], properties: dict[str, str]) -> Iterable[str]:
-    """Adds the SASL mechanism and credentials of `security` to `properties`, under Java's names.
+    """Translates the SASL properties in `security` from librdkafka's names to Java's, and adds them to `properties`.
 
-    Returns librdkafka's names of all properties that this function can translate. If `security` names no mechanism,
-    returns no names. Raises UnsupportedSecurity for a mechanism that is not in `LOGIN_MODULES`.
+    Returns librdkafka's names of the SASL properties that have a name in Java, or nothing if `security` has no
+    mechanism. Raises UnsupportedSecurity for a mechanism that `LOGIN_MODULES` lacks.
     """
     names = ("sasl.mechanism", "sasl.mechanisms")
     mechanism = next((security[name] for name in names if name in security), None)
@@ -141,11 +141,10 @@ def _quoted(text: str) -> str:
 
 
 def _stores(security: Mapping[str, str], properties: dict[str, str]) -> Iterable[str]:
-    """Translates the properties in `security` for the trust store, the key store and the check of host names. Adds the
-    results to `properties`, under Java's names.
+    """Translates the properties in `security` for the trust store, the key store and the check of host names.
 
-    Returns librdkafka's names of all properties that this function can translate, even if `security` lacks some of
-    these properties.
+    Adds the results to `properties`, under Java's names. Returns librdkafka's names of all properties that this
+    function can translate, even those that `security` does not contain.
     """
     if "ssl.ca.location" in security:
         properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": security["ssl.ca.location"]}

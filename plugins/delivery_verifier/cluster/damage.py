@@ -1,13 +1,16 @@
 """Finds the offsets of a log that nobody can read, because bytes of their batches have changed on the broker's disk.
 
-Brokers do not verify the checksum of a batch that they send. So a damaged batch usually arrives, and only its checksum
-shows the damage: a consumer then refuses the batch with CORRUPT_MESSAGE. If the damage hits the length of a batch, the
-broker itself cannot find the batches behind it, and answers with this error, or with nothing.
+Brokers do not verify the checksum of a batch that they send. So damage shows itself in one of two ways:
 
-The logs of a run have no gaps: each offset holds a record. So all offsets between the last sound batch before the
-damage and the first sound batch behind it are unreadable. A batch is sound if its checksum is right. The checksum does
-not cover the batch's first offset, so this offset must also be the end of the batch before. (Topics that are compacted
-have gaps. The topics of a run are not compacted.)
+* Usually the batch arrives, and its checksum is wrong. A consumer then refuses the batch with CORRUPT_MESSAGE.
+* If the damage hits the length of a batch, the broker cannot find the batches behind it. The broker answers with this
+  error, or with nothing.
+
+A batch can be read if its checksum is right, and if its first offset follows directly after the last offset of the
+batch before. This second condition is needed because the checksum does not cover the first offset.
+
+All offsets between the last readable batch before the damage and the first readable batch behind it are unreadable,
+because every offset in the log of a run holds a record. (Compacted logs have gaps. No topic of a run is compacted.)
 """
 
 from __future__ import annotations
@@ -30,9 +33,10 @@ from delivery_verifier.model.unreadable import Unreadable
 FetchSome = Callable[[int, int], Fetched]
 """A function that fetches batches of one replica. Its arguments: the first offset, and the most bytes to fetch."""
 SEARCH_S = 60.0
-"""Seconds in which the end of one damage must be found, if each of its offsets has to be asked for."""
+"""Seconds in which the end of a damaged range must be found, when the broker is asked for one offset after another."""
 EMPTY_S = 5.0
-"""Seconds in which a broker must send something of a log that it holds. An empty answer without an error may pass."""
+"""A request whose answer is empty, but has no error, is repeated for this many seconds. If the log is not damaged, data
+arrive within this time."""
 
 
 class Unclear(ConnectionError):
@@ -40,12 +44,13 @@ class Unclear(ConnectionError):
 
 
 def unreadable(fetch: FetchSome, start: int, end: int) -> Iterator[Unreadable]:
-    """Yields the unreadable offsets of a replica in [start, end), ascending. The replica must hold the log up to `end`.
+    """Yields the unreadable offsets of a replica in [start, end), ascending.
 
-    The first batch of the search, and the first one behind a damage, may begin before the offset that is asked for.
-    Raises OSError if the broker does not answer or refuses for another reason than damage. Raises Unclear if it does
-    not hold the log up to `end`, if it serves what it did not serve before, and if the end of a damage is not found
-    within SEARCH_S.
+    Raises OSError if the broker does not answer, or refuses for another reason than damage. Raises Unclear if
+
+    * the replica does not hold the log up to `end`
+    * an offset could not be read at first, and then could
+    * the end of a damage is not found within SEARCH_S.
     """
     offset = shown = inside = start
     while offset < end:
@@ -72,10 +77,10 @@ def unreadable(fetch: FetchSome, start: int, end: int) -> Iterator[Unreadable]:
 
 
 def _patient_answer(fetch: FetchSome, offset: int) -> tuple[list[RawBatch], str]:
-    """Returns what `_answer` returns. If the broker sends nothing, and no error, asks again for EMPTY_S.
+    """Returns what `_answer` returns. If the answer has neither batches nor an error, asks again for EMPTY_S.
 
-    A broker that cannot find a batch, because a length is damaged, sends nothing. So what is still not there then is
-    damage.
+    If all answers are empty, there is damage: a broker that cannot find a batch, because a length is damaged, sends
+    nothing.
     """
     until_s = time.monotonic() + EMPTY_S
     while True:
@@ -88,8 +93,8 @@ def _patient_answer(fetch: FetchSome, offset: int) -> tuple[list[RawBatch], str]
 
 
 def _answer(fetch: FetchSome, offset: int, most_bytes: int) -> tuple[list[RawBatch], str]:
-    """Returns the whole batches of an answer, and why no more batches can be read. The reason is empty if the answer,
-    as far as it goes, has the form of batches."""
+    """Returns the whole batches of an answer, and why no more batches can be read. The reason is empty if nothing in
+    the answer shows damage."""
     batches = list[RawBatch]()
     try:
         fetched = fetch(offset, most_bytes)
@@ -108,11 +113,10 @@ def _answer(fetch: FetchSome, offset: int, most_bytes: int) -> tuple[list[RawBat
 
 
 def _next_batch(fetch: FetchSome, offset: int) -> int | None:
-    """Returns the first offset of the first sound batch behind the damage at `offset`, by the headers of the batches.
+    """Returns the first offset of the first sound batch behind the damage at `offset`, or None if this is uncertain.
 
-    Headers are believed only where batches that follow each other byte by byte also have offsets that follow each
-    other. Returns None where they do not: a damaged header can name any length and any offset. The number of offsets in
-    a sound batch is certain, because the checksum covers it.
+    Takes this first offset from the headers of the batches. A damaged header can name any length and any offset.
+    Headers are therefore believed only if the batches follow each other without gaps, both in bytes and in offsets.
     """
     first = offset
     while True:
@@ -137,16 +141,16 @@ def _next_batch(fetch: FetchSome, offset: int) -> int | None:
 
 
 def _leaves_out(batches: list[RawBatch], offset: int) -> bool:
-    """Returns whether the broker sent sound batches in their places, but left out what stands at `offset`."""
+    """Returns whether the broker sent sound, consecutive batches that begin behind `offset`."""
     return len(batches) > 1 and batches[0].sound and offset < batches[0].first and batches[0].end == batches[1].first
 
 
 def _next_offset(fetch: FetchSome, offset: int, end: int, damaged: bytes) -> int:
     """Returns the first offset behind the damage at `offset` for which the broker sends a sound batch; `end` if there
-    is none. `damaged`: as in `_serves`.
+    is none.
 
-    Asks the broker for one offset after another. So it is certain that a consumer can read no offset in between. A
-    broker finds a batch by the nearest offset in its index. So it may find only the last offset of a batch.
+    `damaged`: as in `_serves`. Asks the broker for one offset after another. This proves that no consumer can read the
+    offsets before the result.
     """
     until_s = time.monotonic() + SEARCH_S
     for candidate in range(offset + 1, end):
@@ -158,9 +162,10 @@ def _next_offset(fetch: FetchSome, offset: int, end: int, damaged: bytes) -> int
 
 
 def _serves(fetch: FetchSome, offset: int, damaged: bytes) -> bool:
-    """Returns whether the broker sends a sound batch that holds `offset`, other than the bytes `damaged`.
+    """Returns whether the broker sends a sound batch that holds `offset` and is not `damaged`.
 
-    `damaged`: the batch that showed the damage. Its checksum may be right, but then its first offset is wrong.
+    `damaged`: the bytes of the batch that showed the damage. The checksum of this batch may be right, although its
+    first offset is wrong.
     """
     batches, _ = _answer(fetch, offset, 1)
     return any(batch.sound and batch.first <= offset < batch.end and batch.data != damaged for batch in batches[:1])

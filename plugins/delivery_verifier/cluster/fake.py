@@ -53,9 +53,9 @@ class FakeCluster:
         self.connection = Connection({broker: Address("fake", 9000 + broker) for broker in self.brokers})
         self.load_connection = self.connection
         self.requested: list[tuple[object, ...]] = []
-        """The requests so far, in order. Each item holds the name of a request, and then its arguments. The items of
-        `assign_replicas` and `alter_topics` lack the broker that was asked. The list leaves out `renew` and all
-        requests that only read, except the request `hits` to the proxy."""
+        """The requests so far, in order. Each item holds the name of a request, and then its arguments, except the
+        argument `broker` of `assign_replicas` and `alter_topics`. The list leaves out `renew` and the requests that
+        only read, except `hits`, which asks the proxy."""
         self.process_states: dict[int, ProcessState] = dict.fromkeys(self.brokers, "running")
         self.partition_states: dict[tuple[str, int], PartitionState] = {}
         self.topic_settings: dict[tuple[str, str], str] = {}
@@ -63,8 +63,8 @@ class FakeCluster:
         self.without_power: set[int] = set()
         self.proxy_rules: list[dict[str, Any]] = []
         self.proxy_hits: dict[str, dict[str, int]] = {}
-        """The answer to every request `hits` to the proxy, whichever rule the request asks about. The answer maps a
-        broker id, and then a client.id, to the number of times that the rule acted."""
+        """The answer to every request `hits` to the proxy: {broker id: {client.id: how often a rule acted}}. All rules
+        get the same answer."""
         self.late_ends: list[dict[str, Any]] = []
         """The answer to every request `late_ends` to the proxy: the fields of each LateEnd."""
         self.logs: dict[tuple[int, str, int], list[bytes]] = {}
@@ -116,7 +116,6 @@ class FakeCluster:
         return time.time_ns() // 1000
 
     def _change(self, broker: int, state: ProcessState) -> None:
-        """Sets the state of a broker, and changes leader and ISR of the broker's partitions accordingly."""
         self.process_states[broker] = state
         for key, partition in self.partition_states.items():
             if broker in partition.replicas:
@@ -170,14 +169,14 @@ class FakeCluster:
         self.requested.append(("adopt", pid))
 
     def finish(self, keep_workspace: bool = False) -> None:
-        """Ends the cluster: `status` raises RuntimeError from now on."""
+        """Ends the cluster. Later calls of `status` raise RuntimeError."""
         self.requested.append(("finish", keep_workspace))
         self.finished = True
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
         """Answers a request to the proxy. The operation `put` adds its rule to `proxy_rules`. The operation `hits`
-        returns `proxy_hits`, and the operation `late_ends` returns the list of this name. The operation `release`
-        removes all rules from `proxy_rules`. Raises CapabilityMissing if the cluster has no proxy."""
+        returns `proxy_hits`, and the operation `late_ends` returns `late_ends`. The operation `release` removes all
+        rules from `proxy_rules`. Raises CapabilityMissing if the cluster has no proxy."""
         self._require("proxy")
         self.requested.append(("proxy", operation, arguments))
         if operation == "put":

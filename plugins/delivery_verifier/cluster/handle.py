@@ -89,7 +89,6 @@ class Cluster:
         return {broker: status.nodes[broker].state for broker in self.brokers}
 
     def _require_controllers(self, status: ClusterStatus) -> None:
-        """Raises ControllerDied if `status` shows that a controller has exited."""
         for controller in self.backend.controllers:
             node = status.nodes.get(controller)
             if node is None or node.state != "exited":
@@ -196,9 +195,11 @@ class Cluster:
         return self.backend.requests.topic_setting(self.running()[0], topics, setting)
 
     def wait_up(self, *brokers: int, deadline_s: float = UP_DEADLINE_S) -> None:
-        """Waits until `brokers` (default: all brokers) are up. A broker is up once it reports that all of `brokers` are
-        unfenced. If there is a proxy, also waits until the proxy takes requests. Raises StepFailed if one of `brokers`
-        exits, ControllerDied if the controller exits, and DeadlinePassed after `deadline_s` seconds."""
+        """Waits until `brokers` (default: all brokers) are up, and the proxy, if there is one, takes requests.
+
+        A broker is up once it reports that all of `brokers` are unfenced. Raises StepFailed if one of `brokers` exits,
+        ControllerDied if the controller exits, and DeadlinePassed after `deadline_s` seconds.
+        """
         expected = set(brokers or self.brokers)
 
         def up() -> bool:

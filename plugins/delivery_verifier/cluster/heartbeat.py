@@ -7,8 +7,7 @@ from delivery_verifier.model.history import HEARTBEAT_US, Observation
 
 
 class Heartbeat:
-    """Decides when the observer records a heartbeat. The observer sees the cluster more often than it
-    records a heartbeat.
+    """Decides when the observer records a heartbeat: less often than it sees the cluster.
 
     Not safe for use by several threads.
     """
@@ -20,10 +19,11 @@ class Heartbeat:
 
     def beat(self, at_us: int) -> Observation | None:
         """Notes that the cluster was seen at `at_us` (µs since the epoch). Returns the heartbeat to record, or None if
-        none is due.
+        none is due. A heartbeat is due in three cases:
 
-        A heartbeat is due at the first call, HEARTBEAT_US after the last heartbeat, and at once if the clock was set
-        back.
+        * This is the first call.
+        * HEARTBEAT_US have passed since the last heartbeat.
+        * The clock was set back.
         """
         pause_us = 0 if self._seen_us is None else at_us - self._seen_us
         self._pause_us = pause_us if pause_us < 0 else max(self._pause_us, pause_us)

@@ -22,11 +22,12 @@ because it runs beside produce."""
 class Holder(Struct, frozen=True, kw_only=True):
     """The run or command that holds the host's lock. The lock file contains this object as JSON.
 
-    `name`: the id of the run, or the name of the command. `process`: the process that holds the lock. The lock of a run
-    is held by the process of the step start_cluster until the keeper (the parent process of the brokers) has started,
-    and then by the keeper. `since_us`: when the lock was taken, in µs since the epoch. `run_dir`: the run directory;
-    None for a command, or if the directory is unknown. `workspace`: the folder in which the keeper takes requests; None
-    if there is no keeper.
+    * `name`: the id of the run, or the name of the command.
+    * `process`: the process that holds the lock. For a run, this is at first the process of the step start_cluster, and
+      then the keeper.
+    * `since_us`: when the lock was taken, in µs since the epoch.
+    * `run_dir`: the run directory; None for a command, or if the directory is unknown.
+    * `workspace`: the folder in which the keeper takes requests; None if there is no keeper.
     """
 
     name: str
@@ -73,8 +74,8 @@ class Holder(Struct, frozen=True, kw_only=True):
 
 
 def _progress(run: RunDirectory, began_at_us: int) -> str:
-    """Returns, in words, which step the run performs. Adds for how long the run has performed this step. For the step
-    produce, adds the remaining time of the load instead.
+    """Returns, in words, which step the run performs, and since when. For the step produce, names the remaining time of
+    the load instead.
 
     `began_at_us`: when the run took the host's lock, in µs since the epoch. The first step counts from this time.
     """
@@ -90,8 +91,8 @@ def _progress(run: RunDirectory, began_at_us: int) -> str:
 
 
 def _load_left(run: RunDirectory, began_at_us: int) -> str:
-    """Returns, in words, how much of the planned duration of the load is left. `began_at_us`: when the load began, in
-    µs since the epoch. The end of the step before produce counts as this time."""
+    """Returns, in words, how much of the planned duration of the load is left. `began_at_us`: the end of the step
+    before produce, in µs since the epoch."""
     try:
         load = run.read_scenario().load
     except VerifierError:

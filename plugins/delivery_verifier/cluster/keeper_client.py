@@ -1,5 +1,4 @@
-"""Sends requests to a keeper (the parent process of a cluster's brokers) from another process. There is one request for
-each method of `KeeperOperations`.
+"""Sends requests to a keeper from another process. There is one request for each method of `KeeperOperations`.
 
 A request holds the method's arguments as JSON, under the names of the method's parameters. The client converts the
 result to the type that the method declares.
@@ -39,7 +38,6 @@ class _KeeperClient:
 
 @cache
 def _signature(operation: str) -> tuple[inspect.Signature, Any]:
-    """Returns the parameters of an operation, and the type of its result."""
     declared = getattr(KeeperOperations, operation)
     return inspect.signature(declared), get_type_hints(declared)["return"]
 

@@ -1,8 +1,7 @@
 """The lease, requests to the keeper, and the host's lock.
 
-The keeper is the parent process of a cluster's brokers. The lease is the time after which the keeper ends the cluster
-unless a step of the run renews the lease. The host's lock is a locked file. It lets only one run at a time have a
-cluster on this host.
+The keeper is the parent process of a cluster's brokers. It ends the cluster when the lease runs out. The steps of a run
+renew the lease. The host's lock is a locked file. It lets only one run at a time have a cluster on this host.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from delivery_verifier.model.errors import StepFailed, VerifierError
 
 LEASE_S = 60.0
 """Seconds that a cluster lives after the last renewal of its lease. The time is long, because no process renews the
-lease while Airflow starts the next task, and such a start is slow on a loaded host. If a run has an owner (see
-StartRequest) and this owner ends, the keeper ends the cluster without waiting for the end of the lease."""
+lease while Airflow starts the next task, and such a start is slow on a loaded host. If the run has an owner (see
+StartRequest), the keeper ends the cluster as soon as the owner ends."""
 RENEW_EVERY_S = 2.0
 PATIENCE_S = 1.0
-"""Seconds to wait for the host's lock. A process that only asks who holds the lock takes a free lock for a moment. So
-a lock that is taken for a moment does not prove that a run holds the lock."""
+"""Seconds to wait for the host's lock. A process that only asks who holds the lock also takes a free lock, for a
+moment. So one failed try does not prove that a run holds the lock."""
 ANSWER_S = 5.0
 """Seconds that the keeper waits for the text of a request after a client has connected."""
 
@@ -55,11 +54,11 @@ class HostBusy(VerifierError, RuntimeError):
 
 
 def lock_file() -> Path:
-    """Returns the path of the file that serves as the host's lock: the environment variable KDV_LOCK or, if it is
-    unset, a file in the system's temporary folder.
+    """Returns the path of the host's lock: the environment variable KDV_LOCK or, if it is unset, a file in the system's
+    temporary folder.
 
-    There is one lock per host and user, even if the host has several copies of the project. Two clusters at once would
-    falsify each other's timing.
+    There is one lock per host and user, even if the host has several copies of the project, because two clusters at
+    once would falsify each other's timing.
     """
     return variables.path("KDV_LOCK") or Path(tempfile.gettempdir()) / f"kdv-{os.getuid()}.lock"
 
@@ -94,7 +93,6 @@ def require_free_host() -> None:
 
 
 def _lock(stream: IO[str]) -> bool:
-    """Tries to take the lock. Returns whether that succeeded."""
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -181,8 +179,8 @@ def call(
 
 
 def cluster_gone(message: str, socket_path: Path) -> ClusterGone:
-    """Returns a ClusterGone with the text `message`. If a user has ended the run with `kdv stop`, the text says so
-    instead. `socket_path`: a socket in the cluster's workspace."""
+    """Returns a ClusterGone with the text `message` or, if a user ended the run with `kdv stop`, with the text of the
+    file STOPPED. `socket_path`: a socket in the cluster's workspace."""
     with suppress(OSError):
         return ClusterGone((socket_path.parent / STOPPED).read_text())
     return ClusterGone(message)
@@ -190,13 +188,15 @@ def cluster_gone(message: str, socket_path: Path) -> ClusterGone:
 
 @contextmanager
 def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> Iterator[threading.Event]:
-    """Renews the lease while the block of the `with` statement runs. Yields an event that is set when the keeper is
-    gone or refuses a renewal. A block that waits for something must check this event.
+    """Renews the lease while the block of the `with` statement runs. Raises ClusterGone before the block if the keeper
+    is gone already.
 
-    If the block cannot check the event, the caller passes `when_gone`. As soon as the event is set, another thread
-    calls `when_gone`, which has to make the block fail. If the block raises an error after the event was set, or after
-    a user has ended the run with `kdv stop`, this function raises ClusterGone instead, because the end of the cluster
-    is the cause of the error. Raises ClusterGone before the block if the keeper is gone already.
+    Yields an event, which is set when the keeper is gone or refuses a renewal. A block that waits must check this
+    event. If it cannot, the caller passes `when_gone`. Another thread calls this function once the event is set, and
+    the function must make the block fail.
+
+    If the block raises an error after the event was set, or after `kdv stop`, raises ClusterGone instead, because the
+    end of the cluster caused the error.
     """
     done, gone = threading.Event(), threading.Event()
 

@@ -1,6 +1,6 @@
 """The observer: records the changes that it sees in leaders, in ISRs, and in the states of the nodes' processes.
 
-The observer does not use the fault plan, and records a change whatever caused the change. So its record can prove that
+The observer does not know the fault plan, and records a change whatever caused it. Its record can therefore prove that
 a fault took effect, and that nothing else happened.
 """
 
@@ -25,7 +25,7 @@ OBSERVATIONS = "observations.jsonl"
 EVERY_S = 0.1
 """Seconds between an answer of a broker and the next question to this broker."""
 READABLE = (0, 5)
-"""The error codes of a partition whose state can be read: none, and 5, which says that it has no leader now."""
+"""Error codes of a partition whose state can be read. 0: no error. 5: the partition has no leader now."""
 VIEW_S = 0.5
 """Seconds for which the last answer of a broker counts while the next question to this broker is unanswered."""
 
@@ -44,9 +44,9 @@ class Observer:
     """Appends each change in the cluster to `file`, as an `Observation`: one JSON object per line, in the order in
     which the changes were seen.
 
-    Polls the partitions of the watched topics in threads of its own, one per broker, so that a broker that does not
-    answer delays no other. A thread asks again only once its broker has answered or the request has timed out. So at
-    most one request per broker is under way. The caller reports the states of the processes with the method `process`.
+    Polls the partitions of the watched topics, with one thread per broker, so that a broker that does not answer delays
+    no other broker. A thread asks its broker again once the last request was answered or timed out. The caller reports
+    the states of the processes with the method `process`.
     """
 
     def __init__(self, requests: BrokerRequests, brokers: Sequence[int], file: Path) -> None:
@@ -104,8 +104,8 @@ class Observer:
                     self._take(broker, answer)
 
     def _ask(self, broker: int, topics: list[str]) -> _Answer:
-        """Asks one broker for the states of the partitions of `topics`. If the broker's process does not run, does not
-        ask, and returns an answer without a view."""
+        """Asks one broker for the states of the partitions of `topics`. If the broker's process does not run, returns
+        an answer without a view."""
         view, serves = None, self._processes.get(broker) == "running"
         if serves:
             try:
@@ -117,12 +117,11 @@ class Observer:
         return _Answer(view, serves, time.monotonic())
 
     def _take(self, broker: int, answer: _Answer) -> None:
-        """Stores `answer`, the new answer of `broker`. Compares the last answers of all brokers, and records the new
-        state of each partition whose state has changed. Records a heartbeat if the cluster was seen and a heartbeat is
-        due.
+        """Stores `answer`, the new answer of `broker`, and records each partition whose state has changed. Records a
+        heartbeat if the cluster was seen and a heartbeat is due.
 
-        The answer of a single broker does not prove the state of a partition: a broker that was cut off, or has just
-        woken up, may report an old state.
+        Compares the last answers of all brokers, because one answer proves nothing: a broker that was cut off, or has
+        just woken up, may report an old state.
         """
         self._answers[broker] = answer
         views = {
@@ -143,22 +142,27 @@ class Observer:
                 self._write(heartbeat)
 
     def _is_seen(self, views: Mapping[int, View]) -> bool:
-        """Whether `views`, the last answers that still count, show the cluster as it is.
+        """Whether the last answers show the cluster as it is. `views`: the last answers that still count.
 
-        A broker that was cut off goes on answering. So its answer alone is no sight of the cluster. An answer that
-        differs from what was recorded is outdated, or tells what its leader has not confirmed: it shows nothing. Of all
-        other brokers that may serve clients, at least half must have answered. If no broker may serve clients, the
-        cluster counts as seen, because then no broker can tell a client anything that the observer misses.
+        The cluster is seen if at least half of the relevant brokers have answered. A broker is not relevant in two
+        cases:
+
+        * Its process does not run, or refuses connections.
+        * Its answer differs from what was recorded. The answer is then outdated, or the partition's leader has not
+          confirmed it.
+
+        If no broker is relevant, the cluster counts as seen only if no answer differs from what was recorded. Then no
+        broker may serve clients, so that clients learn nothing.
         """
         refusing = {broker for broker, known in self._answers.items() if not known.serves}
         current = self._brokers - refusing - self._outdated
         return 2 * len(current & views.keys()) >= len(current) if current else not self._outdated
 
     def _without_past(self, view: View, at_s: float) -> View:
-        """Returns `view` without the states that differ from the recorded state of the same leader epoch, if another
-        broker's answer to which the record is due came later. `at_s`: when the broker reported `view`.
+        """Returns `view` without outdated states. `at_s`: when the broker reported `view`.
 
-        Such a state is of the past. It would count again as soon as the leader falls silent.
+        A state is outdated if the recorded state of the partition has the same leader epoch, differs, and was reported
+        after `at_s`. Without this check, an outdated state would count again once the leader no longer answers.
         """
         return {
             key: state
@@ -170,8 +174,7 @@ class Observer:
         }
 
     def _is_recorded(self, view: View) -> bool:
-        """Whether `view` has the recorded state of each partition. States with an error code other than 5 count as
-        recorded."""
+        """Whether every readable state in `view` (see READABLE) equals the recorded state of its partition."""
         return all(
             key in self._partitions and _observed_fields(state) == _observed_fields(self._partitions[key])
             for key, state in view.items()
@@ -179,14 +182,17 @@ class Observer:
         )
 
     def _note(self, key: tuple[str, int], state: PartitionState, *, by_leader: bool, at_s: float) -> None:
-        """Records the state of a partition if the state differs from the last recorded state. `by_leader`: whether the
-        partition's leader itself reports the state. `at_s`: the time of the newest answer.
+        """Records the state of a partition if the state differs from the last recorded state.
 
-        Ignores a state with an earlier leader epoch, and a state with an error code that is not in READABLE. Within a
-        leader epoch, a broker joins the ISR only if the leader itself says so: only the leader adds brokers (KIP-497),
-        and a broker that is cut off still reports those that have left. (Answers do not have the partition epoch, which
-        would tell the older state.) Any broker may report that others left: the controller removes those that it has
-        fenced, even while the leader does not answer.
+        `by_leader`: whether the partition's leader itself reports the state. `at_s`: the time of the newest answer.
+        Ignores
+
+        * a state with an error code that is not in READABLE
+        * a state with a lower leader epoch than the recorded state
+        * a state with the same leader epoch and additional brokers in the ISR, unless the leader reports it.
+
+        The last rule has a reason: only the leader adds brokers to the ISR (KIP-497), and a broker that was cut off may
+        report the ISR from before. That a broker left the ISR may be reported by any broker.
         """
         before = self._partitions.get(key)
         if state.error not in READABLE or (before and state.leader_epoch < before.leader_epoch):
@@ -211,9 +217,8 @@ class Observer:
         )
 
     def _write(self, observation: Observation) -> None:
-        """Appends one observation to the file. The caller must hold `self._lock`, and must have taken this lock before
-        the clock was read for the observation. So the times in the file never decrease, unless the clock is set
-        back."""
+        """Appends one observation to the file. The caller must take `self._lock` before it reads the clock for the
+        observation. Then the times in the file never decrease, unless the clock is set back."""
         with self._file.open("ab") as out:
             out.write(msgspec.json.encode(observation) + b"\n")
 

@@ -1,8 +1,8 @@
 """The logs of replicas. This module computes the digest of one replica's log, and compares the logs of two replicas.
 
-A follower appends the leader's batches byte by byte as it fetched them. So two replicas that agree have the same bytes:
-offsets, leader epochs, checksums, flags (control, transactional) and records. This module looks at whole batches, never
-at single records. Of each log, only the batches of the broker's latest answer are in memory.
+A follower appends the leader's batches byte by byte. So two replicas that agree have the same bytes: offsets, leader
+epochs, checksums, flags (control, transactional) and records. This module looks at whole batches, never at single
+records. Of each log, only the batches of the broker's latest answer are in memory.
 """
 
 from __future__ import annotations

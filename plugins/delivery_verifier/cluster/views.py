@@ -15,14 +15,14 @@ def newest(views: Mapping[int, View]) -> View:
     """Returns, for each partition, the state that is believed. `views`: the view of each broker, by broker id.
 
     1. The state with the highest leader epoch is believed. A broker that is cut off from the controller, or has just
-       woken up, still reports the last state that it knew.
+       woken up, still reports an earlier epoch.
     2. If several states have this epoch, the state that the partition's leader itself reports is believed. The other
-       brokers may report an old ISR. During an epoch, only the leader changes the ISR, with one exception: the
-       controller removes a broker that it has fenced.
-    3. If the leader reports no state with this epoch, the state with the smallest ISR is believed: the controller only
-       removes brokers, so the larger ISR is the older one.
-    4. Of several such states, the state that most brokers report is believed, and then the report of the broker with
-       the lowest id.
+       brokers may not yet know the newest ISR. During an epoch, only the leader changes the ISR, with one exception:
+       the controller removes a broker that it has fenced.
+    3. If the leader reports no state with this epoch, the state with the smallest ISR is believed, because without the
+       leader an ISR can only lose brokers.
+    4. If several such states remain, the state that most brokers report is believed. If this leaves a tie, the broker
+       with the lowest id is believed.
     """
     reports: dict[tuple[str, int], list[tuple[int, PartitionState]]] = {}
     for broker, view in sorted(views.items()):

@@ -19,8 +19,8 @@ from delivery_verifier.host.processes import identify, lives, myself
 KEPT = "KEPT"
 """The name of a file in a workspace. A workspace with this file is kept although its run is over."""
 AWAITED = "AWAITED"
-"""The name of a file in a workspace. The file identifies the process that will decide the verdict of the workspace's
-run. After the verdict, this process keeps or removes the workspace."""
+"""The name of a file in a workspace. The file identifies the process that will give the verdict of the run, and will
+then keep or remove the workspace."""
 
 
 def folder() -> Path:
@@ -57,7 +57,7 @@ def remove(path: Path) -> None:
 
 def is_kept(workspace: Path) -> bool:
     """Whether a workspace must stay although no keeper (the parent process of the brokers) serves it. True if the
-    workspace is marked as kept, or if the process that will decide its run's verdict still lives."""
+    workspace is marked as kept, or if the process that will give the verdict of its run still lives."""
     awaited = workspace / AWAITED
     return (workspace / KEPT).exists() or (awaited.is_file() and lives(awaited.read_text()))
 
@@ -71,8 +71,8 @@ def sweep() -> list[Path]:
     * Unmounts the disks of kept workspaces that have no living keeper (see `mounted`).
     * Removes the oldest kept workspaces if there are too many (see `trim`).
 
-    The caller must hold the host's lock (lease.acquire_host). Otherwise, the sweep could remove the workspace of a run
-    whose keeper has not started yet. Raises DeadlinePassed if a disk is still in use.
+    The caller must hold the host's lock (lease.acquire_host), because the sweep could otherwise remove the workspace of
+    a run whose keeper has not started yet. Raises DeadlinePassed if a disk is still in use.
     """
     swept = [workspace for workspace in all_workspaces() if not is_kept(workspace) and not _keeper_lives(workspace)]
     for workspace in swept:

@@ -19,7 +19,8 @@ from delivery_verifier.model.inputs import BadInput
 
 
 def register(add: Add) -> None:
-    """Adds `kdv up`, `kdv down`, `kdv stop` and `kdv doctor` to the command line by calls of `add`, a `parsers.Add`."""
+    """Adds `kdv up`, `kdv down`, `kdv stop` and `kdv doctor` to the command line by calls of `add` (see
+    `parsers.Add`)."""
     add("up", up, "Bring up the local Airflow, for the UI and the nightly runs.").add_argument(
         "--port", metavar="N", help="its port (default 8080, or KDV_PORT)"
     )

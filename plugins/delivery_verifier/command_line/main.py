@@ -29,7 +29,7 @@ from delivery_verifier.store.run_directory import IncompleteRun
 GROUPS = (running, catalogue, stored, comparing, pricing, host, pruning)
 """The modules that add commands, in the order in which the help shows their commands."""
 HOST_ERRORS = (OSError, subprocess.SubprocessError)
-"""Errors of the host, for example a full disk or a missing tool. Their message suffices, without a traceback."""
+"""Errors of the host, for example a full disk or a missing tool. Their messages are printed without a traceback."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _exit_code(error: Exception, arguments: argparse.Namespace) -> int:
-    """Returns the exit code for `error`. Prints its traceback unless it is a VerifierError or one of HOST_ERRORS."""
+    """Returns the exit code for `error`. Prints the traceback of `error`, unless `error` is a VerifierError or one of
+    HOST_ERRORS."""
     if isinstance(error, IncompleteRun) and arguments.reads_stored_run:
         return BAD_INPUT
     if isinstance(error, VerifierError):

@@ -69,7 +69,8 @@ RUN_FIELDS: dict[str, dict[str, Any]] = {
 }
 """The options that give the fields of a run. Maps each field to the arguments that argparse takes for its option.
 
-`planning.params` checks the values. `kdv run` and `kdv plan` have all of these options. Other commands have some.
+`planning.params` checks the values. `kdv run` and `kdv plan` have all of these options. Other commands have some of
+them.
 """
 
 
@@ -92,16 +93,16 @@ A run gets the profile (the settings) that these files describe, and never the f
 properties are left out of the profile, so that it holds no secrets.
 """
 OVERRIDES = {"producer_override": "producer_overrides", "topic_override": "topic_overrides"}
-"""The options that override settings. Each use of such an option overrides one setting, and the option can be repeated.
-This mapping gives, for each option, the field of a run. The field holds the settings of all uses, one per line."""
+"""Maps each option that overrides settings to a field of a run. Each use of the option overrides one setting. The field
+holds the settings of all uses, one per line."""
 
 
 def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the fields of a run that the command line gives. Maps the name of each field to its value.
 
     If the user names files of settings or a saved profile, or gives --save-profile, the field `own_profile` holds the
-    complete profile. So the run needs no file of the user. Overrides stay separate
-    fields, unless --save-profile saves them in the profile. Raises BadInput if an option is not allowed.
+    complete profile, so that the run needs no file of the user. Overrides are fields of their own, but with
+    --save-profile they are part of the profile. Raises BadInput if an option is not allowed.
     """
     from delivery_verifier.planning.build import BESIDE_A_SCENARIO
     from delivery_verifier.planning.own_settings import properties
@@ -123,11 +124,11 @@ def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _own_profile(arguments: argparse.Namespace, params: dict[str, Any]) -> Profile | None:
-    """Returns the complete profile from the user's files, or the saved profile that the user names.
+    """Returns the complete profile: from the user's files, or the saved profile that the user names. Returns None if
+    the user gives neither of these, nor --save-profile.
 
     With --save-profile, also applies the overrides to the profile, removes them from `params`, and saves the profile.
-    Returns None if the user gives neither files, nor a saved profile, nor --save-profile. Raises BadInput if an option
-    or a setting is not allowed.
+    Raises BadInput if an option or a setting is not allowed.
     """
     from delivery_verifier.planning.build import check_settings
     from delivery_verifier.planning.own_settings import profiles
@@ -152,7 +153,7 @@ def _own_profile(arguments: argparse.Namespace, params: dict[str, Any]) -> Profi
 
 
 def _unknown(name: str) -> Profile:
-    """Always raises BadInput. The message says that the saved profile `name` cannot be read or does not exist."""
+    """Raises BadInput, because the saved profile `name` cannot be read or does not exist."""
     from delivery_verifier.planning.own_settings import profiles
 
     if (why := profiles.unreadable().get(f"{name}.json")) is not None:

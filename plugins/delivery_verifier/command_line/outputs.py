@@ -43,11 +43,11 @@ def destination(field: str, name: str) -> Path:
 
 @contextmanager
 def junit(name: str | None, run_id: str) -> Iterator[VerdictWriter]:
-    """Yields a function that writes the verdict as JUnit XML to the file `name`.
+    """Yields a function that writes the verdict as JUnit XML to the file `name`. If `name` is None, this function does
+    nothing.
 
-    If the `with` block raises an error, writes this error to the file in place of a verdict, and raises it again. The
-    file then names the run `run_id`. If `name` is None, nothing is written. Raises BadInput if the file cannot be
-    written.
+    If the `with` block raises an error, the file gets this error in place of a verdict, under the name `run_id`. Then
+    the error is raised again. Raises BadInput if the file cannot be written.
     """
     if name is None:
         yield lambda run_dir, verdict: None

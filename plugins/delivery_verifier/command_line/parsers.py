@@ -14,11 +14,11 @@ BAD_INPUT = 64
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that takes no abbreviations, and exits with 64 on a mistyped command or option.
+    """A parser that takes no abbreviations, and exits with code 64 on a mistyped command or option.
 
-    Before it exits, it prints the usage of the command that the user typed, or of kdv if this command is unknown. It
-    also suggests the known name that is most similar to the mistyped name. argparse itself exits with 2, which means
-    INCONCLUSIVE here.
+    It first prints the usage, and the known name that is most similar to the mistyped name. The usage is that of the
+    command, or of kdv if the command is unknown. (The parser of argparse exits with code 2, which means INCONCLUSIVE
+    here.)
     """
 
     def __init__(self, **arguments: Any) -> None:
@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, *arguments: Any, **named: Any) -> Any:
         """Parses the arguments. If an argument is unknown, prints the usage of this parser's command, and exits.
 
-        argparse itself would print the usage of kdv, because it leaves unknown arguments to the parser of kdv.
+        Without this method, argparse would print the usage of kdv, because the parser of kdv reports unknown arguments.
         """
         namespace, unknown = super().parse_known_args(*arguments, **named)
         if unknown:

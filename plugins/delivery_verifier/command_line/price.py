@@ -47,8 +47,8 @@ def register(add: Add) -> None:
 def price(arguments: argparse.Namespace) -> int:
     """Carries out `kdv price`. Returns 0 for stored runs, else the greatest exit code of the new runs.
 
-    A new run has the exit code 0 if its verdict is HELD or VIOLATED, because the run only measures a price. Raises
-    BadInput if an option is not allowed.
+    A new run has the exit code 0 if its verdict is HELD or VIOLATED, because a measurement expects no particular
+    verdict. Raises BadInput if an option is not allowed.
     """
     from delivery_verifier.host import machine
     from delivery_verifier.pages.price import page as price_page

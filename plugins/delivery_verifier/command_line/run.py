@@ -71,9 +71,9 @@ def carry_out(
     is the port of the local Airflow, or None for the default. If `quiet` is true, neither promises nor progress are
     shown.
 
-    Returns the verdict, the run directory, and the URL of the run in Airflow (None if `direct` is true). Raises
-    BadInput, before anything is started, if a field is not allowed. Raises any error that ends the run without a
-    verdict.
+    Returns the verdict, the run directory, and the URL of the run in Airflow (None if `direct` is true). If a field is
+    not allowed, raises BadInput before anything is started. If an error ends the run without a verdict, raises this
+    error.
     """
     from delivery_verifier.run.progress import Follower
 

@@ -55,8 +55,8 @@ def report(arguments: argparse.Namespace) -> int:
 def reconcile(arguments: argparse.Namespace) -> int:
     """Carries out `kdv reconcile`: judges a stored run again from the log and the ledger in its run directory.
 
-    Needs no running Kafka. Prints by which version of the rules it judged. A note of the verdict says so if another
-    version made the run. Returns the exit code of the new verdict.
+    Needs no running Kafka. Prints which version of the rules it used. If another version made the run, a note of the
+    verdict says so. Returns the exit code of the new verdict.
     """
     from delivery_verifier.run.local_spark import own_session
     from delivery_verifier.run.steps.conclude import judge_and_report

@@ -1,8 +1,8 @@
 """The alternatives to an arm's settings: which guarantees would be lost or won if one or two settings had other values.
 
-The alternatives show why each setting matters. A guarantee may hold under some classes of faults, and not under
-others. An example of a class is the loss of power of one broker (see `guarantees.FAULT_CLASSES`). So a change of
-settings may lose or win a guarantee under only some of the classes.
+The alternatives show why each setting matters. A guarantee may hold under some classes of faults only (see
+`guarantees.FAULT_CLASSES`), e.g. not under the loss of power of one broker. A change of settings may therefore lose or
+win a guarantee under only some of the classes.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ ALTERNATIVES: dict[str, dict[str, Any]] = {
     "flush.messages=1": {"flush_messages": 1},
     "no eligible leader replicas": {"elr": False, "transaction_log_elr": False},
 }
-"""The changes of settings that are tried. A key is the text that names a change. Its value maps fields of Settings to
+"""The changes of settings that are tried. Maps the text that names a change to the changed fields of Settings, with
 their new values.
 
 Idempotence needs acks=all and retries. So a change to a weaker value of acks or retries also switches idempotence off.
-A change that switches idempotence on also sets acks=all."""
+A change that switches idempotence on also sets acks=all.
+"""
 
 
 class Alternative(Struct, frozen=True, kw_only=True):
     """The effect of one change of settings. `setting` is the text that names the change (a key of ALTERNATIVES).
 
-    `lost` maps each guarantee that the change loses to the names of the classes of faults under which it is lost (see
-    `guarantees.FAULT_CLASSES`). `won` maps each guarantee that the change wins to the names of the classes of faults
-    under which it is won.
+    `lost` and `won` have a key for each guarantee that the change loses or wins. The value is the list of the classes
+    of faults under which the guarantee is lost or won (names, see `guarantees.FAULT_CLASSES`).
     """
 
     setting: str
@@ -62,11 +62,11 @@ def alternatives(settings: Settings) -> list[Alternative]:
 
 
 def _missing(rows: list[GuaranteeRow], others: list[GuaranteeRow]) -> dict[Claim, list[str]]:
-    """Returns the guarantees that `rows` give and `others` do not give. Each of `rows` and `others` is a matrix of
-    guarantees, with one row per class of faults.
+    """Maps each guarantee that `rows` give and `others` do not give to the classes of faults (names) under which this
+    is so.
 
-    Maps each guarantee to the names of the classes of faults under which it is missing in `others`. A guarantee that
-    is missing under no class is left out.
+    Each of `rows` and `others` is a matrix of guarantees, with one row per class of faults. A guarantee that is missing
+    under no class is left out.
     """
     pairs = list(zip(rows, others, strict=True))
     missing = {

@@ -23,10 +23,10 @@ from delivery_verifier.model.scenario import Client
 class ClientDifference(Struct, frozen=True, kw_only=True):
     """An anomaly on which the contract rules differently for librdkafka and for the Java client.
 
-    `permitted_with` is the client with which the anomaly is permitted. With the other client, it is forbidden. `rule`
-    is the id of the rule that permits the anomaly. `fault_classes` are the names of the classes of faults (see
-    FAULT_CLASSES) under which the clients differ in this way. `sentence` explains the rule. `java` says what the Java
-    client does.
+    `permitted_with` is the client with which the anomaly is permitted. With the other client it is forbidden. `rule` is
+    the id of the rule that permits the anomaly, and `sentence` explains this rule. `fault_classes` are the names of the
+    classes of faults (see FAULT_CLASSES) under which the clients differ in this way. `java` says what the Java client
+    does.
     """
 
     anomaly: Anomaly
@@ -52,7 +52,7 @@ def java_contract(settings: Settings) -> JavaContract:
 def _differences(settings: Settings) -> list[ClientDifference]:
     """Returns the differences between the Java client and librdkafka, both with `settings`.
 
-    There is one difference for each rule that permits its anomaly with one client, if the contract forbids this anomaly
+    Each difference belongs to a rule that permits an anomaly with one client, while the contract forbids this anomaly
     with the other client.
     """
     reasons = {rule.id: rule.java for rule in RULES}

@@ -1,10 +1,10 @@
 """The disturbances of the cluster, derived from observations and injections alone.
 
-An observation is a change that an independent observer of the cluster saw. An injection is a fault that the run made.
-It *bit* if it is proven that the fault took effect. A disturbance is planned if an injection that bit explains the
-disturbance: the injection's action has such effects, and its brokers and its time fit the disturbance. Some
-disturbances cannot be observed, e.g. a loss of power or of connections. They are known only from the injection that
-caused them.
+An observation is a change that an independent observer of the cluster saw. Some disturbances cannot be observed, e.g. a
+loss of power or of connections. They are known only from the injection that caused them.
+
+A disturbance is *planned* if an injection that bit explains it: the injection's action has such effects, and its
+brokers and its time fit the disturbance.
 
 The observer starts only when every broker process already runs. So even the first observation of a process is a
 disturbance if the process has exited or is frozen.
@@ -32,20 +32,17 @@ from delivery_verifier.model.history import (
     Injection,
     Observation,
 )
-from delivery_verifier.model.late_ends import answered_ends, has_late_end
+from delivery_verifier.model.late_ends import answered_ends, has_late_end, kinds_of
 from delivery_verifier.model.scenario import Arm
 
 
 def disturbances(observations: Iterable[Observation], injections: Iterable[Injection]) -> list[Disturbance]:
     """Returns every disturbance of the cluster, in order of time.
 
-    `observations` must be in the order in which they were made. The function relies on this order, and not on the
-    times of the observations: after a clock was set back, the times would make an old ISR seem to follow a new one, and
-    a clean election would look unclean.
-
-    A disturbance is planned if and only if an injection that bit (proven to have taken effect) explains the
-    disturbance. An injection without this proof may have had an effect nevertheless. So the disturbances that its
-    action causes, and that no observer can see, are returned, too, but as unplanned.
+    `observations` must be in the order in which they were made. (If a clock was set back, their times do not show this
+    order.) A disturbance is planned only if an injection that bit explains it. An injection that is not proven to have
+    bitten may still have had an effect. If no observer can see such an effect, the result contains it as an unplanned
+    disturbance.
     """
     ordered, injected = list(observations), list(injections)
     biting = [injection for injection in injected if injection.bit]
@@ -61,23 +58,23 @@ def disturbances(observations: Iterable[Observation], injections: Iterable[Injec
 
 
 def disturbances_of_topic(topic: str, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
-    """Returns the disturbances that may excuse an anomaly on `topic`: its own, and those that may have touched every
-    topic."""
+    """Returns the disturbances that may excuse an anomaly on `topic`: those of this topic, and those without a topic,
+    which may have touched every topic."""
     return [disturbance for disturbance in disturbances if disturbance.topic in ("", topic)]
 
 
 def disturbances_of_arm(
     arm: Arm, disturbances: Iterable[Disturbance], coordinators: int, injections: Sequence[Injection] = ()
 ) -> list[Disturbance]:
-    """Returns the disturbances that may excuse an anomaly of `arm`: those of its topic (see `disturbances_of_topic`).
+    """Returns the disturbances that may excuse an anomaly of `arm`.
 
-    A disturbance of a transaction coordinator is left out unless it disturbed a partition of `__transaction_state` that
-    keeps a transactional.id of the arm. Its `producers` are those with such a transactional.id. `coordinators` is the
-    number of partitions of `__transaction_state`; 0 if unknown. Then every transactional.id may be kept in every
-    partition. Because nobody knows, the disturbance then counts as unplanned.
+    * A disturbance of another topic is left out (see `disturbances_of_topic`).
+    * A disturbance of a transaction coordinator is returned only if it disturbed a partition of `__transaction_state`
+      that keeps a transactional.id of the arm. Its field `producers` then lists the producers with such ids.
+    * A late end of a transaction (`late_end`) is returned only for some producers (see `_late_ends`).
 
-    Late ends of transactions (`late_end`) concern only producers that the proof of one of `injections` does not clear
-    (see `_late_ends`).
+    `coordinators`: the number of partitions of `__transaction_state`. 0 means: unknown. Every partition may then keep
+    every transactional.id, and a disturbance of a coordinator counts as unplanned.
     """
     result: list[Disturbance] = []
     for disturbance in disturbances_of_topic(arm.topic_name, disturbances):
@@ -92,7 +89,8 @@ def disturbances_of_arm(
 
 
 def _producers_of(arm: Arm, disturbance: Disturbance, coordinators: int) -> list[int]:
-    """Returns the producers of `arm` whose transactional.id a disturbed partition of `__transaction_state` keeps."""
+    """Returns the producers of `arm` with a transactional.id that is kept in a disturbed partition of
+    `__transaction_state`."""
     return [
         number
         for number, name in enumerate(arm.transactional_ids)
@@ -101,11 +99,11 @@ def _producers_of(arm: Arm, disturbance: Disturbance, coordinators: int) -> list
 
 
 def _late_ends(arm: Arm, disturbance: Disturbance, injections: Iterable[Injection]) -> Iterator[Disturbance]:
-    """Yields the late ends of `disturbance`: of producers that it may have hurt, and of those of which nobody knows.
+    """Yields `disturbance` at most twice: for the producers that it hurt, and, as unplanned, for those that it may have
+    hurt.
 
-    The proof names the late ends that brokers have answered. It clears a producer that waited for the answer, and one
-    whose late end was refused. Where the proof does not name a producer, its end may have come late unanswered, and may
-    have hurt it once the proxy let it go: then the disturbance is unplanned.
+    The proof of an injection names each late end that a broker answered, and says whether it hurt its producer. A
+    producer that the proof does not name may have been hurt, because it may have had a late end without an answer.
     """
     ends = [end for cause in injections if has_late_end(cause, disturbance) for end in answered_ends(cause)]
     hurt, answered = {end.transactional_id for end in ends if end.hurts}, {end.transactional_id for end in ends}
@@ -125,8 +123,8 @@ def coordinator_partitions(observations: Iterable[Observation]) -> int:
 def observed_during(injection: Injection, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
     """Returns the disturbances that the observer saw at a time at which `injection` may have caused them (`in_window`).
 
-    If there are none, although the injection took effect and `must_be_observed` is true, then the observer missed the
-    injection, and may have missed more.
+    If the result is empty although the injection took effect and `must_be_observed` is true, the observer missed the
+    injection, and may have missed other changes, too.
     """
     return [
         disturbance
@@ -136,11 +134,10 @@ def observed_during(injection: Injection, disturbances: Iterable[Disturbance]) -
 
 
 def must_be_observed(injection: Injection) -> bool:
-    """Whether the observer must have seen an effect of `injection`, provided that the injection bit.
+    """Whether the observer must have seen an effect of `injection`, if the injection took effect.
 
     This depends on the action. For example, the observer sees that a broker ends, but not that a connection is delayed.
-    If `ACTS` lacks the action, its effects are unknown. The result is then True: if the observer saw nothing, it is not
-    trusted.
+    If `ACTS` lacks the action, its effects are unknown, and the result is True.
     """
     act = ACTS.get(injection.action)
     return act is None or bool(act.observed_as)
@@ -152,7 +149,7 @@ def _injected_disturbances(injection: Injection, injected: list[Injection]) -> I
     `injected`: all injections of the run.
     """
     act = ACTS.get(injection.action)
-    for kind in act.counts_as if act else ():
+    for kind in kinds_of(act, injection.options) if act else ():
         for topic, partitions in _scope(injection, kind).items():
             yield Disturbance(
                 kind=kind,
@@ -171,10 +168,8 @@ def _injected_disturbances(injection: Injection, injected: list[Injection]) -> I
 
 
 def _scope(injection: Injection, kind: DisturbanceKind) -> dict[str, list[int]]:
-    """Returns the partitions, by topic, that were touched by the disturbance `kind` that `injection` caused.
-
-    The empty string in place of a topic stands for any topic.
-    """
+    """Returns the partitions, by topic, that the disturbance `kind` of `injection` touched. The topic '' stands for any
+    topic."""
     if kind not in ON_TOPICS or not injection.hit:
         return {"": []}
     elected: Any = injection.proof.get("elected")
@@ -228,7 +223,8 @@ def _process_kind(observation: Observation) -> DisturbanceKind:
 
 
 def _use_up_cause(causes: list[Injection], observation: Observation) -> bool:
-    """Whether one of `causes` explains the observed state of the broker. Removes that cause from `causes`.
+    """Whether one of `causes` explains that the broker's process has exited or is frozen. Removes that cause from
+    `causes`.
 
     One injection explains only one end, or one freeze, of each target broker. It does not explain that the broker
     crashes again after its restart, or crashes while it is frozen.

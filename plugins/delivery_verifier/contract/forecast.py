@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from delivery_verifier.contract import power
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep
 from delivery_verifier.model.history import Disturbance, Injection, Observation
+from delivery_verifier.model.late_ends import kinds_of
 from delivery_verifier.model.scenario import Arm
 
 TARGET_BROKERS: dict[str, frozenset[int]] = {
@@ -32,9 +33,10 @@ TARGET_BROKERS: dict[str, frozenset[int]] = {
 }
 """Maps each target that a fault plan can name to the brokers that this target stands for.
 
-The forecast assumes a partition that broker 1 leads and that brokers 2 and 3 follow. It also assumes that broker 1 is
-the transaction coordinator. In the usual load of three partitions on three brokers, every broker leads one partition,
-so that broker 1 leads one, too."""
+The forecast assumes a partition that broker 1 leads and that brokers 2 and 3 follow. Such a partition exists in the
+usual load of three partitions on three brokers, because every broker leads one partition. The forecast also assumes
+that broker 1 is the transaction coordinator.
+"""
 STEP_US = 10_000_000
 """The assumed time between two steps of the plan, in µs."""
 
@@ -42,11 +44,13 @@ STEP_US = 10_000_000
 def expected_disturbances(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
     """Returns the disturbances that one pass through the plan `fault` would cause on the topic of `arm`.
 
-    Each action adds the disturbances that `ACTS` names for it. Two other disturbances arise only from several steps
-    together: an unclean election, and the loss of power of a whole ISR. These two are found with a simulated partition.
-    If the arm writes transactions, the replicas of its coordinator are assumed to lose their power with that ISR. Some
-    actions are done only to the topics of subject arms. If `arm` is no subject, they are left out. The times
-    (`at_us`) mean nothing.
+    * Each action adds the disturbances that `ACTS` names for it. Actions that are done only to the topics of subject
+      arms add nothing if `arm` is no subject.
+    * Unclean elections and losses of power of a whole ISR arise only from several steps together. They are found with a
+      simulated partition.
+    * If the arm writes transactions, the replicas of its coordinator are assumed to lose their power with that ISR.
+
+    The times (`at_us`) mean nothing.
     """
     topic = arm.topic_name
     steps = [step for step in fault.steps if arm.role == "subject" or not step.act.only_subject_topics]
@@ -60,7 +64,7 @@ def expected_disturbances(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
             value=str(step.options.get("value", "")).lower(),
         )
         for step in steps
-        for kind in (*step.act.counts_as, *step.act.observed_as)
+        for kind in (*kinds_of(step.act, step.options), *step.act.observed_as)
     ]
     partition = _Partition(topic)
     elections: list[Disturbance] = []
@@ -101,7 +105,6 @@ class _Partition:
         self._observe(at_us + STEP_US // 2)
 
     def _disturb(self, at_us: int, step: FaultStep) -> None:
-        """Applies the fault of a step to the simulated partition."""
         act = step.act
         if "power_loss" in act.counts_as:
             self.power_cuts.append(

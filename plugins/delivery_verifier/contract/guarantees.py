@@ -19,8 +19,8 @@ from delivery_verifier.model.scenario import Claim
 class FaultClass(Struct, frozen=True, kw_only=True):
     """A class of faults: one sort of trouble that people who run Kafka meet, e.g. a crash or a loss of power.
 
-    `kinds` are the kinds of disturbance that such a fault causes. `replicas` matters only if the whole ISR of a
-    partition loses its power: it is the number of replicas in this ISR. Otherwise `replicas` is 0.
+    `kinds` are the kinds of disturbance that such a fault causes. `replicas` concerns only the loss of power of a whole
+    ISR: it is the number of replicas in this ISR. For any other class it is 0, which has no meaning.
     """
 
     name: str
@@ -90,13 +90,15 @@ FAULT_CLASSES: tuple[FaultClass, ...] = (
 )
 """Every class of faults that the rules of the contract distinguish.
 
-The class `no clean leader` has the disturbance `unclean_election` for all settings. With settings that forbid unclean
-elections, Kafka would elect no leader: the partition would go offline and keep its records. The rule `lost.unclean`
-takes this into account: it permits a loss only if the settings allow unclean elections."""
+The class `no clean leader` has the disturbance `unclean_election` for all settings. This is not what happens if the
+settings forbid unclean elections: then Kafka elects no leader, and the partition goes offline and keeps its records.
+The result is right all the same, because the rule `lost.unclean` permits a loss only if the settings allow unclean
+elections.
+"""
 
 GUARANTEES: tuple[Claim, ...] = ("at_least_once", "at_most_once", "exactly_once", "ordered")
-"""The claims that settings can guarantee, in the order of the matrix's columns. The claim `contract` is left out: it
-stands for whatever the settings promise, and so names no guarantee of its own."""
+"""The claims that settings can guarantee, in the order of the matrix's columns. The claim `contract` is left out,
+because it stands for all that the settings promise."""
 
 UNCLASSED: dict[DisturbanceKind, str] = subset(
     "all other kinds have a class of faults",
@@ -132,15 +134,14 @@ class GuaranteeRow(Struct, frozen=True, kw_only=True):
 def matrix(settings: Settings) -> list[GuaranteeRow]:
     """Returns the matrix for `settings`, one row per class of faults.
 
-    The anomaly RESENT counts only in classes of faults in which the application sends records again. In these classes,
-    RESENT breaks the claim exactly_once, which forbids RESENT. RESENT also breaks the claim at_most_once in the matrix:
-    the claim does not forbid RESENT, but a record that the application sends again is written twice.
+    The anomaly RESENT counts only in classes of faults in which the application sends records again. There it breaks
+    two claims: `exactly_once`, which forbids RESENT, and `at_most_once`, which does not forbid it. The reason: a record
+    that the application sends again is written twice.
     """
     return [_row(settings, fault_class) for fault_class in FAULT_CLASSES]
 
 
 def _row(settings: Settings, fault_class: FaultClass) -> GuaranteeRow:
-    """Returns the row of the matrix for one class of faults."""
     rulings = contract(settings, fault_class.disturbances)
     permitted = {anomaly for anomaly, ruling in rulings.items() if ruling.ruling == "PERMITTED"}
     if "application_resend" not in fault_class.kinds:

@@ -16,19 +16,18 @@ OBSERVER_LAG_US = 1_000_000
 def in_window(injection: Injection, at_us: int) -> bool:
     """Whether the injection may have caused a change that the observer saw at `at_us` (µs since the epoch).
 
-    The bite is the moment when the injection took effect. `at_us` must be no earlier than one second (LEAD_US) before
-    the bite, and no later than one second (OBSERVER_LAG_US) after the cluster recovered. If the cluster never recovered
-    from the injection, there is no latest time.
+    The earliest such time is LEAD_US (one second) before the bite, the moment when the injection took effect. The
+    latest is OBSERVER_LAG_US (one second) after the cluster recovered. If the cluster never recovered, there is no
+    latest time.
     """
     end_us = injection.recovered_at_us
     return injection.bite_at_us - LEAD_US <= at_us and (end_us is None or at_us <= end_us + OBSERVER_LAG_US)
 
 
 def unrecovered_since_us(injections: Iterable[Injection], at_us: int) -> int:
-    """Returns the time (µs since the epoch) since which the cluster may not have recovered at `at_us`.
+    """Returns the earliest beginning of all injections from which the cluster may not have recovered at `at_us`.
 
-    This is the earliest begin of the injections that may have caused a change seen at `at_us` (see `in_window`). From
-    every injection that began earlier, the cluster had recovered by then. The result is `at_us` if there is no such
-    injection.
+    These are the injections with `at_us` in their window (see `in_window`). If there are none, returns `at_us`. Both
+    times are in µs since the epoch.
     """
     return min((each.bite_at_us - LEAD_US for each in injections if in_window(each, at_us)), default=at_us)

@@ -1,8 +1,8 @@
 """The disturbances of partitions, derived from observations and injections alone: changes of leaders and ISRs.
 
-A disturbance is planned if an injection that bit (proven to have taken effect) explains the disturbance: the action,
-the brokers and the time of the injection fit the disturbance. Changes count from the first observation in which the
-partition has a leader. So the creation of a topic is no disturbance.
+A disturbance is planned if an injection that bit explains it: the action, the brokers and the time of the injection fit
+the disturbance. Changes count only after the first observation in which the partition has a leader, because the
+creation of a topic is no disturbance.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class _Partition:
 def partition_disturbances(ordered: list[Observation], biting: list[Injection]) -> Iterator[Disturbance]:
     """Yields a disturbance for each change of a leader or an ISR.
 
-    `ordered` are the observations in the order in which they were made. `biting` are the injections that are proven to
-    have taken effect. An unclean election in `__transaction_state` becomes a disturbance of a special kind, without
-    a topic: it loses no record of an arm, but may touch the transactions that this partition keeps.
+    `ordered`: the observations in the order in which they were made. `biting`: the injections that bit. An unclean
+    election in `__transaction_state` becomes a disturbance `unclean_coordinator_election` without a topic. It loses no
+    record of an arm, but may disturb the transactions that this partition keeps.
     """
     known: dict[tuple[str, int], _Partition] = {}
     for observation in ordered:
@@ -87,10 +87,12 @@ def _changes(before: _Partition, now: Observation, biting: list[Injection]) -> I
 def _coordinator_election(before: _Partition, now: Observation, detail: str) -> Iterator[Disturbance]:
     """Yields a disturbance if the election of `now` in `__transaction_state` may have been unclean.
 
-    The observer may see a clean election one look late: the new leader had joined the ISR since the last look. The
-    election was surely clean if another member of the last ISR is still in the ISR (`_has_old_member`). The disturbance
-    is never planned. Kafka switches unclean elections off in this topic (`TransactionLog`), and no action asks for one.
-    So nobody knows whether this election was unclean or only seen late: what it would excuse is a doubt.
+    The new leader was not seen in the last ISR, nor among the eligible leader replicas. If the new ISR holds a broker
+    that was (see `_has_old_member`), the election was clean. Otherwise it may have been unclean. Nobody knows, because
+    the new leader may have joined the ISR between two polls of the observer.
+
+    The disturbance is unplanned, because no action asks for an unclean election in this topic. So every anomaly that it
+    excuses raises a doubt.
     """
     if not _has_old_member(before, now):
         election = _disturbance("unclean_coordinator_election", now, planned=False, detail=detail)
@@ -98,11 +100,11 @@ def _coordinator_election(before: _Partition, now: Observation, detail: str) -> 
 
 
 def _has_old_member(before: _Partition, now: Observation) -> bool:
-    """Whether a broker of the last ISR that was seen, or an eligible one, is in the ISR of a leader from outside.
+    """Whether the new ISR holds a broker of the last ISR that was seen, or of the eligible leader replicas.
 
-    Kafka elects a leader from outside the ISR only when no member can lead (KIP-106), and the new ISR is this leader
-    alone. So the election was clean, unless the old member joined again before anybody looked: the last ISR that was
-    seen lacked the new leader because it was seen late, or was reported by a broker that lagged behind.
+    If so, the election was clean, and the new leader had joined the ISR unseen: after an unclean election, the ISR
+    holds only the new leader (KIP-106). In one case, this is wrong: the election was unclean, and such a broker joined
+    the ISR again before the observer looked.
     """
     return bool({*before.isr, *before.elr} & set(now.isr))
 
@@ -110,16 +112,15 @@ def _has_old_member(before: _Partition, now: Observation) -> bool:
 def _explains_leader(cause: Injection, before: _Partition, now: Observation) -> bool:
     """Whether `cause` explains a new leader or leader epoch of a partition.
 
-    If `ACTS` says that the action of `cause` does not change leaders, the answer is no. An action that `ACTS` lacks may
-    change leaders. Otherwise the first of these cases that applies decides:
+    The first of these cases that applies decides:
 
-    * `cause` has the proof `re_elected`. `cause` explains only the leaders and epochs that the proof names.
-    * Only the epoch is new, and the leader is the same. `cause` explains the epoch if a target broker holds a replica.
-      If none does, the next cases decide.
-    * The target brokers led no hit partition just before `cause` took effect. `cause` explains the change if the last
-      leader that was seen is a target broker.
-    * In all other cases, `cause` explains the change if it hit the partition, or if the old or the new leader is a
-      target broker.
+    * `ACTS` says that the action of `cause` does not change leaders: no. (If `ACTS` lacks the action, the action may
+      change leaders.)
+    * `cause` has the proof `re_elected`: yes if the proof names the new leader and epoch.
+    * Only the epoch is new, and a target broker holds a replica: yes.
+    * Just before `cause` took effect, the target brokers led none of the partitions that it hit: yes if the last leader
+      that was seen is a target broker.
+    * Otherwise: yes if `cause` hit the partition, or if the old or the new leader is a target broker.
     """
     act = ACTS.get(cause.action)
     if act is not None and "leader_change" not in act.observed_as:
@@ -139,8 +140,10 @@ def _explains_leader(cause: Injection, before: _Partition, now: Observation) -> 
 def _explains_shrink(cause: Injection, gone: set[int], leader: int) -> bool:
     """Whether `cause` explains that the brokers `gone` left an ISR whose leader was `leader`.
 
-    If `ACTS` says that the action of `cause` does not shrink ISRs, the answer is no. An action that `ACTS` lacks may
-    shrink ISRs. Besides, the target brokers must include `leader`, or all brokers in `gone`.
+    The result is true if two conditions hold:
+
+    * The action of `cause` may shrink ISRs: `ACTS` says so, or lacks the action.
+    * The target brokers include `leader`, or include all brokers in `gone`.
     """
     act = ACTS.get(cause.action)
     if act is not None and "isr_shrink" not in act.observed_as:

@@ -12,11 +12,11 @@ from delivery_verifier.model.history import Disturbance
 
 
 def permitting(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[Anomaly, list[Disturbance] | None]:
-    """Maps each anomaly that some rule permits to all disturbances by which a rule permits it, planned or not.
+    """Maps each anomaly that a rule permits to the disturbances because of which a rule permits it, planned or not.
 
-    None means that the anomaly needs no disturbance. An anomaly that no rule permits has no entry. `disturbances` are
-    those that concern the arm's topic. If the topic was altered, the rules under the weaker settings count, too, for
-    the disturbances that the alteration may have made worse (`rulings.alterations`).
+    The value is None if a rule permits the anomaly without any disturbance. `disturbances`: those that concern the
+    arm's topic. If the topic was altered, its weaker settings count, too, but only for the disturbances that the
+    alteration may have made worse (see `rulings.alterations`).
     """
     observed = list(disturbances)
     result: dict[Anomaly, list[Disturbance] | None] = {}

@@ -1,8 +1,8 @@
 """Losses of power: finds the partitions in which every in-sync replica lost the data that it had not flushed to disk.
 
 The result depends on observations and injections alone. A broker that loses power loses the data that it had not
-flushed. No record is lost while another replica that was in sync at that time keeps its power. A broker that joins the
-ISR again has copied from the leader the data that it lacked.
+flushed. But no record is lost while one replica that was in sync keeps its power: a broker that joins the ISR again has
+copied from the leader the data that it lacked.
 """
 
 from __future__ import annotations
@@ -22,23 +22,21 @@ _Partition = tuple[str, int]
 
 
 def isr_power_losses(observations: Sequence[Observation], injections: Iterable[Injection]) -> Iterator[Disturbance]:
-    """Yields the disturbances `isr_power_loss` of each partition: at most one for each injection that cut power.
+    """Yields the disturbances `isr_power_loss`: at most one for each partition and each injection that cut power.
 
-    For a partition of `__transaction_state`, its kind is `coordinator_power_loss`, and it has no topic.
+    For a partition of `__transaction_state`, the kind is `coordinator_power_loss`, and the topic is empty.
 
-    A partition has this disturbance if, at some moment, every broker in its ISR had lost unflushed data in a loss of
-    power, and had not copied the data again since. A moment belongs to the last injection that cut power before it. If
-    several moments belong to one injection, the function reports the worst one. A planned moment is worse than an
-    unplanned one. Among the others, a moment with more `replicas` is worse.
+    A partition has this disturbance while every broker in its ISR has lost unflushed data in a loss of power, and has
+    not yet copied the data again. Each such moment belongs to the last injection before it that cut power. If several
+    moments belong to one injection, the function reports the worst one: planned moments are worse than unplanned ones,
+    and among these, more `replicas` are worse.
 
-    The field `replicas` is computed as follows. For a number m, take the latest ISR that had at least m members. The
-    number m qualifies if all these members ended uncleanly, by a loss of power or a crash. `replicas` is the greatest
-    number that qualifies.
+    The field `replicas` is the greatest number m for which this is true: consider the latest ISR that had at least m
+    members; all its members ended uncleanly, by a loss of power or a crash. `replicas` is 0 if this is true for no m.
 
     The contract compares `replicas` with min.insync.replicas, because of eligible leader replicas (KIP-966). With
-    min.insync.replicas=m, every member of the latest ISR with at least m members has every acknowledged record. A
-    member that ended in an orderly way still has the records, and Kafka can elect it. Kafka does not elect a broker
-    that crashed.
+    min.insync.replicas=m, every member of the latest ISR with at least m members has every acknowledged record. Kafka
+    can elect a member that ended in an orderly way, and does not elect a broker that crashed.
     """
     for (topic, partition), losses in _losses(observations, injections):
         of_coordinator = topic == TRANSACTION_STATE
@@ -61,8 +59,8 @@ def power_back(
     """Maps each loss of power of an ISR to the time (µs since the epoch) when the power was back.
 
     A key is the topic, the partition, and the fields `at_us` and `replicas` of the disturbance (see
-    `isr_power_losses`). The time is None if the power never came back. Of two losses with the same key, the later time
-    counts.
+    `isr_power_losses`). If two losses have the same key, the later time counts. The time is None if the power never
+    came back.
     """
     back: dict[tuple[str, int, int, int], int | None] = {}
     for (topic, partition), losses in _losses(observations, injections):
@@ -79,8 +77,7 @@ def power_back(
 def _losses(
     observations: Sequence[Observation], injections: Iterable[Injection]
 ) -> Iterator[tuple[_Partition, list[_State]]]:
-    """Yields each partition with its losses of power: for each injection that cut power, the worst state in which the
-    ISR had lost its power."""
+    """Yields each partition with one state per injection that cut the power of its ISR: the state that lost most."""
     for partition, states in _states_by_partition(observations, injections):
         lost = [state for state in states if state.lost and not _contradicted_soon(state, states)]
         by_cut = groupby(lost, key=lambda state: state.cuts[-1])
@@ -107,9 +104,10 @@ def _cuts_power(injection: Injection) -> bool:
 class _State:
     """The state of a partition from one moment on.
 
-    `cuts`: the injections that cut power and from which the cluster has not recovered yet. `isrs`: every ISR so far.
-    `unpowered`: the brokers that lost data in a loss of power, because they had not flushed it. `crashed`: the brokers
-    whose process crashed.
+    * `cuts`: the injections that cut power and from which the cluster has not recovered yet.
+    * `isrs`: every ISR so far.
+    * `unpowered`: the brokers that lost unflushed data in a loss of power, and have not copied the data again.
+    * `crashed`: the brokers whose process crashed, and that have not joined the ISR again.
     """
 
     at_us: int
@@ -144,7 +142,8 @@ class _State:
 def _contradicted_soon(state: _State, states: Iterable[_State]) -> bool:
     """Whether a broker that kept its power was seen in the ISR at most OBSERVER_LAG_US after the time of `state`.
 
-    The observer polls, and so sees changes late. Such a broker may have been in the ISR already at the time of `state`.
+    Such a broker may have been in the ISR at the time of `state` already, because the observer polls and sees changes
+    late.
     """
     return any(
         state.at_us < later.at_us <= state.at_us + OBSERVER_LAG_US and later.isrs and later.isrs[-1] - state.unpowered
@@ -155,9 +154,8 @@ def _contradicted_soon(state: _State, states: Iterable[_State]) -> bool:
 class _Event(NamedTuple):
     """A change from one state of a partition to the next.
 
-    `cause` is the observation of a new ISR, the observation of a crash, or the injection that cut power. If `cause` is
-    None, the change is that the cluster recovered. Events are sorted by `at_us`, and events of the same time by
-    `number`.
+    `cause` is the observation of a new ISR or of a crash, or the injection that cut power. None means: the cluster
+    recovered. Events are sorted by `at_us`, and events of the same time by `number`.
     """
 
     at_us: int
@@ -166,7 +164,7 @@ class _Event(NamedTuple):
 
 
 _LAST = sys.maxsize
-"""The `number` of an event that counts as later than every observation of the same time."""
+"""As the `number` of an event: the event comes after every observation of the same time."""
 
 
 def _states(observed: list[_Event], cuts: list[Injection]) -> Iterator[_State]:
@@ -194,8 +192,8 @@ def _states(observed: list[_Event], cuts: list[Injection]) -> Iterator[_State]:
 def _events(observations: Iterable[Observation]) -> tuple[list[_Event], dict[tuple[str, int], list[_Event]]]:
     """Returns all crashes, and the changes of the ISR by (topic, partition).
 
-    Each event gets the greatest time that was observed so far. So sorting the events by time keeps the order in which
-    the observations were made, even if the clock was set back.
+    The time of an event is the greatest time among its observation and all earlier ones. So events that are sorted by
+    time keep the order in which the observations were made, even if the clock was set back.
     """
     crashes: list[_Event] = []
     isrs_of: dict[tuple[str, int], list[_Event]] = {}
@@ -211,7 +209,6 @@ def _events(observations: Iterable[Observation]) -> tuple[list[_Event], dict[tup
 
 
 def _is_crash(observation: Observation) -> bool:
-    """Whether the observation says that a broker process ended without a shutdown."""
     return observation.state == "exited" and observation.exit_code not in SIGTERM_EXITS
 
 

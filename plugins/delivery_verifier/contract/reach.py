@@ -1,7 +1,9 @@
-"""The reach of a disturbance: from when to when a record that the disturbance hurt can have been acknowledged.
+"""The reach of a disturbance: the time in which a record must have been acknowledged if the disturbance hurt the
+record.
 
-The result depends on observations and injections alone. An observation is late, never early: so the reach may end too
-late, which excuses too much, but it never ends too early. The effort grows in proportion to the number of observations.
+The result depends on observations and injections alone. An observation may be late, but is never early. So a reach
+never ends too early. It may end too late, and then excuses too much. The effort grows in proportion to the number of
+observations.
 """
 
 from __future__ import annotations
@@ -18,14 +20,21 @@ from delivery_verifier.contract.power import power_back
 from delivery_verifier.contract.refusals import Change, Seen, regained, satisfied
 from delivery_verifier.contract.rules.rule import ELECTIONS
 from delivery_verifier.model.coordinators import OF_COORDINATORS
-from delivery_verifier.model.history import LEAD_US, TRANSACTION_STATE, Disturbance, Injection, Observation
+from delivery_verifier.model.history import (
+    LEAD_US,
+    OF_APPLICATIONS,
+    TRANSACTION_STATE,
+    Disturbance,
+    Injection,
+    Observation,
+)
 from delivery_verifier.model.late_ends import has_late_end
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """A disturbance and its reach: no record that was acknowledged before `since_us`, or after `until_us`, can be lost
-    by it. Both times are in µs since the epoch. None stands for no known beginning, or no known end."""
+    """A disturbance and its reach. Only records that were acknowledged between `since_us` and `until_us` can be lost by
+    the disturbance. Both times are in µs since the epoch. None: the reach has no known beginning, or no known end."""
 
     disturbance: Disturbance
     since_us: int | None
@@ -46,19 +55,21 @@ def reaches(
 ) -> list[Reach]:
     """Returns each disturbance with its reach. `observations` stand in the order in which they were made.
 
-    The reach of another leader, of another leader epoch, or of what befell a transaction coordinator begins when the
-    exposure window of the injection begins in whose time it was seen. If there are several such injections, the one
-    that bit first counts. If there is none, the reach has no known beginning. The reach of a late end of a transaction
-    begins when the exposure window of its injection begins. Any other reach has no known beginning. The reach ends as
-    follows:
+    Only these reaches have a known beginning, which is LEAD_US before the bite of an injection:
 
-    * Another leader, or another leader epoch: when the deposed leader can acknowledge nothing any more (see `_end`).
-    * A loss of power of the whole ISR: when the power was back after this loss. A later loss has a reach of its own.
+    * Another leader or leader epoch, or a disturbance of a transaction coordinator: the first injection that bit and
+      may have caused the disturbance (see `in_window`). If there is none, the beginning is unknown.
+    * A late end of a transaction: the injection that caused the late end.
+
+    Only these reaches have a known end:
+
+    * Another leader or leader epoch: when no deposed leader can acknowledge anything any more (see `_end`).
+    * A loss of power of the whole ISR: when the power was back (see `power_back`).
     * A late end of a transaction: when the cluster had recovered from the injection.
-    * An ISR that shrank: when all members that it had before were seen in it again. Until then brokers may refuse
-      requests; what they refused was sent before.
-    * Another min.insync.replicas: when the ISRs had that many members.
-    * Any other kind has no known end: e.g. an unclean coordinator forgets transactions that are still open.
+    * An ISR that shrank: when all its earlier members were seen in it again, so that brokers refuse no requests any
+      more.
+    * Another min.insync.replicas: when every ISR of the topic had that many members.
+    * What befell an application: when the members ran again. What was sent later was not in hand.
     """
     injected = list(injections)
     biting = [injection for injection in injected if injection.bit]
@@ -81,12 +92,22 @@ def reaches(
             ends = [cause.recovered_at_us for cause in injected if has_late_end(cause, disturbance)]
             known = [end for end in ends if end is not None]
             until_us = max(known) if known and len(known) == len(ends) else None
+        elif disturbance.kind in OF_APPLICATIONS:
+            until_us = _restarted_us(disturbance, injected)
         elif disturbance.kind == "isr_shrink":
             until_us = whole.get((disturbance.topic, partition, disturbance.at_us))
         elif disturbance.kind == "topic_altered" and disturbance.setting == "min.insync.replicas":
             until_us = satisfied(disturbance, partitions)
         result.append(Reach(disturbance, since_us, until_us))
     return result
+
+
+def _restarted_us(disturbance: Disturbance, injected: Iterable[Injection]) -> int | None:
+    """Returns when the members of the applications that the disturbance hit ran again; None if that is unknown."""
+    causes = [cause for cause in injected if cause.bite_at_us == disturbance.at_us and disturbance.topic in cause.hit]
+    ends = [cause.healed_at_us for cause in causes]
+    known = [end for end in ends if end is not None]
+    return max(known) if known and len(known) == len(ends) else None
 
 
 def _since_us(disturbance: Disturbance, biting: Iterable[Injection]) -> int | None:
@@ -98,13 +119,13 @@ _Positions = list[int]
 """Positions in the list of all observations, in ascending order."""
 _ByBroker = dict[int, _Positions]
 _NEVER = sys.maxsize
-"""A position behind all observations."""
+"""A position after all observations."""
 
 
 class _Track(NamedTuple):
-    """Where, in the list of all observations, a partition was seen with one broker as its leader (`led`), as a follower
-    in its ISR (`back`), and as no member of its ISR (`out`), and where the broker's process was seen to exit or to
-    run."""
+    """Positions of observations, for one partition and one broker. `led`: the broker led the partition. `back`: it was
+    a follower in the ISR. `out`: it was not in the ISR. `exited`: its process had exited. `running`: its process had
+    not exited."""
 
     led: _Positions
     back: _Positions
@@ -138,8 +159,8 @@ def _last_answers(
 def _changes(states: list[Seen], brokers: set[int]) -> Iterator[tuple[int, Observation, set[int]]]:
     """Yields each change of the leader or leader epoch, as its position, its observation, and the deposed leaders.
 
-    `brokers`: every broker that may have led the partition. If an epoch was skipped, its leader was seen by nobody. It
-    may have been any of `brokers`.
+    `brokers`: every broker that may have led the partition. If an epoch was skipped, nobody saw its leader. All
+    `brokers` except the new leader then count as deposed.
     """
     leader, epoch = -1, -1
     for position, now in states:
@@ -150,14 +171,19 @@ def _changes(states: list[Seen], brokers: set[int]) -> Iterator[tuple[int, Obser
 
 
 def _end(track: _Track, change: int, observations: Sequence[Observation]) -> int | None:
-    """Returns from when on (µs since the epoch) a broker cannot acknowledge as the leader that was deposed.
+    """Returns the time (µs since the epoch) from which on a deposed leader acknowledges nothing, or None if it is
+    unknown.
 
-    `track` is the broker's, and `change` is the position of the change that deposed the broker. A deposed leader that
-    is frozen, cut off, or just slow goes on acknowledging until it learns of its successor. It has learned of the
-    successor when it was out of the ISR and is back again, because it then has copied from the successor, or when it
-    leads again. It must then not leave the ISR any more: a single observation of an ISR may be old. A process that has
-    exited acknowledges nothing. Returns None if none of this was seen. A deposed leader that simply stays in the ISR
-    proves nothing: the ISR may be that of the time before.
+    `track`: what was seen of this broker. `change`: the position of the change that deposed the broker. A deposed
+    leader that is frozen, cut off or slow goes on acknowledging until it learns of its successor. Each of these
+    observations proves that it has stopped:
+
+    * Its process has exited.
+    * It leads again.
+    * It was outside the ISR, and later a follower in the ISR: it has copied from its successor.
+
+    A deposed leader that always stays in the ISR proves nothing, because its successor takes over the ISR with the
+    deposed leader in it.
     """
     if _last(track.exited, change) > _last(track.running, change):
         return observations[change].at_us
@@ -181,8 +207,10 @@ def _last(positions: _Positions, position: int) -> int:
 
 
 def _partitions(observations: Iterable[Observation]) -> dict[tuple[str, int], list[Seen]]:
-    """Returns the observations of each partition with their positions. Those of an earlier leader epoch than the one
-    before are left out, because a broker told an old state."""
+    """Returns the observations of each partition with their positions.
+
+    Leaves out an observation whose leader epoch is lower than an earlier one: the broker reported an old state.
+    """
     partitions: dict[tuple[str, int], list[Seen]] = {}
     for position, now in enumerate(observations):
         if now.kind == "partition":
@@ -193,7 +221,8 @@ def _partitions(observations: Iterable[Observation]) -> dict[tuple[str, int], li
 
 
 def _processes(observations: Iterable[Observation]) -> tuple[_ByBroker, _ByBroker]:
-    """Returns where each broker's process was seen to exit, and where it was seen not to have exited."""
+    """Returns two mappings by broker: the positions at which its process was seen to have exited, and those at which it
+    was seen not to have exited."""
     exited: _ByBroker = defaultdict(list)
     running: _ByBroker = defaultdict(list)
     for position, now in enumerate(observations):

@@ -1,7 +1,7 @@
 """Refusals: until when brokers may refuse requests because an ISR shrank, or because min.insync.replicas was altered.
 
-The times depend on disturbances and observations alone. An observation is late, never early: so a time may be too late,
-but it is never too early. The effort grows in proportion to the number of observations.
+The times depend on disturbances and observations alone. They may be too late, but are never too early, because an
+observation may be late, but is never early. The effort grows in proportion to the number of observations.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Change = tuple[str, int, int]
 
 
 def regained(partitions: Mapping[tuple[str, int], Sequence[Seen]]) -> dict[Change, int | None]:
-    """Maps each change in which a broker left an ISR to the time (µs since the epoch) when all its members were back.
+    """Maps each change in which brokers left an ISR to the time (µs since the epoch) when all its members were back.
 
-    `partitions`: the observations of each partition by (topic, partition), without those of an earlier leader epoch. An
-    ISR counts only while the partition has a leader. The time is None if the members were not seen together again. Of
-    two changes of a partition that were observed at the same time, the later time counts.
+    The members count as back only while the partition has a leader. The time is None if they were not seen together
+    again. If two changes of a partition were observed at the same time, the later result counts. `partitions`: the
+    observations of each (topic, partition), without those of an outdated leader epoch.
     """
     ends: dict[Change, int | None] = {}
     for (topic, partition), states in partitions.items():
@@ -42,11 +42,11 @@ def regained(partitions: Mapping[tuple[str, int], Sequence[Seen]]) -> dict[Chang
 
 
 def satisfied(altered: Disturbance, partitions: Mapping[tuple[str, int], Sequence[Seen]]) -> int | None:
-    """Returns when (µs since the epoch) the ISRs of the altered topic had at least the new min.insync.replicas members.
+    """Returns when (µs since the epoch) every ISR of the altered topic had as many members as min.insync.replicas
+    demands.
 
-    `altered` is a disturbance `topic_altered` of this setting. `partitions` as in `regained`. The time is that of the
-    alteration if the ISRs were large enough then: if they shrink later, that is a disturbance of its own. It is None if
-    one of the partitions was not seen with such an ISR.
+    If the ISRs were large enough already, this is the time of the alteration. Returns None if a partition was not seen
+    with such an ISR. `altered`: a disturbance `topic_altered` of min.insync.replicas. `partitions`: as in `regained`.
     """
     ends = [
         _large_since(altered.at_us, int(altered.value), partitions.get((altered.topic, partition), ()))

@@ -1,7 +1,8 @@
 """The rulings of the contract: which anomalies are forbidden or permitted, given settings and observed disturbances.
 
 The rulings depend on these two inputs alone, and are computed without Kafka, Spark or Great Expectations. A claim may
-forbid what the contract permits, but never permits what the contract forbids.
+forbid what the contract permits. It never permits what the contract forbids. A disturbance is planned if an injection
+that took effect explains it.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from delivery_verifier.model.scenario import Claim
 class Ruling(Struct, frozen=True, kw_only=True):
     """The ruling of the contract or the claim on one anomaly: forbidden or permitted, and by which rule.
 
-    `rule` is the id of the rule, `sentence` explains it to people, and `source` says who promises or documents it.
-    `because` holds the kinds of observed disturbances that permit the anomaly. `because` is empty if the anomaly is
-    forbidden, or is permitted without any disturbance. `only_unplanned` is true if only unplanned disturbances permit
-    the anomaly. A record that shows the anomaly is then no violation, but raises a doubt.
+    * `rule`: the id of the rule. `sentence` explains the rule to people, and `source` says where it is documented.
+    * `because`: the kinds of observed disturbances that permit the anomaly. It is empty if the anomaly is forbidden, or
+      permitted without any disturbance.
+    * `only_unplanned`: whether only unplanned disturbances permit the anomaly. A record that shows the anomaly is then
+      no violation, but raises a doubt.
     """
 
     anomaly: Anomaly
@@ -48,10 +50,10 @@ class Ruling(Struct, frozen=True, kw_only=True):
 def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[Anomaly, Ruling]:
     """Returns the contract's ruling on every anomaly.
 
-    `disturbances` must be those that concern the arm's topic (`disturbances_of_arm`). If the topic got other settings
-    during the run, the weakest value that each setting had by then counts for a disturbance (`alterations`). If the
-    disturbance that altered the topic is unplanned, it is not proven that the topic got the new value. A ruling that
-    permits an anomaly only because of this value has `only_unplanned`, so that the anomaly raises a doubt.
+    `disturbances` must be those that concern the arm's topic (`disturbances_of_arm`). If a topic setting was altered
+    during the run, a disturbance is judged by the weakest value that the setting had by then (see `alterations`). After
+    an unplanned alteration, nobody knows whether the topic got the new value. If only such a value permits an anomaly,
+    the ruling has `only_unplanned`, and the anomaly raises a doubt.
     """
     observed = list(disturbances)
     rulings = _rulings(settings, observed)
@@ -87,10 +89,10 @@ ALTERED = "The topic was altered during the run: the weakest setting that it had
 def alterations(
     settings: Settings, observed: list[Disturbance], *, planned: bool = False
 ) -> Iterator[tuple[Settings, list[Disturbance]]]:
-    """Yields the settings that alterations of the topic weakened, each with the disturbances for which they count.
+    """Yields pairs: `settings` as weakened by alterations of the topic, and the disturbances for which they count.
 
-    An alteration weakens no disturbance that was over before it (see `Disturbance.weakens_since_us`): it does not
-    reach into the past. `settings` are the settings at the start. If `planned`, only planned alterations are applied.
+    `settings` are the settings at the start. An alteration counts for every disturbance from
+    `Disturbance.weakens_since_us` on. If `planned` is true, only planned alterations are applied.
     """
     altered = [each for each in observed if each.kind == "topic_altered" and (each.planned or not planned)]
     for since_us in sorted({each.weakens_since_us for each in altered}):
@@ -141,10 +143,10 @@ def claim_tolerances(claim: Claim) -> dict[Anomaly, int]:
 
 
 def guarantees(rulings: Mapping[Anomaly, Ruling]) -> dict[Claim, bool]:
-    """Returns, for each claim but `contract`, whether the rulings forbid every anomaly that the claim forbids.
+    """Maps each claim but `contract` to whether the rulings forbid every anomaly that the claim forbids.
 
-    If so, the settings give the guarantee that the claim demands. The claim `contract` is left out because it forbids
-    no anomaly. RESENT is ignored, because the application causes RESENT and no setting forbids it.
+    If so, the settings guarantee what the claim demands. The claim `contract` is left out because it forbids no
+    anomaly. RESENT is ignored, because the application causes RESENT and no setting forbids it.
     """
     return {
         claim: all(rulings[anomaly].ruling == "FORBIDDEN" for anomaly in kind.forbids if anomaly is not Anomaly.RESENT)
@@ -175,7 +177,7 @@ def refuses_late(settings: Settings, disturbances: Iterable[Disturbance]) -> boo
     """Whether brokers must refuse a record that arrives behind a later record of the same producer (see LATE).
 
     True if the producers are idempotent and none of them was killed. A producer that starts again gets a new producer
-    id. So brokers may accept a request of its old id that arrives after the restart.
+    id, so brokers may accept a late request with the old id.
     """
     killed = any(disturbance.kind == "client_crash" for disturbance in disturbances)
     return settings.enable_idempotence and not killed
@@ -221,8 +223,8 @@ def _permitted(rule: ContractRule, settings: Settings, observed: list[Disturbanc
 def _add_reasons(ruling: Ruling, other: Ruling) -> Ruling:
     """Returns `ruling` with the reasons (`because`) of `other` added. Both rulings permit the same anomaly.
 
-    If the two rulings differ in `only_unplanned`, returns `ruling` unchanged. If they agree, and one of them needs no
-    disturbance, `because` becomes empty: the anomaly is then permitted without any disturbance.
+    * If only one of the two rulings has `only_unplanned`, returns `ruling` unchanged.
+    * If one of them needs no disturbance, `because` becomes empty: no disturbance is needed at all.
     """
     if other.only_unplanned != ruling.only_unplanned:
         return ruling
@@ -234,7 +236,7 @@ def _add_reasons(ruling: Ruling, other: Ruling) -> Ruling:
 def _excuses_more(ruling: Ruling, previous: Ruling) -> bool:
     """Whether `ruling`, which permits an anomaly, excuses more than the ruling `previous` on the same anomaly.
 
-    A ruling that permits excuses more than a ruling that forbids. Of two that permit, the one that rests on planned
-    disturbances excuses more than the one that rests on unplanned disturbances alone.
+    A ruling that permits excuses more than a ruling that forbids. If both permit, the ruling without `only_unplanned`
+    excuses more.
     """
     return previous.ruling == "FORBIDDEN" or (previous.only_unplanned and not ruling.only_unplanned)

@@ -59,7 +59,7 @@ class Settings:
     transaction_log_min_isr: int = 2
     """How many in-sync replicas confirm an entry of the transaction log (transaction.state.log.min.isr)."""
     transaction_log_elr: bool = True
-    """Whether the transaction log has eligible leader replicas, whatever becomes of those of the arm's topic."""
+    """Whether the transaction log has eligible leader replicas. The field `elr` is about the arm's topic instead."""
     discipline: Discipline | None = None
     """When the arm's application lets go of a record; None if the arm has no application."""
     auto_offset_reset: str = "earliest"
@@ -80,8 +80,8 @@ class Settings:
         The profile must state every setting, so that no default of a client or broker counts. The other parameters are
         not part of a profile. Their defaults are the values of an ordinary run: three replicas, eligible leader
         replicas (which Kafka has since 4.1), a consumer that also reads records of aborted transactions, and
-        librdkafka, the client that every run exercises. The method ignores the field `client` of the profile: only the
-        parameter `client` counts.
+        librdkafka, the client that every run exercises. The client is the parameter `client`. The field `client` of the
+        profile is ignored.
         """
         _check_names(profile)
         settings = cls(
@@ -130,8 +130,8 @@ class Settings:
 
 
 def transaction_log_min_isr(cluster: ClusterSpec) -> int:
-    """Returns transaction.state.log.min.isr of the brokers of `cluster`: 2, or 1 if there is only one broker, unless
-    the settings of the brokers say otherwise."""
+    """Returns transaction.state.log.min.isr of the brokers of `cluster`. If the broker settings do not set it, this is
+    2, or 1 with only one broker."""
     return int(cluster.broker_settings.get("transaction.state.log.min.isr", min(2, cluster.brokers)))
 
 
@@ -189,7 +189,6 @@ def _check_transactional(settings: Settings, producer: Mapping[str, Setting]) ->
 
 
 def _value(properties: Mapping[str, Setting], name: str) -> Setting:
-    """Returns the value of the setting `name`. Raises ContradictorySettings if the setting is missing."""
     if name not in properties:
         raise ContradictorySettings(f"{name}: must be stated, nothing is left to a default")
     return properties[name]

@@ -1,8 +1,8 @@
 """The order of settings by strength: which of two instances of Settings is at least as strong for an anomaly.
 
-If an instance A is at least as strong as an instance B, then the contract forbids the anomaly for A under all
-disturbances under which it forbids the anomaly for B. The order is declared as data. Each part of it has a sentence
-that gives the reason. A test checks the contract against this order on random settings and disturbances.
+If settings A are at least as strong as settings B, the contract forbids the anomaly for A whenever it forbids the
+anomaly for B under the same disturbances. The order is declared as data. Each part of it has a sentence that gives the
+reason. A test checks the contract against this order on random settings and disturbances.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ COPIES = tuple(anomaly for anomaly, kind in KINDS.items() if kind.permitted_with
 class Order:
     """The order of settings that differ in one field only. `field` is the name of this field in Settings.
 
-    The order holds for each of `anomalies`. Of two instances of Settings, the instance for which the function
-    `strength` returns the greater number is at least as strong. If both numbers are equal, each is at least as strong
-    as the other. `shown` is the order as people read it, from weak to strong. `sentence` gives the reason.
+    The order holds for each of `anomalies`. The function `strength` maps an instance of Settings to a number. An
+    instance with a greater or equal number is at least as strong. `shown` is the order as people read it, from weak to
+    strong. `sentence` gives the reason.
     """
 
     anomalies: tuple[Anomaly, ...]
@@ -153,8 +153,8 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
         "A group that starts at the beginning jumps over nothing.",
     ),
 )
-"""Every declared order. Two instances of Settings can be compared for an anomaly only if they differ in no field but
-these: the fields of the orders for this anomaly, and the fields in `WITHOUT_EFFECT`."""
+"""Every declared order. Two instances of Settings can be compared for an anomaly only if all fields in which they
+differ have an order for this anomaly, or are in `WITHOUT_EFFECT`."""
 
 WITHOUT_EFFECT: dict[str, str] = {
     "delivery_timeout_ms": "decides how long a record is tried, hence whether it fails or is INDETERMINATE, never "
@@ -173,9 +173,9 @@ def orders_for(anomaly: Anomaly) -> list[Order]:
 def at_least_as_strong(anomaly: Anomaly, settings: Settings, other: Settings) -> bool:
     """Whether `settings` are at least as strong as `other` for `anomaly`.
 
-    If so, the contract must forbid the anomaly for `settings` under all disturbances under which it forbids the anomaly
-    for `other`. The answer is False if the two instances cannot be compared. It is also False if each is stronger in a
-    different field. In both cases the answer stays False if the two change places.
+    If true, the contract must forbid the anomaly for `settings` whenever it forbids it for `other` under the same
+    disturbances. The answer is False also if the two instances cannot be compared, or if each is stronger in a
+    different field.
     """
     orders = orders_for(anomaly)
     may_differ = {*WITHOUT_EFFECT, *(order.field for order in orders)}

@@ -22,8 +22,8 @@ class ActionContext:
     """What an action may use: the cluster, the target brokers, the options, the scenario, its load and applications.
 
     `brokers` are the target brokers, to which the action is done. `options` are the options of the fault plan's step
-    that names the action. The function `actions.heal`, which only repairs the cluster, sets none of `scenario`, `load`
-    and `applications`: they are then None. An action that needs one of them then raises ValueError.
+    that names the action. `scenario`, `load` and `applications` are None if the caller is `actions.heal`, which only
+    repairs the cluster. An action that needs one of them then raises ValueError.
     """
 
     cluster: Cluster
@@ -47,8 +47,8 @@ class Action(Protocol):
     def proof(self, context: ActionContext) -> ActionProof:
         """Returns the facts that show that the effect of the action holds now.
 
-        The proof of a fault is empty while its effect does not hold, e.g. while a thread still runs after SIGSTOP. An
-        action that is no fault (`Act.bites` is false) may return anything, because the runner of a fault plan does not
-        ask such an action for a proof.
+        For a fault, the result is empty while the effect does not hold, e.g. while a thread still runs after SIGSTOP.
+        For an action that is no fault (`Act.bites` is false), the result has no meaning, because nobody asks for its
+        proof.
         """
         ...

@@ -28,10 +28,11 @@ class ElectPreferred:
     """Gives a new leader to every partition that a target broker leads.
 
     The new leader is the replica that follows the present leader in the partition's list of replicas. The action moves
-    this replica to the head of the list, which makes it the preferred leader, and asks for its election. Proof: at
-    least one partition is led by its preferred replica. This proof does not show that the leader is new. The effect
-    `re_elected` (see act.Proof) shows that. If the controller refuses the election, or answers that none is needed, the
-    action raises no error. The effect `re_elected` is then not seen.
+    this replica to the head of the list, which makes it the preferred leader, and asks for its election.
+
+    Proof: at least one partition is led by its preferred replica. This does not show that the leader is new: only the
+    effect `re_elected` does (see act.Proof). If the controller refuses the election, or answers that none is needed,
+    the action raises no error, and this effect is not seen.
     """
 
     def do(self, context: ActionContext) -> int:
@@ -71,9 +72,9 @@ class ElectPreferred:
 class ElectUnclean:
     """Asks for a leader from outside the ISR, for every partition of the subject arms that has no leader.
 
-    The subject arms are the arms that the user asks about. Proof: target brokers lead all partitions of the subject
-    arms. The proof does not show whether this action made them leaders. If the controller refuses the election, or
-    answers that none is needed, the action raises no error. The proof is then usually empty.
+    Proof: target brokers lead all partitions of the subject arms. The proof does not show whether this action made them
+    leaders. If the controller refuses the election, or answers that none is needed, the action raises no error. The
+    proof is then usually empty.
     """
 
     def do(self, context: ActionContext) -> int:
@@ -176,7 +177,6 @@ def _partitions(context: ActionContext, arms: Iterable[Arm], via: int | None = N
 
 
 def _setting(context: ActionContext) -> tuple[str, str]:
-    """Returns two options of the fault plan's step: the name of a topic setting, and the setting's new value."""
     return str(context.options["setting"]), setting_text(context.options["value"])
 
 

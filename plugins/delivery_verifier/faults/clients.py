@@ -39,8 +39,7 @@ class RestartProducer:
     def do(self, context: ActionContext) -> int:
         """Starts the killed producers again.
 
-        Waits until each of these producers has sent again every record without a certain outcome. Raises
-        DeadlinePassed.
+        Waits until each of these producers has sent again every record whose outcome is unknown. Raises DeadlinePassed.
         """
         at_us = now_us()
         _load(context).restart()
@@ -55,7 +54,7 @@ class Resend:
     """Makes every producer send again the records that may or may not have been written, as an application might.
 
     These are the records whose last attempt is INDETERMINATE. Proof: every subject arm sent at least one record again.
-    The action is over as soon as it is done, so that nothing has to be healed.
+    Nothing has to be healed, because the action is over as soon as it is done.
     """
 
     def do(self, context: ActionContext) -> int:
@@ -84,9 +83,8 @@ class Resend:
 class Send:
     """Lets the producers of a scripted load send more records. The action breaks nothing and has no proof.
 
-    In a scripted load, producers send records only when a step of the fault plan makes them send. The option `blocks`
-    of this step says how many blocks every producer sends to each partition. A block is a fixed number of consecutive
-    records.
+    In a scripted load, producers send only when a step of the fault plan makes them send. The option `blocks` says how
+    many blocks every producer sends to each partition. A block is a fixed number of consecutive records.
     """
 
     def do(self, context: ActionContext) -> int:
@@ -117,7 +115,6 @@ class Wait:
 
 
 def _load(context: ActionContext) -> RunningLoad:
-    """Returns the load of the run. Raises ValueError if the context has no load."""
     if context.load is None:
         raise ValueError("an action on clients needs a load")
     return context.load

@@ -1,8 +1,9 @@
 """The injections of a fault plan, from the request of a fault until the cluster has recovered from it.
 
-An injection is open until it is healed. Just before the healing, the injection is proven: `Injections.prove` decides
-whether it bit, that is, whether the fault had its effect. An injection is recovered when all replicas are in sync
-again.
+* An injection is open until it is healed.
+* Just before the healing, `Injections.prove` decides whether the injection bit, that is, whether the fault had its
+  effect.
+* The injection is recovered when all replicas are in sync again.
 """
 
 from __future__ import annotations
@@ -48,10 +49,9 @@ class Injections:
     def inject(self, step: FaultStep, brokers: list[int], cycle: int) -> int:
         """Records an injection and performs its action. Returns the time just before the action took effect.
 
-        The time is wall time in µs since the epoch. `cycle` is the number of the current run through the plan's steps.
-        An action that is over as soon as it is done needs no healing. Its injection is proven and closed at once.
-        The injection is recorded before its action is performed, because an action that misses its deadline may have
-        taken effect.
+        The time is wall time in µs since the epoch. `cycle` is the number of the current cycle. The injection is
+        recorded before its action is performed, because an action that misses its deadline may have taken effect. If
+        the action is over as soon as it is done, the injection is proven and closed at once.
         """
         injection = self._new_injection(step, brokers, cycle)
         self.all.append(injection)
@@ -105,11 +105,14 @@ class Injections:
     def prove(self, injection: OpenInjection) -> None:
         """Decides whether `injection` bit, that is, had its effect. Call this just before the injection is healed.
 
-        The injection bit if the action's own proof (see `Action.proof`) is not empty now, and every required effect is
-        seen now. The action's own proof must also have been found right after the action, unless
-        `Act.proof_only_before_heal` is true. If no broker runs, no broker can report effects. An effect then counts if
-        the plan waited for it and saw it. An injection that is healed broker by broker is proven once, before the first
-        broker is healed.
+        The injection bit if all of these conditions hold:
+
+        * The action's own proof (see `Action.proof`) is not empty now.
+        * It was not empty right after the action either. `Act.proof_only_before_heal` waives this condition.
+        * Every required effect is seen now. If no broker runs, no broker can report effects: an effect then counts if
+          the plan waited for it and saw it earlier.
+
+        An injection that is healed broker by broker is proven once, before the first broker is healed.
         """
         proofs = injection.proofs
         if proofs.process_before_heal is not None:
@@ -140,14 +143,14 @@ class Injections:
     def note(self, proof: Proof) -> None:
         """Checks every open injection for the effect named `proof`, for which the plan has just waited.
 
-        If the effect is seen, records in the injection what is seen of it.
+        If the effect is seen, records it in the injection.
         """
         for injection in self.open:
             if effect := prove(self._cluster, self._scenario, injection, (proof,))[proof]:
                 injection.proofs.waited_for[proof] = effect
 
     def last_shows(self, proof: Proof) -> bool:
-        """Returns whether the effect named `proof` of the newest injection is seen now."""
+        """Returns whether the newest injection now shows the effect named `proof`."""
         return bool(prove(self._cluster, self._scenario, self.all[-1], (proof,))[proof])
 
     def await_recovery(self) -> None:

@@ -40,19 +40,19 @@ partitions (see `partition_name`)."""
 
 
 class Proofs(Struct, kw_only=True, omit_defaults=True):
-    """The proof that an injection bit (had its effect). A field that has its default value is not published.
+    """The proof that an injection bit (had its effect). A field with its default value is not published.
 
     * `process`: the action's own proof (see `Action.proof`) right after the action.
     * `before`: the leader of every hit partition (see `Injection.hit`) just before the fault took effect. The keys are
       names of partitions (see `partition_name`).
     * `required`: the effects that must be seen. In injections.json this field is called `wanted`.
     * `coordinated`: the partitions of `__transaction_state` that hold transactions of the load, and that the target
-      brokers led just before the fault took effect. None unless the effect `coordinator_moved` is required.
+      brokers led just before the fault took effect. None: the effect `coordinator_moved` is not required.
     * `waited_for`: what was seen of the effect `isr_shrunk` after a trigger of the plan had waited for it. Other
       effects that triggers wait for are not recorded here.
-    * `process_before_heal`: the action's own proof just before healing. None until then.
+    * `process_before_heal`: the action's own proof just before healing. None: the injection is not healed yet.
     * `effects`: what was seen of each effect just before healing. In injections.json each effect is a field.
-    * `failed`: why the plan could not go on, usually a deadline that passed. None if the plan went on.
+    * `failed`: why the plan could not go on, usually a deadline that passed. None: the plan went on.
     """
 
     process: ActionProof

@@ -18,9 +18,9 @@ DEADLINE_S = 10.0
 class Isolate:
     """Drops the packets of brokers on some of their links. The peers get no error, but their connections hang.
 
-    A link is the traffic of a broker with the controller, with the other brokers, or with clients. The option
-    `links` of the fault plan's step names the links to cut. Proof: the packet filter has every rule that the action
-    sets, and has dropped packets on every cut link of every target broker. The action `rejoin` heals the injection.
+    A link is the traffic of a broker with the controller, with the other brokers, or with clients. The option `links`
+    names the links to cut. Proof: the packet filter has every rule that the action sets, and has dropped packets on
+    every cut link of every target broker. The action `rejoin` heals the injection.
     """
 
     def do(self, context: ActionContext) -> int:
@@ -102,6 +102,8 @@ class Sync:
 
 
 def _links(context: ActionContext) -> list[Link]:
-    """Returns the links that the option `links` names. Without it, returns all links except the links to clients."""
+    """Returns the links that the option `links` names. Without this option, returns all links except the links to
+    clients.
+    """
     names = str(context.options.get("links", "controller,replication")).split(",")
     return [cast(Link, name.strip()) for name in names]  # the options of a plan are checked before it starts

@@ -15,10 +15,10 @@ DEADLINE_S = 10.0
 class Signal:
     """Sends the signal `name` to the target brokers, and waits until their processes are in `state`.
 
-    The wait lasts at most `deadline_s` seconds. Proof: every target broker's process is in `state`. SIGSTOP takes
-    effect some time after it was sent, and a broker with one running thread can still answer. The state `frozen`
-    therefore means that every thread of the process is stopped. The action `resume` sends SIGCONT, and so heals a
-    frozen process. The action `start` heals a process that has exited.
+    The wait lasts at most `deadline_s` seconds. Proof: every target broker's process is in `state`. The state `frozen`
+    means that every thread of the process is stopped, because a broker with one running thread can still answer.
+
+    The action `resume` heals a frozen process with SIGCONT. The action `start` heals a process that has exited.
     """
 
     name: str
@@ -49,9 +49,9 @@ class Start:
     def do(self, context: ActionContext) -> int:
         """Starts the brokers that have exited, and waits until all target brokers serve requests.
 
-        This can take a while, because the controller lets a broker in only once the broker's session from before the
-        exit has ended (broker.session.timeout.ms). Raises StepFailed if a broker ends while it starts, and
-        DeadlinePassed.
+        This can take a while, because the controller accepts a broker only after the broker's old session has ended
+        (broker.session.timeout.ms). Raises StepFailed if a broker ends while it starts, and DeadlinePassed if a broker
+        does not serve requests in time.
         """
         at_us = now_us()
         for broker in context.brokers:

@@ -1,7 +1,7 @@
 """Checks which effects of an injection are seen in the cluster. `Proof` in `model/act.py` explains each effect.
 
-An injection bites (takes effect) only if every required effect is seen. `FaultStep.proofs` or else `Act.proofs` lists
-the required effects. `Injections.prove` says when they must be seen.
+An injection bites only if every required effect is seen. These are the effects in `FaultStep.proofs` or, if the step
+lists none, those in `Act.proofs`. `Injections.prove` says when each effect must be seen.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ the state of the partition and the target brokers."""
 def prove(
     cluster: Cluster, scenario: Scenario, injection: OpenInjection, proofs: Sequence[Proof]
 ) -> dict[Proof, Effect]:
-    """Maps each effect in `proofs` to what is seen of it now. The value is empty if the effect is not seen.
+    """Maps each effect in `proofs` to the evidence that is seen now. The value is empty if the effect is not seen.
 
     The effects `brief` and `coordinator_moved` do not depend on the hit partitions (see `Injection.hit`). Every other
     effect is seen only if partitions were hit, and if the state of each hit partition is known.
@@ -78,10 +78,11 @@ def _has_new_leader(state: PartitionState, before: LeaderBefore) -> bool:
 
 
 def _elected(states: PartitionStates, scenario: Scenario, injection: OpenInjection) -> Effect:
-    """Maps each hit partition that had no leader before the fault to its present leader.
+    """Maps each partition that got a leader again to its present leader.
 
-    Only partitions of subject arms count. The result is empty if every hit partition had a leader before the fault, or
-    if a partition that had none still has none."""
+    Only hit partitions of subject arms that had no leader before the fault are considered. The result is empty if there
+    are none, or if one of them still has no leader.
+    """
     topics, before = {arm.topic_name for arm in scenario.subjects}, injection.proofs.before
     offline = {
         (topic, partition): state
@@ -98,9 +99,9 @@ def coordinated_partitions(cluster: Cluster, scenario: Scenario, brokers: Sequen
 
 
 def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: OpenInjection) -> Effect:
-    """Maps each partition that `injection.proofs.coordinated` lists to its present leader.
+    """Maps each partition in `injection.proofs.coordinated` to its present leader.
 
-    The result is empty if no partition is listed, if a listed partition has no leader, or if a target broker leads one.
+    The result is empty if this list is empty, or if a target broker or no broker leads one of its partitions.
     """
     partitions = injection.proofs.coordinated or []
     states = coordinators.states(cluster, scenario.transactional_ids)

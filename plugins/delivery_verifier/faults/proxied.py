@@ -17,9 +17,9 @@ from delivery_verifier.model.step_options import APIS
 class Frames:
     """Puts a rule in force at the proxy (see ProxyRule). `name` is the action of the rule: drop, hold, delay or close.
 
-    A step of the fault plan can set the option `clients`: on how many clients the rule must act. All other options of
-    the step are fields of the rule. Proof: the rule acted on requests or responses of at least `clients` clients. So
-    there is no proof if the clients bypass the proxy. The action `release` heals the injection.
+    The option `clients` is the number of clients on which the rule must act. All other options of the step are fields
+    of the rule. Proof: the rule acted on requests or responses of at least `clients` clients. If the clients bypass the
+    proxy, there is no proof. The action `release` heals the injection.
     """
 
     name: str
@@ -53,18 +53,23 @@ API_NAMES = {key: name for name, key in APIS.items()}
 class DelayEnd(Frames):
     """Delays the first request of each client that ends a transaction (EndTxn). The client's retry is not delayed.
 
-    A client that waits for the answer is only slower. A client that gives up waiting, closes the connection, and asks
-    again, has begun its next transaction when the late request reaches the coordinator. Proof: brokers have answered
-    the late requests of at least `clients` clients. The action `release` heals the injection.
+    * If the client waits for the answer, its transaction only ends later.
+    * If the client gives up, it closes the connection and sends the request again. It may then begin its next
+      transaction before the late request reaches the coordinator.
+
+    Proof: brokers have answered the late requests of at least `clients` clients. The action `release` heals the
+    injection.
     """
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns the late requests that brokers have answered. The result is empty while brokers have answered fewer
-        clients than the option `clients` gives (default: 1).
+        """Returns the late requests that brokers have answered, each with
 
-        A key says which request it is, by its client and broker. The value holds the code of the answer (`error_code`,
-        0: no error), how late the answer was (`late_ms`), and how many requests of the same client overtook the late
-        request, by the name of the request, e.g. `AddPartitionsToTxn`.
+        * the code of the answer (`error_code`, 0: no error)
+        * the delay of the answer (`late_ms`)
+        * the number of requests of the same client that overtook the late request, by name, e.g. `AddPartitionsToTxn`.
+
+        The keys name the late requests. The result is empty while brokers have answered fewer clients than the option
+        `clients` gives (default: 1).
         """
         answer = context.cluster.proxy("late_ends", rule=msgspec.to_builtins(self._rule(context)))
         ends = [end for end in msgspec.convert(answer, list[LateEnd], strict=False) if end.error_code is not None]

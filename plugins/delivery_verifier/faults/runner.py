@@ -1,4 +1,4 @@
-"""The runner of a fault plan. A cycle is one pass through the plan's steps.
+"""The runner of a fault plan.
 
 In every cycle the runner waits for the trigger of each step and performs the step's action. It then proves and heals
 the injections, and waits for the cluster to recover. Every injection is recorded.
@@ -39,10 +39,12 @@ class FaultRunner:
     def run(self) -> list[Injection]:
         """Runs all cycles, and then heals the cluster, even if an error was raised. Returns the injections.
 
-        A trigger or an action that misses its deadline ends the cycle. Every injection that is not healed yet then
-        counts as an injection that did not bite. If all are healed, the last injection counts so. The verdict of the
-        run can then not be HELD. Raises DeadlinePassed if the deadline is missed before the cycle's first injection, or
-        if the cluster does not recover.
+        A trigger or an action that misses its deadline ends the cycle. These injections then count as failed, that is,
+        they did not bite: every injection that is not healed yet or, if all are healed, the last one. A run with a
+        failed injection cannot be HELD.
+
+        Raises DeadlinePassed if the deadline is missed before the cycle's first injection, or if the cluster does not
+        recover.
         """
         try:
             for cycle in range(self._scenario.fault.cycles):
@@ -89,7 +91,7 @@ class FaultRunner:
     def _recover(self) -> None:
         """Heals the open injections, and waits until every broker sees every replica of every partition in sync.
 
-        A broker that died by itself is started again, too. The observer of the cluster has recorded its death.
+        Also restarts a broker that died by itself. The observer of the cluster has recorded its death.
         """
         injections = self.injections
         for injection in injections.open:

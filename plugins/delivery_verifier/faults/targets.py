@@ -79,8 +79,8 @@ class Targets:
     def nth(self, index: int) -> int:
         """Returns the broker at `index` in a rotated list of all brokers.
 
-        In the first cycle, the list is rotated by as many brokers as the scenario's seed says. Each later cycle rotates
-        the list by one broker more.
+        In the first cycle, the list is rotated by `Scenario.seed` brokers. Each later cycle rotates the list by one
+        broker more.
         """
         return self.all()[(self._scenario.seed + self._cycle + index) % len(self.all())]
 
@@ -103,11 +103,11 @@ _KINDS: dict[str, Callable[[Targets], list[int]]] = {
 
 
 def touched_partitions(act: Act, cluster: Cluster, scenario: Scenario, brokers: list[int]) -> dict[str, list[int]]:
-    """Maps a topic to those of its partitions that the action `act` touches when it is done to `brokers`.
+    """Maps each topic to the partitions that the action `act` touches if it is done to `brokers`.
 
-    An action on brokers touches the partitions that these brokers lead now. If the brokers lead no partition, the
-    action touches the partitions of which the brokers hold a replica. An action on producers, or an action that alters
-    topics, touches every partition that carries load.
+    * An action on brokers touches the partitions that these brokers lead now or, if they lead none, the partitions that
+      have a replica on these brokers.
+    * An action on producers, or an action that alters topics, touches every partition that carries load.
     """
     if act.all_partitions:
         return {arm.topic_name: list(range(scenario.load.partitions)) for arm in scenario.loaded}

@@ -15,9 +15,9 @@ from delivery_verifier.model.fault_plan import FaultStep
 from delivery_verifier.model.scenario import Scenario
 
 LEADER_DEADLINE_S = 40.0
-"""How many seconds a trigger waits at most for a change of leaders, coordinators or ISRs."""
+"""The longest time, in seconds, that a trigger waits for a change of leaders, coordinators or ISRs."""
 BITE_DEADLINE_S = 60.0
-"""How many seconds the trigger `bitten` waits at most until the last injection's action can prove itself (see
+"""The longest time, in seconds, that the trigger `bitten` waits for the proof of the last injection's action (see
 `Action.proof`). Only actions of the proxy may need so long, because the proxy acts only when clients send requests."""
 APPLICATIONS_DEADLINE_S = 60.0
 """How many seconds a trigger waits at most for what members of applications do."""
@@ -134,7 +134,7 @@ class Triggers:
         return self._load.reported()
 
     def _is_settled(self) -> bool:
-        """Returns whether the load has no outstanding attempt."""
+        """Returns whether every attempt that was sent has an outcome."""
         self._check_load()
         return self._load.outstanding() == 0
 
@@ -146,7 +146,7 @@ class Triggers:
         return bool(states) and all(state.leader in running for state in states.values())
 
     def _isr_runs(self) -> bool:
-        """Returns whether all brokers in the ISRs run. Partitions whose leader does not run are left out."""
+        """Returns whether all brokers in the ISRs run. Ignores partitions whose leader does not run."""
         running = set(self._cluster.running())
         states = self._cluster.partitions([arm.topic_name for arm in self._scenario.arms])
         return bool(states) and all(set(state.isr) <= running for state in states.values() if state.leader in running)
@@ -154,9 +154,8 @@ class Triggers:
     def _records(self, value: float) -> int:
         """Returns the number of records that a trigger with this `value` waits for.
 
-        A value of 1 or more is the number itself. A value below 1 is a share of the records of one cycle. The number of
-        records of one cycle is the planned number of records of the smallest subject arm, divided by the number of
-        cycles.
+        A value of 1 or more is the number itself. A value below 1 is a share of the records of one cycle. These are the
+        planned records of the smallest subject arm, divided by the number of cycles.
         """
         if value >= 1:
             return int(value)

@@ -17,7 +17,8 @@ from delivery_verifier.host import variables
 from delivery_verifier.model.inputs import BadInput, bad_input
 
 DATA_DOCS = "data_docs"
-"""The folder, below the runs folder, of Great Expectations' site Data Docs. No run directory may have this name."""
+"""The name of the folder, below the runs folder, that holds Data Docs, the site of Great Expectations. No run directory
+may have this name."""
 CATALOGUES = "catalogues"
 """The name of the folder, below the runs folder, that holds the catalogue runs: runs of many scenarios one
 after another, with one result page. No run directory may have this name."""
@@ -69,11 +70,17 @@ def require_writable() -> None:
 def run_directory_name(run_id: str) -> str:
     """Returns the name of a run's directory: `run_id` if it is a safe name, else a safe name with a hash of `run_id`.
 
-    A safe name has 1 to 120 of the characters `A-Za-z0-9_.-`, begins with a letter or digit, and is neither DATA_DOCS
-    nor CATALOGUES. In any other run id, each character that is not allowed becomes `-`. If the first character is then
-    no letter or digit, `run` is put before it. A run id that is too long is cut. Then 8 hexadecimal digits of a hash
-    are added: `manual__2026-01-01T00:00:00+00:00` becomes `manual__2026-01-01T00-00-00-00-00-<8 digits>`. The hash
-    keeps apart two run ids that differ only in replaced or cut characters. Raises BadInput if `run_id` is empty.
+    A safe name has 1 to 120 of the characters `A-Za-z0-9_.-`, and begins with a letter or digit. DATA_DOCS and
+    CATALOGUES are not safe. An unsafe run id becomes safe in these steps:
+
+    1. Each character that is not allowed becomes `-`.
+    2. If the first character is no letter or digit, `run` is put before it.
+    3. A run id that is too long is cut.
+    4. `-` and 8 hexadecimal digits of a hash are added. They keep apart run ids that differ only in replaced or cut
+       characters.
+
+    Example: `manual__2026-01-01T00:00:00+00:00` becomes `manual__2026-01-01T00-00-00-00-00-<8 digits>`. Raises BadInput
+    if `run_id` is empty.
     """
     if not run_id:
         raise BadInput("run_id is empty: give the run a name")
@@ -104,14 +111,14 @@ def run_directory(run_id: str) -> Path:
 
 
 REMOVED = ".removed"
-"""The end of the name of a folder that is being removed."""
+"""The suffix that `remove_folder` adds to the name of a folder before the deletion."""
 
 
 def remove_folder(folder: Path) -> None:
     """Removes a folder, even if other processes still create files in it. Does nothing if there is no such folder.
 
-    The folder is renamed first. Otherwise a file that a process creates during the deletion would keep the folder from
-    being deleted. What cannot be deleted stays under the new name, which ends with REMOVED.
+    The folder is renamed first. Otherwise a process could create a file during the deletion, and the folder would stay.
+    If a part cannot be deleted, it stays under the new name, which ends with REMOVED.
     """
     doomed = folder.with_name(f".{folder.name}.{os.getpid()}{REMOVED}")
     try:

@@ -80,7 +80,9 @@ def user_of(pid: int) -> str:
 
 
 def terminal_of(pid: int) -> str | None:
-    """Returns the terminal of process `pid`, e.g. `/dev/pts/3`. Returns None if it has none, or has ended."""
+    """Returns the terminal of process `pid`, e.g. `/dev/pts/3`. Returns None if the process has no terminal or has
+    ended.
+    """
     try:
         terminal: str | None = psutil.Process(pid).terminal()
     except psutil.Error:
@@ -113,8 +115,8 @@ def state(pid: int) -> str:
 def is_frozen(pid: int) -> bool:
     """Whether every thread of the process with this pid is stopped. False if there is no such process.
 
-    All threads are looked at, because SIGSTOP stops them one after another, some time after it was sent. Until then, a
-    single running thread can still answer a request.
+    All threads are looked at, because SIGSTOP does not stop all threads at once, and one running thread can still
+    answer a request.
     """
     states = set()
     try:

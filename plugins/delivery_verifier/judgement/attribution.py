@@ -1,15 +1,16 @@
 """Attribution: finds the injections that hurt an arm, from the times of the records that show anomalies.
 
-The files in anomalies/ of the run directory list the cases. The record of a case is settled when the client learns its
-outcome. An injection is recovered when every replica is in sync again.
+The files in anomalies/ of the run directory list the cases. A case belongs to an injection if its record was under way
+at some time during the injection's window.
 
-Each injection has a window. The window begins one second before the injection bit (took effect), and ends one second
-after the injection was recovered. `LEAD_US` in `model/history.py` says why the window begins so early. It ends so late
-because clients still have to find the new leaders after the recovery.
+* A record is under way from the time when it is sent until it is settled.
+* A window begins one second before the injection bit. `LEAD_US` in `model/history.py` says why.
+* A window ends one second after the injection was recovered (every replica is in sync again), because clients still
+  have to find the new leaders.
 
-A record is under way from the time when it is sent until it is settled. A case belongs to an injection if its record
-was under way during the injection's window. If this holds for several injections, the case belongs only to the one that
-bit last. But if the record was never settled, the case belongs only to the one that bit first. All functions are pure.
+If several injections fit, the case belongs to the one that bit last. But if the record was never settled, the case
+belongs to the one that bit first. A case of a kind of effects belongs to the first injection whose window ends after
+its record was sent: an application has it in hand later. All functions are pure.
 """
 
 from __future__ import annotations
@@ -23,27 +24,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from delivery_verifier.model.anomalies import EFFECTS
 from delivery_verifier.model.history import LEAD_US, Injection
 from delivery_verifier.store.times import as_us
 
 COLUMNS = ("arm", "kind", "also", "producer", "partition", "sent_at", "settled_at")
 """The columns that this module reads from the files in anomalies/."""
 LAG_US = 1_000_000
-"""How long after its recovery (µs) an injection may still hurt a record."""
+"""How long (µs) an injection may still hurt records after its recovery."""
 CONFIDENCE = 0.95
 """The confidence level of `confidence_interval`."""
 OUTSIDE = -1
-"""Stands in place of an injection's id for the cases that belong to no injection."""
+"""Replaces the injection's id for cases that belong to no injection."""
 CasesByInjection = dict[str, list[int]]
-"""Maps an anomaly to the ids of the injections to which its cases belong. The ids are sorted. The first is OUTSIDE if
-any case of the anomaly belongs to no injection."""
+"""Maps an anomaly to the ids of the injections to which its cases belong. The ids are sorted. The first id is OUTSIDE
+if any case of the anomaly belongs to no injection."""
 
 
 class Case(NamedTuple):
     """A case: its arm, its anomalies, its producer, its partition, and the times (µs since the epoch) when its record
-    was sent and settled.
+    was sent and settled. None: the value is unknown.
 
-    The first of `kinds` hides the others. What is unknown is None.
+    The first of `kinds` is the anomaly of the case. The others are further anomalies that the record shows.
     """
 
     arm: str
@@ -68,8 +70,8 @@ class _Window(NamedTuple):
 def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, CasesByInjection]:
     """Maps each arm that has cases to the injections to which these cases belong (see CasesByInjection).
 
-    `cases` has a row for each case, with at least the columns COLUMNS. A record that was never attempted has no times,
-    so its case is OUTSIDE. Raises KeyError if a column is missing.
+    `cases` has a row for each case, with at least the columns COLUMNS. A case of a record that was never attempted is
+    OUTSIDE, because it has no times. Raises KeyError if a column is missing.
     """
     windows = _windows(injections)
     owners: dict[str, dict[str, set[int]]] = {}
@@ -81,10 +83,10 @@ def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[st
 
 
 def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, set[str]]:
-    """Maps an arm to the anomalies of those of its records that were sent after all `injections` were over.
+    """Maps each arm to the anomalies of its records that were sent after all `injections` were over.
 
-    An injection is over LAG_US after it was recovered. If an injection was never recovered, the result is empty. If
-    there are no injections, every record that was sent counts. `cases` are as in `attribute_cases`.
+    An injection is over LAG_US after it was recovered. If one was never recovered, the result is empty. If there are no
+    injections, every record that was sent counts. `cases` are as in `attribute_cases`.
     """
     ends_us = [window.end_us for window in _windows(injections)]
     if None in ends_us:
@@ -98,12 +100,12 @@ def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> d
 
 
 def confidence_interval(hits: int, trials: int) -> tuple[float, float]:
-    """Returns the least and the greatest share of hits that is compatible, at CONFIDENCE, with what was seen.
+    """Returns the lower and the upper bound of the share of hits (Clopper-Pearson, confidence level CONFIDENCE).
 
-    `trials` is how often a fault was injected, and `hits` is how many of these faults hurt the arm. Injections that
-    overlap are not independent: count them as one trial. The bounds are those of Clopper and Pearson, which are exact.
-    If no trial or every trial is a hit, the interval is one-sided, as in "0 of 20: below 14 %". Raises ValueError if
-    there are no trials, or if `hits` is negative or greater than `trials`.
+    `trials` is how often a fault was injected, and `hits` is how many of these faults hurt the arm. Count injections
+    that overlap as one trial, because they are not independent. If no trial or every trial is a hit, the interval is
+    one-sided, as in "0 of 20: below 14 %". Raises ValueError if there are no trials, or if `hits` is negative or
+    greater than `trials`.
     """
     if not 0 <= hits <= trials or not trials:
         raise ValueError(f"{hits} of {trials} injections")
@@ -132,7 +134,7 @@ def _smallest_share(reached: Callable[[float], bool]) -> float:
 
 
 def read_cases(cases: pa.Table, of_arm: str = "") -> Iterator[Case]:
-    """Yields the rows of `cases`, which has at least the columns COLUMNS; those of one arm, if `of_arm` names one."""
+    """Yields the rows of `cases`, which has the columns COLUMNS. `of_arm` limits them to the rows of one arm."""
     if of_arm:
         cases = cases.filter(pc.equal(cases["arm"], of_arm))
     sent, settled = (as_us(cases[name]).to_pylist() for name in ("sent_at", "settled_at"))
@@ -155,18 +157,19 @@ def _owner(case: Case, windows: Sequence[_Window]) -> int:
     """Returns the id of the injection to which the case belongs, or OUTSIDE."""
     if case.sent_us is None:
         return OUTSIDE
+    is_of_effects = case.kinds[0] in EFFECTS
     met = [
         window.injection
         for window in windows
         if (window.end_us is None or case.sent_us <= window.end_us)
-        and (case.settled_us is None or case.settled_us >= window.begin_us)
+        and (case.settled_us is None or case.settled_us >= window.begin_us or is_of_effects)
     ]
     if not met:
         return OUTSIDE
-    return met[0] if case.settled_us is None else met[-1]
+    return met[0] if case.settled_us is None or is_of_effects else met[-1]
 
 
 def read_case_files(folder: Path) -> pa.Table | None:
-    """Returns the rows of anomalies/, with COLUMNS alone; None if the folder has no file."""
+    """Returns the columns COLUMNS of all files in `folder` (anomalies/). Returns None if the folder has no file."""
     files = sorted(folder.glob("*.parquet"))
     return pa.concat_tables([pq.read_table(file, columns=list(COLUMNS)) for file in files]) if files else None

@@ -1,7 +1,7 @@
 """Checker doubts: reasons to believe neither HELD nor VIOLATED, because the checking itself may be wrong.
 
-All functions are pure. A doubt belongs to one arm, or to ALL arms. The books are the reconciliation's tables of counts.
-A checker that is wrong about the canary may be wrong about every arm: such a doubt belongs to ALL arms.
+A doubt belongs to one arm, or to ALL arms. A doubt about the canary belongs to ALL arms: a checker that is wrong about
+the canary may be wrong about every arm. All functions are pure.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from delivery_verifier.model.verdict import Doubt
 __all__ = ["ALL", "LAW_DOUBTS", "OwnedDoubt", "checker_doubts"]
 
 OwnedDoubt = tuple[str, Doubt]
-"""A pair: the name of an arm, and a doubt about this arm. ALL instead of a name stands for every arm."""
+"""A pair: the name of an arm, and a doubt about this arm. The name ALL stands for every arm."""
 
 LAW_DOUBTS = {
     "offsets_accounted": "read_incomplete",
@@ -71,7 +71,9 @@ def _tables(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _rows(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless books/producers has every planned row (see `producer_rows`) once, and no other row."""
+    """Yields doubts unless books/producers has every planned row (see `producer_rows`) exactly once, and no other
+    row.
+    """
     for arm in evidence.scenario.arms:
         rows = evidence.books.rows("producers", arm=arm.name)
         if not {"producer", "partition"} <= set(rows.column_names):
@@ -126,10 +128,10 @@ def _laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _coverage_of_laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields a doubt for each arm and law of the run if books/laws lacks rows that `_missing_law` requires.
+    """Yields the doubts of `_missing_law` for each law of each arm.
 
-    Also yields a doubt for each law in books/laws that the run's format does not have, because no expectation judges
-    such a law.
+    Also yields a doubt for each law in books/laws that the run's format does not have. No expectation judges such a
+    law.
     """
     rows = evidence.books.rows("laws")
     if not {"law", "arm", "partition"} <= set(rows.column_names):
@@ -146,8 +148,9 @@ def _coverage_of_laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _missing_law(present: set[tuple[str, str, int]], law: str, arm: str, partitions: int) -> Iterator[OwnedDoubt]:
-    """Yields a doubt if the table books/laws has no row for the law in this arm. A law about
-    partitions needs a row for each partition."""
+    """Yields a doubt if the table books/laws has no row for the law in this arm.
+
+    A law about partitions needs a row for each partition."""
     detail = f"{arm}: the law {law} is not in the books"
     if law in LAWS_OF_PARTITIONS:
         missing = [partition for partition in range(partitions) if (law, arm, partition) not in present]
@@ -203,10 +206,11 @@ def _evaluations(evidence: Evidence, validation: Validation) -> Iterator[OwnedDo
 
 
 def _evaluation(expected: ExpectedEvaluation, evaluated: Evaluated) -> Iterator[OwnedDoubt]:
-    """Yields a doubt if the evaluation of an expectation raised an exception.
+    """Yields doubts about the evaluation of one expectation. `expected` is the expectation as planned.
 
-    Otherwise yields doubts if the evaluation used another tolerance than planned, saw no rows or another number of rows
-    than planned, saw nulls, or contradicts the books. `expected` is the expectation as planned.
+    If the evaluation raised an exception, yields only this doubt. Otherwise yields a doubt for each of these facts: the
+    evaluation used another tolerance than planned, saw no rows or another number of rows than planned, saw nulls, or
+    contradicts the books.
     """
     name = _name(expected.key)
     if evaluated.exception:

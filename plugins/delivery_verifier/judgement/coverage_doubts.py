@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from delivery_verifier.contract.settings import Settings
+from delivery_verifier.judgement.applications import application_doubts, at_stake, is_of_applications
 from delivery_verifier.judgement.attribution import OUTSIDE
 from delivery_verifier.judgement.damage import damage_doubts
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
@@ -25,8 +26,8 @@ NamedDetail = tuple[str, str]
 def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
     """Returns every reason why the arm must not be called HELD.
 
-    The canary has no load that a fault could put to the test. So the only doubts that it can have here are doubts about
-    the replicas of its topic, and about offsets that cannot be read.
+    The canary can have only doubts about the replicas of its topic, and about offsets that cannot be read, because it
+    has no load that a fault could put to the test.
     """
     doubts = [*damage_doubts(arm), *replica_doubts(arm)]
     if not arm.is_canary:
@@ -37,6 +38,7 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
             *_exposed(arm),
             *stakes(arm),
             *_strangers(arm),
+            *application_doubts(arm),
             *_unplanned(arm),
             *_elsewhere(arm),
             *_at_another_time(arm),
@@ -49,8 +51,8 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
 def _faults(evidence: Evidence) -> Iterator[NamedDetail]:
     """Yields a doubt for each fault that was injected less often than planned.
 
-    Also yields a doubt for each injection that is not proven to have bitten, and for each injection that was not
-    healed, or after which the cluster did not recover.
+    Also yields a doubt for each injection that did not provably bite, that was not healed, or that was not followed by
+    a recovery of the cluster.
     """
     fault = evidence.scenario.fault
     planned = Counter(step.action for step in fault.steps if step.act.bites)
@@ -68,7 +70,7 @@ def _faults(evidence: Evidence) -> Iterator[NamedDetail]:
 
 
 def _transactions(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields doubts unless the arm has both committed and aborted transactions, if it writes transactions at all.
+    """Yields a doubt if the arm writes transactions, but committed none or aborted none.
 
     Only a committed transaction can be torn, and only an aborted transaction can be visible by mistake.
     """
@@ -120,7 +122,7 @@ def _end_us(injection: Injection) -> int:
 def _last_reported_us(arm: ArmEvidence) -> int | None:
     """Returns the earlier of two times (µs since the epoch): the arm's last send, and the arm's last report.
 
-    The table timeline/load counts sends and reports per interval of time. So each time is the beginning of an interval.
+    Each time is the beginning of an interval, because the table timeline/load counts sends and reports per interval.
     The result is None if the table lacks these columns, or if it counts no send or no report of the arm.
     """
     rows = arm.run.books.rows("load", arm=arm.name)
@@ -135,11 +137,17 @@ def _last_reported_us(arm: ArmEvidence) -> int | None:
 def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
     """Yields a doubt for every injection that exposed too few reported attempts of the arm.
 
-    An injection must expose at least `min_exposed` reported attempts (see Scenario), and at least one.
+    An injection must expose at least `min_exposed` reported attempts (see Scenario), and at least one. An injection
+    into applications exposes what was at stake there, which may be little; an arm without an application,
+    nothing.
     """
     needed = max(1, arm.run.scenario.min_exposed)  # with 0, an arm that no fault could hurt could be HELD
+    for injection in filter(is_of_applications, arm.run.injections):
+        if not at_stake(injection, arm.name):
+            yield "too_little_exposed", f"{arm.name}: nothing was at stake when injection {injection.id} hit"
+    others = {injection.id for injection in arm.run.injections if not is_of_applications(injection)}
     for row in arm.run.books.rows("exposure", arm=arm.name).to_pylist():
-        if (row.get("reported") or 0) < needed:
+        if row.get("injection") in others and (row.get("reported") or 0) < needed:
             detail = (
                 f"{arm.name}: {row.get('reported')} reported records were exposed to injection "
                 f"{row.get('injection')}, at least {needed} are needed ({row.get('outstanding')} attempts were "
@@ -149,7 +157,10 @@ def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _strangers(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt if the arm's topic holds records of another client, or records of which nothing is left."""
+    """Yields a doubt if the arm's topic holds records without any trace of this run.
+
+    Such a record may come from another client, or may be a damaged record of which nothing is left.
+    """
     if count := arm.run.strangers.get(arm.name, 0):
         yield (
             "stranger_in_topic",
@@ -161,9 +172,9 @@ def _strangers(arm: ArmEvidence) -> Iterator[NamedDetail]:
 def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
     """Yields a doubt if a disturbance of the arm was not planned.
 
-    An apparent unclean election that was not planned is no doubt of its own if the arm's topic forbids such elections
-    and nobody asked for one or altered the topic: it is a clean one that was seen late, and the change of leader that
-    was seen with it is a doubt if that was not planned.
+    Ignores an unplanned unclean election if the topic's settings forbid it, nobody requested it, and nobody altered the
+    topic. It was then a clean election, which the observer saw late. The observer also saw the change of leader itself:
+    if this was not planned, it causes the doubt.
     """
     observed = {disturbance.kind for disturbance in arm.disturbances}
     settings = Settings.of_arm(arm.run.scenario, arm.spec)
@@ -199,12 +210,13 @@ def _elsewhere(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _at_another_time(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt if a disturbance permits an anomaly, but no injection explains some of its cases.
+    """Yields a doubt if a disturbance permits an anomaly, but some of its cases are unexplained.
 
-    An injection explains a case if the record was under way during the injection. If losses of power permit the
-    anomaly, only a case whose record was sent after all losses of power is unexplained. The reason is that a loss of
-    power can also hurt records that were acknowledged long before. A run lists a bounded number of cases. The times of
-    the cases that are not listed are unknown, so they raise a doubt, too.
+    * A case is unexplained if its record was not under way during any injection.
+    * If losses of power permit the anomaly, a case is unexplained only if its record was sent after all of them,
+      because a loss of power can hurt records that were acknowledged long before.
+    * Cases that the run does not list raise a doubt, too, because their times are unknown. (A run lists only a bounded
+      number of cases.)
     """
     rows = arm.run.books.rows("cases", arm=arm.name).to_pylist()
     cut = {row["kind"] for row in rows if row.get("cut")}

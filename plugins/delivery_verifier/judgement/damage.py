@@ -26,7 +26,7 @@ def damage_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
 
 def unreadable_clause(arm: ArmEvidence) -> str:
-    """Returns in words how many records of the arm cannot be read, and the evidence; empty if all can be read."""
+    """Returns in words how many records of the arm cannot be read, and why. Returns "" if all can be read."""
     parts = _damaged(arm)
     count = sum(count_unreadable(part.unreadable, part.start, part.end) for part in parts)
     return (
@@ -37,7 +37,10 @@ def unreadable_clause(arm: ArmEvidence) -> str:
 
 
 def _damaged(arm: ArmEvidence) -> list[PartitionSnapshot]:
-    """Returns the partitions of the arm with unreadable offsets. Those of the snapshot come before those behind it."""
+    """Returns the partitions of the arm with unreadable offsets.
+
+    Partitions with an unreadable offset within the snapshot come first.
+    """
     parts = [part for part in arm.run.offsets.partitions if part.arm == arm.name and part.unreadable]
     return sorted(parts, key=lambda part: part.unreadable[0].first >= part.end)
 

@@ -49,7 +49,7 @@ LAWS: dict[str, str] = {
 partition. If they are not, the books cannot be trusted. One expectation of the evidence suite judges each law."""
 
 LAWS_SINCE: dict[str, int] = {"outcomes_agree": OUTCOMES_SINCE}
-"""The format version from which on runs have a law. Runs of every version have the laws that are not named here."""
+"""Maps a law to the first format version that has this law. A law that is not a key here exists in every version."""
 
 LAWS_OF_EFFECTS = ("effects_read", "effects_sum", "lives")
 """The laws about applications. Only the arms in `Scenario.applied` have them."""
@@ -57,17 +57,19 @@ LAWS_OF_EFFECTS = ("effects_read", "effects_sum", "lives")
 LAWS_OF_PARTITIONS = frozenset(
     {"offsets_accounted", "outcomes_sum", "reported_sum", "log_sum", "log_moved", "start_zero"}
 )
-"""For each of these laws, books/laws must have a row for every partition of every arm. For every other law but CANARY,
-books/laws must have a row for every arm, with -1 as the partition."""
+"""The laws for which books/laws must have a row for every partition of every arm. For every other law but CANARY,
+books/laws must have one row for every arm, with -1 as the partition."""
 
 
 class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
-    """One expectation that must be evaluated. `about` is the anomaly or the law (a key of LAWS) that it judges, or
-    a value of UNEXPLAINED.
+    """One expectation that must be evaluated.
 
-    `arm` is empty in the suite `evidence`. `rows` is the number of rows that the expectation must see. `count` is taken
-    from the books without Great Expectations: how many records show the anomaly, or how many pairs of counts break the
-    law. `tolerance` is the greatest permitted count; None permits any count.
+    * `about`: the anomaly or the law (a key of LAWS) that it judges, or a value of UNEXPLAINED.
+    * `arm`: empty in the suite `evidence`.
+    * `rows`: the number of rows that the expectation must see.
+    * `count`: how many records show the anomaly, or how many pairs of counts break the law. It is taken from the books
+      without Great Expectations.
+    * `tolerance`: the greatest permitted count. None: any count is permitted.
     """
 
     suite: Suite
@@ -86,12 +88,14 @@ class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
 class Evaluated(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What Great Expectations said of one expectation. `suite`, `arm` and `about` are as in ExpectedEvaluation.
 
-    `expectation` is the type of the expectation. `tolerance` is the tolerance that was really used. `element_count`
-    is how many rows the expectation saw. `missing_count` is how many nulls it saw. `unexpected_count` is how many rows
-    break it. Great Expectations gives these three numbers; a number that it did not give is None. `expected_rows` is
-    the field `rows` of the ExpectedEvaluation, and `count` is the field of that name. Both are 0 if the expectation was
-    not planned. `exception` is empty if nothing was raised. `url` is the page in Data Docs, relative to the folder that
-    holds all run directories.
+    * `expectation`: the type of the expectation.
+    * `tolerance`: the tolerance that was really used.
+    * `element_count`, `missing_count`, `unexpected_count`: how many rows the expectation saw, how many of them are
+      null, and how many break it. None: Great Expectations did not give the number.
+    * `expected_rows`, `count`: the fields `rows` and `count` of the ExpectedEvaluation. Both are 0 if the expectation
+      was not planned.
+    * `exception`: empty if nothing was raised.
+    * `url`: the page in Data Docs, relative to the folder that holds all run directories.
     """
 
     suite: Suite
@@ -115,7 +119,7 @@ class Evaluated(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Validation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The content of validation.json: every expectation that was evaluated, with what the expectation saw."""
+    """The content of validation.json: every expectation that was evaluated, with its result."""
 
     run_id: str
     great_expectations_version: str
@@ -128,21 +132,23 @@ def read_validation(text: bytes) -> Validation:
 
 
 def laws_of(evidence: Evidence) -> tuple[str, ...]:
-    """Returns those of LAWS that the run must have, by the version of its format."""
+    """Returns the laws that the run must have, by the version of its format, and by whether it has applications."""
     left_out = () if evidence.scenario.applied else LAWS_OF_EFFECTS
     return tuple(law for law in LAWS if LAWS_SINCE.get(law, 1) <= evidence.format_version and law not in left_out)
 
 
 def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns every expectation of the run: one per anomaly in each subject and control, and one per law."""
+    """Returns every expectation that the run must evaluate: those of `expected_guarantees` and of
+    `expected_evidence`.
+    """
     return [*expected_guarantees(evidence), *expected_evidence(evidence)]
 
 
 def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
     """Returns one expectation for each subject or control and each anomaly for which the run was searched.
 
-    The tolerance follows from the contract and the claim. Further expectations tolerate no unexplained case. Runs of
-    older formats have none of these.
+    The contract and the claim give its tolerance. Except for runs of older formats, the list also has expectations
+    about unexplained cases. They tolerate no such case.
     """
     unexplained = [
         ExpectedEvaluation(
@@ -171,7 +177,8 @@ def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def expected_evidence(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns one expectation per law of the run: the two sides of the law are equal wherever the law applies.
+    """Returns one expectation per law of the run. It expects that the two sides of the law are equal wherever the law
+    applies.
 
     Each side is a count. The counts of the law CANARY come from `canary_pairs`. All other counts come from the books.
     """
@@ -206,7 +213,8 @@ def evidence_table(evidence: Evidence) -> pa.Table:
     """Returns the table that the evidence suite sees: law, arm, partition, left_name, left, right_name, right.
 
     `left` and `right` are the two counts that must be equal. The table has all rows of books/laws, and further rows for
-    the law `canary`. These rows compare the totals that were planted in the canary (left) with those that were found.
+    the law `canary`. In these rows, `left` is a total that was planted in the canary, and `right` is the total that was
+    found.
     """
     canary, pairs = evidence.scenario.canary.name, canary_pairs(evidence)
     planted = {

@@ -42,18 +42,18 @@ EARLY = "ended_early/"
 class Evidence:
     """The evidence of one run: the data from which a verdict may be derived, and properties that follow from the data.
 
-    `books`: the tables of counts that the step `reconcile` wrote. `canary_expected` maps a column of the books to the
-    total that the canary must show. `replicas`: the table of the replicas; None if the run is of a format without this
-    table. `format_version`: the version of the format of settle.json. No step before settle has a newer version. It
-    says what ledgers, the producers' counts and observations.json must have. `searched`: the anomalies for which the
-    run was searched. The canary has cases of each of them (see `older_runs`). `strangers` maps each arm to the number
-    of records in its topic that another client wrote; empty if the run was reconciled in a format without these counts.
-    `load_began_us`: the time before which nothing was sent (µs since the epoch).
-    `ended_early` maps a producer (`<arm>/...`) to the fatal client error that ended its load. `transactions` maps each
-    arm that writes transactions to the counts of its transactions. `indeterminate` maps an arm to the number of its
-    attempts that the client reported as INDETERMINATE (see `reported_counts`). `cases` is the content of anomalies/,
-    with a row for each record that shows an anomaly, up to a bound; None if there is no file. `missing` maps (arm,
-    partition) to the number of reported attempts that were not found, but may stand at unreadable offsets.
+    * `books`: the tables of counts that the step `reconcile` wrote.
+    * `canary_expected`: the total that the canary must show, by column of the books.
+    * `replicas`: the table of the replicas; None if the run's format has no such table.
+    * `format_version`: the version of the format of settle.json. No step before settle has a newer version.
+    * `searched`: the anomalies for which the run was searched (see `older_runs`).
+    * `strangers`: how many records without any trace of this run a topic holds, by arm; empty for older formats.
+    * `load_began_us`: the time before which nothing was sent (µs since the epoch).
+    * `ended_early`: the fatal client error that ended a producer's load, by producer (`<arm>/...`).
+    * `transactions`: the counts of transactions, by arm that writes transactions.
+    * `indeterminate`: how many attempts the client reported as INDETERMINATE, by arm.
+    * `cases`: the content of anomalies/, one row per case, up to a bound; None if there is no file.
+    * `missing`: how many reported attempts may stand at unreadable offsets, by (arm, partition). They were not found.
     """
 
     scenario: Scenario
@@ -119,7 +119,6 @@ class Evidence:
 
     @property
     def canary(self) -> ArmEvidence:
-        """The evidence of the canary."""
         return next(arm for arm in self.arms if arm.is_canary)
 
     @cached_property
@@ -155,7 +154,6 @@ class ArmEvidence:
 
     @property
     def name(self) -> str:
-        """The arm's name."""
         return self.spec.name
 
     @property
@@ -178,9 +176,9 @@ class ArmEvidence:
 
     @cached_property
     def totals(self) -> dict[str, int]:
-        """Maps each column of counts in books/producers to the sum over the arm's rows. If `late_convicts` is true, and
-        the sum of the column `resolved_late` is not 0, the key LATE maps to this sum, too. So does UNPROVEN to the
-        number of attempts in `missing`."""
+        """Maps each column of counts in books/producers to the sum over the arm's rows. Adds two keys unless their
+        count is 0: LATE (the sum of the column `resolved_late`, if `late_convicts` is true) and UNPROVEN (the attempts
+        in `missing`)."""
         totals = self.run.books.totals(self.name)
         late = totals.get("resolved_late", 0) if self.late_convicts else 0
         missing = sum(count for (arm, _), count in self.run.missing.items() if arm == self.name)
@@ -232,7 +230,8 @@ class ArmEvidence:
         return self.run.kinds_sent_afterwards.get(self.name, set())
 
     def cases(self, anomaly: Anomaly) -> tuple[int, int]:
-        """Returns how many of the arm's records count as cases of `anomaly`, and how many show it without counting.
+        """Returns two numbers: the arm's cases of `anomaly`, and the attempts that show `anomaly` but are no cases of
+        it.
 
         See `case_counts` for the difference.
         """
@@ -240,7 +239,6 @@ class ArmEvidence:
 
 
 def is_power_loss(injection: Injection) -> bool:
-    """Returns whether the injection was a loss of power."""
     return injection.action in ACTS and "power_loss" in ACTS[injection.action].counts_as
 
 

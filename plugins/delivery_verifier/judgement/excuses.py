@@ -1,9 +1,13 @@
 """Excuses: whether a disturbance can excuse the cases of an anomaly that the contract permits, one by one.
 
-A permission has a time and a place. A case is a record that shows an anomaly. It is excused if a disturbance that
-permits the anomaly touched its partition, and its record was acknowledged within the reach of the disturbance (see
-`contract.reach`). An anomaly of transactions is excused in every partition, but only if the disturbance may have
-touched the transactions of the record's producer. All functions are pure.
+A disturbance can excuse a case only if all of these conditions hold:
+
+* The disturbance permits the anomaly.
+* It touched the case's partition or, for an anomaly of transactions, the transactions of the case's producer.
+* Its reach (see `contract.reach`) includes the time of the case. For LOST and MISPLACED, this is the time of the
+  acknowledgement.
+
+All functions are pure.
 """
 
 from __future__ import annotations
@@ -18,27 +22,31 @@ from delivery_verifier.contract.reach import Reach, reaches
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.judgement.attribution import Case, read_cases
 from delivery_verifier.judgement.evidence import ArmEvidence
-from delivery_verifier.model.anomalies import TRANSACTIONAL, Anomaly, subset
+from delivery_verifier.model.anomalies import EFFECTS, TRANSACTIONAL, Anomaly, subset
 from delivery_verifier.model.verdict import Excuse
 
 CLIENT_LAG_US = 2_000_000
-"""How much later (µs) than its acknowledgement a busy client may learn of it."""
+"""How long (µs) after the broker's acknowledgement a busy client may learn of the acknowledgement."""
 CONVICTING = subset(
     "only these befall one record at one time: what is left of a transaction may get its marker late, and a client may "
     "learn of a leader late",
     (Anomaly.LOST, Anomaly.MISPLACED),
 )
-"""The anomalies of which a case that nothing can excuse is a violation. Of other anomalies, such a case is a doubt."""
+"""A case of these anomalies is a violation if no disturbance can excuse it. A case of any other anomaly is then only a
+doubt."""
 
 
 @dataclass
 class Excuses:
     """What became of the cases of an arm for which the contract permits anomalies because of disturbances.
 
-    `excused` maps each of these anomalies to its excuses. `doubtful` counts cases by anomaly. `cases` and `hidden`
-    count the unexplained cases by anomaly; of `hidden`, the record is a case of a kind of higher precedence.
-    `unexplained` counts both by anomaly, producer and partition. An unexplained case is one that no disturbance can
-    excuse. Of a doubtful case, nobody knows whether one can.
+    A case is excused, unexplained (no disturbance can excuse it) or doubtful (nobody knows whether one can).
+
+    * `excused`: the excuses, by anomaly.
+    * `doubtful`: the number of doubtful cases, by anomaly.
+    * `cases`: the number of unexplained cases, by anomaly.
+    * `hidden`: the number of unexplained records that show the anomaly, but are cases of another one; by anomaly.
+    * `unexplained`: the sum of `cases` and `hidden`, by anomaly, producer and partition.
     """
 
     excused: dict[Anomaly, list[Excuse]] = field(default_factory=dict)
@@ -50,10 +58,10 @@ class Excuses:
 
 @dataclass(frozen=True)
 class _Permission:
-    """The disturbances that permit an anomaly (`reached`), and those of which nobody knows if they do (`possible`).
+    """The disturbances that permit an anomaly (`reached`), and those that may permit it (`possible`).
 
-    A change of leader is possible if unclean elections permit the anomaly: if the observer missed that the ISR shrank
-    just before, an unclean election looks clean.
+    If an unclean election permits the anomaly, every change of leader may permit it, because an unclean election looks
+    clean if the observer missed that the ISR shrank just before.
     """
 
     reached: list[Reach]
@@ -61,10 +69,10 @@ class _Permission:
 
 
 def excuses_of(arm: ArmEvidence) -> Excuses:
-    """Returns what excuses the cases of the arm, and which cases nothing can excuse.
+    """Returns the excused, the unexplained and the doubtful cases of the arm.
 
-    Cases that were not written down are not considered. An anomaly that only unplanned disturbances permit is left out,
-    because it is a doubt anyway.
+    Ignores cases that anomalies/ does not list. Also ignores anomalies that only unplanned disturbances permit, because
+    such an anomaly is a doubt anyway.
     """
     permissions = _permissions(arm)
     excuses = Excuses(excused={anomaly: [] for anomaly in permissions})
@@ -94,7 +102,7 @@ def excuses_of(arm: ArmEvidence) -> Excuses:
 
 
 def excuse_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
-    """Yields a doubt, as name and detail, for every anomaly with cases of which nobody knows what excuses them."""
+    """Yields the name and the detail of a doubt for every anomaly with doubtful cases (see Excuses)."""
     for anomaly, count in excuses_of(arm).doubtful.items():
         detail = f"{arm.name}: {count} {anomaly} of records that may have been acknowledged, or sent, at another time"
         yield "unexplained", f"{detail}: no disturbance that was seen on their partitions surely excuses them"
@@ -103,12 +111,14 @@ def excuse_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 def excuse_of(anomaly: Anomaly, case: Case, reached: Sequence[Reach]) -> int | None:
     """Returns the index in `reached` of the disturbance that excuses the case; None if none surely excuses it.
 
-    `reached` are the disturbances that permit the anomaly. If several excuse the case, the one nearest to the record's
-    acknowledgement counts (to its sending, if it was never acknowledged).
+    `reached` are the disturbances that permit the anomaly. If several excuse the case, the one nearest in time counts.
+    The time of the case is when its record was settled or, if it was never settled, when it was sent.
     """
     if case.sent_us is None:
         return None
-    if anomaly in TRANSACTIONAL:  # what befell one partition of a transaction shows in the others, too
+    if anomaly in EFFECTS:  # an application has a record in hand, or has applied it, long after it was acknowledged
+        excuses = _before_the_end
+    elif anomaly in TRANSACTIONAL:  # what befell one partition of a transaction shows in the others, too
         excuses = _in_transaction
     else:
         excuses = _acknowledged_within if anomaly in CONVICTING else _under_way
@@ -118,9 +128,9 @@ def excuse_of(anomaly: Anomaly, case: Case, reached: Sequence[Reach]) -> int | N
 
 
 def excuse_among(anomaly: Anomaly, case: Case, excuses: Sequence[Excuse]) -> Excuse | None:
-    """Returns the excuse for which a finding on `anomaly` counts the case; None if no disturbance surely excuses it.
+    """Returns the excuse that covers the case, or None if no excuse certainly does.
 
-    `excuses` are the excuses of the finding.
+    `excuses` are the excuses of a finding on `anomaly`.
     """
     index = excuse_of(anomaly, case, [Reach(each.disturbance, each.since_us, each.until_us) for each in excuses])
     return None if index is None else excuses[index]
@@ -150,7 +160,8 @@ def _permissions(arm: ArmEvidence) -> dict[Anomaly, _Permission]:
 def _is_unexplained(anomaly: Anomaly, case: Case, permission: _Permission, since_us: dict[int, int]) -> bool:
     """Whether it is certain that no disturbance can excuse the case.
 
-    `since_us` maps a partition to the time from which on it is proven that every change of its leader was observed.
+    `since_us` maps a partition to a time (µs since the epoch). From this time on, the observer provably saw every
+    change of the partition's leader.
     """
     if anomaly not in CONVICTING or case.sent_us is None or case.partition is None:
         return False
@@ -164,11 +175,17 @@ def _sent_before(case: Case, reach: Reach) -> bool:
     return case.sent_us is not None and _within(case.sent_us, reach)
 
 
+def _before_the_end(case: Case, reach: Reach) -> bool:
+    """Whether the record was sent to a partition that the disturbance touched before the reach was over."""
+    return case.partition is not None and reach.touches(case.partition) and _sent_before(case, reach)
+
+
 def _in_transaction(case: Case, reach: Reach) -> bool:
     """Whether the record's transaction was surely open at some time within the reach.
 
-    A transaction is open at least from when its record was sent until the record was settled. When it ended is not
-    known: a transaction may have been open within a reach that began only after its record was settled.
+    A transaction is open at least from the time when its record is sent until the record is settled. If the reach began
+    after the record was settled, the result is False: the transaction may still have been open, but nobody knows when
+    it ended.
     """
     settled_us = case.sent_us if case.settled_us is None else case.settled_us
     begun = reach.since_us is None or (settled_us is not None and settled_us >= reach.since_us)
@@ -184,7 +201,7 @@ def _acknowledged_within(case: Case, reach: Reach) -> bool:
 
 
 def _under_way(case: Case, reach: Reach) -> bool:
-    """Whether the record was under way at some time from the disturbance on until its reach was over."""
+    """Whether the record was under way at some time between the disturbance and the end of its reach."""
     if case.sent_us is None or case.partition is None or not reach.touches(case.partition):
         return False
     begun = case.settled_us is None or case.settled_us >= reach.disturbance.at_us - OBSERVER_LAG_US
@@ -196,11 +213,14 @@ def _within(at_us: int, reach: Reach) -> bool:
 
 
 def _proven_since_us(arm: ArmEvidence) -> dict[int, int]:
-    """Maps a partition of the arm to the time (µs since the epoch) of its first observation.
+    """Maps a partition of the arm to the time (µs since the epoch) from which on the observer missed no leader.
 
-    A partition is left out unless its last observation has the leader and the leader epoch of the snapshot. Every new
-    leader has a new epoch. So the observer then missed no leader between these observations. The result is empty if the
-    observer wrote no heartbeats, as in older runs: then nothing proves that the clock was not set back.
+    This is the time of the partition's first observation. A partition is left out if its last observation and the
+    snapshot differ in the leader or the leader epoch. If both agree, no leader was missed, because every new leader has
+    a new epoch.
+
+    The result is empty if the observer wrote no heartbeats, as in older runs, because nothing then proves that the
+    clock was not set back.
     """
     if not any(observation.kind == "heartbeat" for observation in arm.run.observations):
         return {}

@@ -1,9 +1,8 @@
 """The judge: derives the verdict from the evidence, and withholds the verdict if the evidence can be doubted.
 
-`judge` is a pure function. The books are the tables of counts that the reconciliation wrote. The contract rules which
-anomalies are permitted, and Great Expectations evaluates the books against these rulings. The judge combines both. It
-says HELD or VIOLATED only if every expectation that had to be evaluated was evaluated, saw all rows that it had to see,
-and agrees with the judge's own reading of the books.
+The contract rules which anomalies are permitted, and Great Expectations evaluates the books against these rulings. The
+judge says HELD or VIOLATED only if Great Expectations evaluated every required expectation on all required rows, and if
+each result agrees with the judge's own reading of the books. `judge` is a pure function.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from delivery_verifier.judgement.limits import limits
 from delivery_verifier.judgement.notes import notes
 from delivery_verifier.judgement.older_runs import unproven_counts, unruled_settings
 from delivery_verifier.judgement.sentences import arm_sentence, run_sentence
-from delivery_verifier.model.anomalies import TRANSACTIONAL, Anomaly
-from delivery_verifier.model.scenario import Bound, VerdictName, expected_text
-from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, RunVerdict
+from delivery_verifier.model.anomalies import EFFECTS, TRANSACTIONAL, Anomaly
+from delivery_verifier.model.scenario import Bound, VerdictName
+from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, RunVerdict, expected_text
 from delivery_verifier.store.counts import LATE, UNPROVEN, case_counts
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.versions import versions
@@ -41,8 +40,11 @@ was proven in another subject."""
 def load_and_judge(run_dir: Path) -> RunVerdict:
     """Returns the verdict of the run in `run_dir`.
 
-    Raises IncompleteRun if the step `validate`, or a step before it, did not finish, or if a file that these steps
-    wrote is missing or damaged, or if their format versions contradict each other: then there is no verdict.
+    Raises IncompleteRun if there can be no verdict, because
+
+    * the step `validate` or an earlier step did not finish
+    * a file of these steps is missing or damaged
+    * the format versions of the steps contradict each other.
     """
     evidence = Evidence.load(run_dir)
     run = RunDirectory(run_dir)
@@ -58,8 +60,8 @@ def load_and_judge(run_dir: Path) -> RunVerdict:
 def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
     """Returns the verdict of the run, with the verdict of every arm.
 
-    `validation` is what Great Expectations said. Raises ValueError if the scenario expects a bound of an arm, and
-    the bound names neither an anomaly nor a column of the books.
+    `validation` is what Great Expectations said. Raises ValueError if a bound in the scenario names neither an anomaly
+    nor a column of the books.
     """
     doubts = [*checker_doubts(evidence, validation), *unproven_counts(evidence), *unruled_settings(evidence)]
     arms = [_judge_arm(arm, [doubt for owner, doubt in doubts if owner in (ALL, arm.name)]) for arm in evidence.arms]
@@ -79,7 +81,7 @@ def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
 
 
 def _judge_arm(arm: ArmEvidence, known: list[Doubt]) -> ArmVerdict:
-    """Returns the verdict of one arm. `known` are the arm's doubts about the checker, and those of its age."""
+    """Returns the verdict of one arm. `known` are all doubts about the arm except coverage doubts."""
     spec = arm.spec
     findings = _canary_findings(arm) if arm.is_canary else _findings(arm)
     doubts = [*known, *coverage_doubts(arm)]
@@ -105,11 +107,12 @@ def _judge_arm(arm: ArmEvidence, known: list[Doubt]) -> ArmVerdict:
 
 
 def verdict_of(doubts: Sequence[Doubt], findings: Sequence[Finding]) -> VerdictName:
-    """Returns the verdict that follows from doubts and findings.
+    """Returns the verdict that follows from doubts and findings. The first of these rules that applies decides:
 
-    Checker doubts forbid HELD and VIOLATED. Without them, a finding with more records than its tolerance allows means
-    VIOLATED. Coverage doubts forbid only HELD. What remains is HELD. A finding is the ruling on one anomaly, with the
-    number of records that show the anomaly.
+    1. There is a checker doubt: INCONCLUSIVE.
+    2. A finding has more records than its tolerance allows: VIOLATED.
+    3. There is a coverage doubt: INCONCLUSIVE.
+    4. Otherwise: HELD.
     """
     if any(doubt.kind == "checker" for doubt in doubts):
         return "INCONCLUSIVE"
@@ -119,24 +122,21 @@ def verdict_of(doubts: Sequence[Doubt], findings: Sequence[Finding]) -> VerdictN
 
 
 def _findings(arm: ArmEvidence) -> list[Finding]:
-    """Returns one finding per anomaly for which the run was searched, and one more for its unexplained cases, if any.
+    """Returns one finding per anomaly for which the run was searched. Unexplained cases of an anomaly get a second
+    finding.
 
-    If the arm writes no transactions, anomalies of transactions are left out, unless cases of them were found.
+    If the arm writes no transactions, anomalies of transactions are left out, unless cases of them were found. The same
+    holds for kinds of effects, if the arm has no application.
     """
+    absent = (() if arm.spec.transactional_id else TRANSACTIONAL) + (() if arm.spec.application else EFFECTS)
     excuses = excuses_of(arm)
     findings = [part for ruling in arm.rulings.values() for part in _split(_finding(arm, ruling), excuses)]
-    return [
-        finding
-        for finding in findings
-        if arm.spec.transactional_id or finding.count + finding.also or finding.anomaly not in TRANSACTIONAL
-    ]
+    return [finding for finding in findings if finding.count + finding.also or finding.anomaly not in absent]
 
 
 def _split(finding: Finding, excuses: Excuses) -> list[Finding]:
-    """Returns the finding with its excuses. If no disturbance can excuse some of its cases, a second finding forbids
-    these.
-
-    The conviction rests on the cases. Great Expectations counts them, too (see `judgement.unexplained`).
+    """Returns the finding with its excuses. If the finding has unexplained cases (see Excuses), also returns a second
+    finding, which forbids these cases. Great Expectations counts these cases, too (see `judgement.unexplained`).
     """
     anomaly = Anomaly(finding.anomaly)
     count, also = min(excuses.cases[anomaly], finding.count), min(excuses.hidden[anomaly], finding.also)

@@ -18,15 +18,16 @@ from delivery_verifier.model.verdict import COUNTED, exposed
 from delivery_verifier.store.counts import LATE
 
 WANTED_BOUND = 0.1
-"""A share of the injections. `limits` computes in which share of the injections an unseen anomaly may still occur at
-most. If that share is above WANTED_BOUND, `limits` advises to repeat the fault plan more often."""
+"""The wanted bound for the share of injections in which an unseen anomaly may still occur. If the run proves only a
+greater bound, `limits` advises to repeat the fault plan more often."""
 
 
 def limits(evidence: Evidence) -> list[str]:
     """Returns sentences about what the run did not show.
 
     They say for which anomalies the run was not searched, how many injections bit, how many records were exposed to
-    them, which arms they hurt, and in which share of injections an anomaly that was not seen may occur all the same.
+    them, and which arms they hurt. They also give the greatest share of injections in which an unseen anomaly may still
+    occur.
     """
     biting = evidence.biting
     sentences = [*limits_of_age(evidence), *_unchecked_laws(evidence), _tried(evidence)]
@@ -58,9 +59,8 @@ def _unchecked_laws(evidence: Evidence) -> Iterator[str]:
 def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
     """Yields a sentence that names the hurt arms, and says in how many cycles each of these arms was hurt.
 
-    A cycle is one pass through the fault plan. `rounds` is the number of cycles with an injection that bit. `unit` is
-    the sentence's word for these cycles. Yields nothing if no arm was hurt, or if the run did not write down which
-    records were hurt.
+    `rounds` is the number of cycles with an injection that bit. `unit` is the sentence's word for these cycles. Yields
+    nothing if no arm was hurt, or if the run did not write down which records were hurt.
     """
     hurt, unhurt = [], []
     for arm in evidence.loaded:
@@ -89,9 +89,9 @@ def _rounds_with_cases(evidence: Evidence, cases: CasesByInjection) -> dict[str,
 def _advised(scenario: Scenario, rounds: int) -> str:
     """Returns advice: how often to repeat the fault, so that the bound for an unseen anomaly falls to WANTED_BOUND.
 
-    `rounds` is the number of cycles of this run in which an injection took effect. If the command of the run is known,
-    the advice repeats the command with the needed number of cycles. But a scenario of the catalogue has a fixed number
-    of cycles. For such a scenario, the advice says how many runs to make.
+    `rounds` is the number of cycles of this run in which an injection bit. If the command of the run is known, the
+    advice repeats it with the needed number of cycles. For a scenario of the catalogue, which has a fixed number of
+    cycles, the advice says how many runs to make.
     """
     needed = math.ceil(math.log(0.05) / math.log(1 - WANTED_BOUND))
     text = f" To bring that down to {WANTED_BOUND:.0%}, the fault must be repeated {needed} times"

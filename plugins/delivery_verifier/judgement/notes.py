@@ -1,4 +1,4 @@
-"""Notes: sentences of a verdict about what a reader of its evidence should know. They change no verdict.
+"""Notes: sentences of a verdict that help to read its evidence. They change no verdict.
 
 The module only words sentences. All functions are pure.
 """
@@ -11,7 +11,7 @@ from delivery_verifier.judgement.evidence import Evidence
 
 
 def notes(evidence: Evidence) -> list[str]:
-    """Returns the notes: which cases were left out of anomalies/, and of which attempts no delivery report came."""
+    """Returns notes about cases that anomalies/ does not list, and about attempts without a delivery report."""
     return [*_cut(evidence), *_unreported(evidence)]
 
 
@@ -29,7 +29,7 @@ def _cut(evidence: Evidence) -> Iterator[str]:
 
 
 def _unreported(evidence: Evidence) -> Iterator[str]:
-    """Yields a note for each arm with attempts of which the client never gave a delivery report.
+    """Yields a note for each arm with attempts for which the client gave no delivery report.
 
     Such an attempt is INDETERMINATE. Its producer was killed, or ended while the client still waited for the broker.
     """

@@ -1,8 +1,11 @@
 """Doubts about the observer: reasons to believe that its record of the cluster is incomplete, or its times are wrong.
 
-All of them are checker doubts. If the observer missed a change, the change might have excused an anomaly. VIOLATED may
-then be wrong. If the observer saw a change too late or in part, the contract may excuse an anomaly by mistake. HELD may
-then be wrong. All functions are pure.
+All of them are checker doubts, because both verdicts may be wrong:
+
+* VIOLATED, if the observer missed a change that would have excused an anomaly.
+* HELD, if the observer saw a change too late or in part, and the contract therefore excuses an anomaly by mistake.
+
+All functions are pure.
 """
 
 from __future__ import annotations
@@ -31,9 +34,9 @@ from delivery_verifier.model.scenario import Arm
 from delivery_verifier.store.tables import HEARTBEATS_SINCE
 
 ALL = ""
-"""Stands in place of an arm's name in a doubt that concerns every arm of the run."""
+"""Replaces the arm's name in a doubt that concerns every arm of the run."""
 LOAD_INTERVAL_US = 1_000_000
-"""The greatest length (µs) of an interval in timeline/load. This table says when an interval begins, not its length."""
+"""The greatest length (µs) of an interval in timeline/load. The table itself says only when an interval begins."""
 
 
 class ObserverDoubt(NamedTuple):
@@ -45,12 +48,14 @@ class ObserverDoubt(NamedTuple):
 
 
 def observer_doubts(evidence: Evidence) -> Iterator[ObserverDoubt]:
-    """Yields every reason to distrust the record of the observer.
+    """Yields every reason to distrust the record of the observer. The observer must have seen
 
-    The observer must have seen every partition before the load. It must have seen an effect of every injection that
-    bit, unless `must_be_observed` exempts the injection. During an injection, it must have seen the cluster at least
-    every OBSERVER_LAG_US. If one of these observations is missing, others may be missing, too. The contract would then
-    rest on an incomplete history. Outside of injections, only a conviction needs that sight (see `_blind_conviction`).
+    * every partition, before the load
+    * an effect of every injection that bit, unless `must_be_observed` exempts the injection
+    * the cluster at least every OBSERVER_LAG_US during an injection.
+
+    If one of these observations is missing, others may be missing, too, and the contract would rest on an incomplete
+    history. Pauses outside of injections matter only for a conviction (see `_blind_conviction`).
     """
     for arm in evidence.scenario.arms:
         yield from _first_observed(evidence, arm)
@@ -69,8 +74,8 @@ def _first_observed(evidence: Evidence, arm: Arm) -> Iterator[ObserverDoubt]:
     """Yields a doubt unless the observer saw every partition of the arm before the load.
 
     If the arm writes transactions, also yields a doubt unless the observer saw the topic `__transaction_state` at any
-    time. (Kafka creates this topic with the first transaction.) This second check is left out for runs of a
-    format before HEARTBEATS_SINCE: in these runs the observer did not watch the topic.
+    time. (Kafka creates this topic with the first transaction.) Runs of a format before HEARTBEATS_SINCE are exempt
+    from this second check, because their observer did not watch the topic.
     """
     began_us = min(evidence.books.values("load", "at_us", arm=arm.name), default=None)
     observed = {
@@ -105,8 +110,9 @@ def _last_observed(evidence: Evidence) -> Iterator[ObserverDoubt]:
 
 
 def _blindness(evidence: Evidence, heartbeats: list[Observation]) -> Iterator[ObserverDoubt]:
-    """Yields doubts unless the heartbeats prove that the observer saw the cluster throughout every injection, and also
-    at all other times of the load that matter (see `_blind_conviction`)."""
+    """Yields a doubt for each injection during which the observer did not see the cluster at some time.
+
+    Also yields a doubt if there are no heartbeats, and the doubts of `_blind_conviction`."""
     if not heartbeats:
         yield ObserverDoubt(ALL, "observer_blind", "the observations have no heartbeat")
         return
@@ -125,16 +131,16 @@ def _blindness(evidence: Evidence, heartbeats: list[Observation]) -> Iterator[Ob
 
 
 def _blind_conviction(arm: ArmEvidence, blind: list[tuple[int, int]]) -> Iterator[ObserverDoubt]:
-    """Yields a doubt if the arm is convicted of an anomaly that a missed disturbance could excuse, and the observer did
-    not see the cluster for longer than OBSERVER_LAG_US between the begin of the load and the snapshot.
+    """Yields a doubt if the arm is convicted of an anomaly, but the observer may have missed a disturbance that permits
+    it.
 
-    A disturbance that nobody planned can happen at any time. If the observer missed it, a rule may permit what seems
-    forbidden, so VIOLATED is not beyond doubt. A disturbance never forbids anything, and a planned one ends while its
-    injection lasts. So what the observer missed outside of injections cannot make HELD wrong, and a run without a
-    conviction may have such pauses: on a busy host they are common. Nor is there a doubt if no rule permits the anomaly
-    under the arm's settings, whatever happened, or if the arm's claim forbids the anomaly.
+    `blind` are the pauses in which the observer did not see the cluster, as pairs: begin and end (µs since the epoch).
+    Only the time between the begin of the load and the snapshot counts. There is no doubt if no disturbance can permit
+    the anomaly under the arm's settings, or if the arm's claim forbids the anomaly.
 
-    `blind` are the times, each as begin and end (µs since the epoch), in which the observer did not see the cluster.
+    Only a conviction is doubted. An unplanned disturbance can happen in any pause, also outside of injections, and
+    could make VIOLATED wrong. It cannot make HELD wrong, because a disturbance never forbids anything. So an arm
+    without a conviction may have pauses, which are common on a busy host.
     """
     began_us = min(arm.run.books.values("load", "at_us", arm=arm.name), default=0)
     longest_us = max((to_us - max(from_us, began_us) for from_us, to_us in blind), default=0)
@@ -148,8 +154,9 @@ def _blind_conviction(arm: ArmEvidence, blind: list[tuple[int, int]]) -> Iterato
 
 
 def _convicted_unless_missed(arm: ArmEvidence) -> list[Anomaly]:
-    """Returns the anomalies that convict the arm now, and would not after a disturbance of some kind that only the
-    observer sees."""
+    """Returns the anomalies that convict the arm, but that a missed disturbance could permit.
+
+    The disturbance can be of any kind that only the observer sees."""
     excuses, settings = excuses_of(arm), Settings.of_arm(arm.run.scenario, arm.spec)
     missed = [
         Disturbance(kind=name, at_us=arm.run.offsets.taken_at_us, planned=True)  # no alteration of a topic is later
@@ -169,9 +176,9 @@ def _convicted_unless_missed(arm: ArmEvidence) -> list[Anomaly]:
 def _window(injection: Injection, evidence: Evidence) -> tuple[int, int]:
     """Returns the beginning and the end (µs since the epoch) of the time in which the observer must see the cluster.
 
-    During this time, a disturbance may be due to the injection (see `contract.observer.in_window`). The time begins no
-    earlier than the load: what was over before the load hurts no record, and what lasted is in the first observation
-    (see `_first_observed`). The time ends no later than the snapshot.
+    During this time, a disturbance may be due to the injection (see `contract.observer.in_window`). The time ends no
+    later than the snapshot. It begins no earlier than the load, because a disturbance that was over before the load
+    hurts no record. A disturbance that lasted into the load is in the first observation (see `_first_observed`).
     """
     recovered_us, taken_at_us = injection.recovered_at_us, evidence.offsets.taken_at_us
     end_us = taken_at_us if recovered_us is None else min(recovered_us + OBSERVER_LAG_US, taken_at_us)
@@ -184,8 +191,8 @@ def _blind_times(heartbeats: list[Observation], taken_at_us: int) -> Iterator[tu
     In a pause the observer did not see the cluster. The first pause begins at 0 and ends at the first heartbeat. Every
     later heartbeat ends one pause. The length of this pause is the greater of two times:
 
-    * the heartbeat's `pause_us`, the longest time without a sight of the cluster since the heartbeat before
-    * the time since the heartbeat before, minus HEARTBEAT_US (which is greater if heartbeats are missing)
+    * the heartbeat's `pause_us`: the longest time without a sight of the cluster since the previous heartbeat
+    * the time since the previous heartbeat, minus HEARTBEAT_US. (This is greater if heartbeats are missing.)
 
     The snapshot, which was taken at `taken_at_us`, counts as a last heartbeat with a `pause_us` of 0.
     """
@@ -198,14 +205,14 @@ def _blind_times(heartbeats: list[Observation], taken_at_us: int) -> Iterator[tu
 
 
 def _clock(evidence: Evidence) -> Iterator[ObserverDoubt]:
-    """Yields a doubt if the clock was set back while the observer watched.
+    """Yields a doubt, which forbids HELD and VIOLATED, if the clock was set back while the observer watched.
 
-    The observations are still in the right order. But the verifier compares their times with the times of injections,
-    of records and of the snapshot, to find out what explains what. All these times come from the same clock (`now_us`).
-    After the clock was set back, the comparisons cannot be trusted. So the doubt forbids HELD and VIOLATED.
+    The observations are still in the right order. But their times can no longer be compared with the times of
+    injections, of records and of the snapshot, which come from the same clock (`now_us`). The verifier needs this
+    comparison to find out which disturbance explains which case.
 
-    `observer_doubts` leaves this check out for runs of a format without heartbeats. In such a run, times from two
-    threads may be out of order although the clock was not set back.
+    `observer_doubts` leaves this check out for runs of a format without heartbeats, because in such a run times from
+    two threads may be out of order although the clock was not set back.
     """
     steps_us = [before.at_us - now.at_us for before, now in pairwise(evidence.observations)]
     steps_us += [-observation.pause_us for observation in evidence.observations]

@@ -1,9 +1,11 @@
-"""Older runs: what a verdict says of anomalies for which a run was not searched, because they are newer than the run,
-and of settings that are refused today, because the contract has no rule for them.
+"""Older runs: doubts and limits for runs of older versions of the verifier.
 
-A run is searched for an anomaly only if its canary has cases of the anomaly. If the check finds these cases, a count
-of 0 in other arms can be believed. If an older run is reconciled again, its books may count a newer anomaly. But its
-canary stays as it is, without cases of the newer anomaly. All functions are pure.
+Such a run may have settings that are refused today, because the contract has no rule for them. And it was not searched
+for newer anomalies.
+
+A run is searched for an anomaly only if its canary has cases of it. A count of 0 in other arms can be believed only if
+the check finds these cases. If an older run is reconciled again, its books may count a newer anomaly. Its canary stays
+as it is, without cases of this anomaly. All functions are pure.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from delivery_verifier.store.tables import FORMAT_VERSION
 def unproven_counts(evidence: Evidence) -> Iterator[tuple[str, Doubt]]:
     """Yields (arm, doubt) if the books count cases of an anomaly in the arm, but the canary has no case of the anomaly.
 
-    Nothing shows that such a count is right. But the count cannot be ignored. A record that shows two anomalies is a
-    case of only one of them. If the record is counted here by mistake, it may be missing among the cases of the other
+    Nothing shows that such a count is right. It cannot be ignored either: a record that shows two anomalies is a case
+    of only one of them. If the record is counted here by mistake, it may be missing among the cases of the other
     anomaly.
     """
     for arm in evidence.loaded:
@@ -40,16 +42,16 @@ UNRULED = {
         "librdkafka keeps a connection on which a request timed out, and later requests may overtake that one",
     )
 }
-"""The producer properties that older versions accepted and that no rule considers. Each has the only value that the
-rules allow for, which is also librdkafka's default, and what happens with another value."""
+"""Producer properties that older versions accepted, although no rule considers them. Maps a property to a pair: the
+only value for which the rules hold (librdkafka's default), and what happens with any other value."""
 
 
 def unruled_settings(evidence: Evidence) -> Iterator[tuple[str, Doubt]]:
     """Yields (arm, doubt) if the arm's producers ran with another value of a property in UNRULED.
 
-    Such a value may let records be reordered where the contract forbids REORDERED, which is the only anomaly that it
-    causes. So a count of REORDERED in the arm convicts nobody, and the doubt is a checker doubt. Without such a count,
-    the doubt forbids HELD alone: a conviction then rests on other anomalies.
+    Such a value may reorder records, although the contract forbids REORDERED. It causes no other anomaly. The doubt
+    forbids only HELD. But if the arm has cases of REORDERED, it is a checker doubt, because these cases must not
+    convict.
     """
     for arm in evidence.loaded:
         for name, (only, effect) in UNRULED.items():

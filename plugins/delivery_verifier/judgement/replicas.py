@@ -1,8 +1,8 @@
 """Doubts about replicas: a replica that holds other records than its leader, and a replica that was not read.
 
-The record-level check reads only the leaders' logs. A replica that differs is reported as DIVERGED. This is not an
-anomaly, because it is about a replica and not about a record. It is a coverage doubt: what the check proved of the
-leader's log does not hold for every replica. So it forbids HELD, but not VIOLATED.
+The check of records reads only the leaders' logs. A replica that differs is reported as DIVERGED, which is not an
+anomaly, because anomalies are about records. It is a coverage doubt, which forbids HELD, but not VIOLATED: what the
+check proved of the leader's log does not hold for every replica.
 """
 
 from __future__ import annotations

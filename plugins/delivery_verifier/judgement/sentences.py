@@ -55,7 +55,7 @@ def run_sentence(evidence: Evidence, subjects: Sequence[ArmVerdict], controls: S
 def _controls(controls: Sequence[ArmVerdict], faulted: bool, without: str) -> str:
     """Returns a sentence on more than two controls: which of them were hurt, by which anomalies, and which were not.
 
-    `faulted`: whether a fault took effect. If not, the sentence contains the words `without`, e.g. "without a fault".
+    `faulted`: whether a fault took effect. If not, the sentence ends with the text in `without`, e.g. "without a fault".
     """
     hurt, unhurt = [], []
     for control in controls:
@@ -73,7 +73,7 @@ def _controls(controls: Sequence[ArmVerdict], faulted: bool, without: str) -> st
 def _control(control: ArmVerdict, faulted: bool, without: str) -> str:
     """Returns a sentence on one control: how many records were lost, and whether a fault took effect.
 
-    `faulted`: whether a fault took effect. If not, the sentence contains the words `without`, e.g. "without a fault".
+    `faulted`: whether a fault took effect. If not, the sentence ends with the text in `without`, e.g. "without a fault".
     """
     lost, unproven = control.books.get("lost", 0), control.books.get(UNPROVEN, 0)
     number = f"at least {lost:,}" if unproven else _count(lost)
@@ -140,8 +140,7 @@ def _violated(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
 
 
 def _beside(findings: Sequence[Finding], broken: Sequence[Finding]) -> str:
-    """Returns a clause on the permitted cases of those anomalies of which other cases are forbidden; empty if there are
-    none."""
+    """Returns a clause on the permitted cases of anomalies that also have forbidden cases; empty if there are none."""
     forbidden = {finding.anomaly for finding in broken}
     text = ""
     for finding in _with_cases(findings):

@@ -1,4 +1,4 @@
-"""Stakes: whether the faults could have hurt an arm, and whether the arm's attempts were reported without faults.
+"""Stakes: whether the faults could have hurt an arm, and whether the arm's attempts were reported while no fault acted.
 
 If the answer to either question is no, the promise of the arm was not put to the test, and HELD means nothing. All
 functions are pure.
@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from delivery_verifier.judgement.applications import at_stake
 from delivery_verifier.judgement.attribution import LAG_US, OUTSIDE
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence, is_power_loss
 from delivery_verifier.model.history import LEAD_US, Injection
 
 LEAST_ANSWERED = 0.5
-"""The share of an arm's attempts outside the windows of all injections (see `_is_inside`) that must be reported at
-least. An undisturbed cluster answers every attempt. The share is below 1, because a fault may delay an attempt so much
-that its outcome falls behind the window."""
+"""The least share of attempts that must be reported, among the arm's attempts outside the windows of all injections
+(see `_is_inside`). An undisturbed cluster answers every attempt. The share is below 1, because a fault inside a window
+may delay the outcome of an attempt until after the window."""
 
 
 def stakes(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
@@ -26,17 +27,20 @@ def stakes(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
 
 def _nothing_at_stake(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
-    """Yields a doubt if injections bit (took effect), but nothing shows that an injection could have hurt the arm.
+    """Yields a doubt if injections bit, but nothing shows that an injection could have hurt the arm.
 
     Each of these facts shows that an injection could have hurt the arm:
 
-    * An attempt of the arm was outstanding when an injection bit. An arm with acks=0 never has outstanding attempts.
-      For such an arm, outstanding attempts of other arms count, too.
+    * An attempt of the arm was outstanding when an injection bit. For an arm with acks=0, which never has outstanding
+      attempts, those of other arms count, too.
+    * An injection hit applications, and the arm's had records in hand.
     * An injection was a loss of power. A loss of power can also hurt records that were acknowledged before.
     * An injection hurt this arm or another arm. All arms are under the same faults at the same moment.
     """
     biting = arm.run.biting
     if not biting or any(is_power_loss(injection) for injection in biting):
+        return
+    if any(at_stake(injection, arm.name) for injection in biting):
         return
     without_answers = str(arm.spec.profile.producer.get("acks")) == "0"
     witnesses = arm.run.loaded if without_answers else (arm,)
@@ -62,8 +66,9 @@ def _is_hurt(arm: ArmEvidence) -> bool:
 def _unanswered(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
     """Yields a doubt if too few of the arm's attempts outside the windows of all injections were reported.
 
-    LEAST_ANSWERED says how many must be reported. An attempt is inside a window if timeline/load counts its outcome in
-    an interval that begins in the window. Every other attempt is outside, even if timeline/load does not count it.
+    LEAST_ANSWERED says how many must be reported. An attempt is inside a window only if timeline/load counts its
+    outcome in an interval that begins in the window. Every other attempt is outside, even if timeline/load does not
+    count it.
     """
     inside = [row for row in _intervals(arm) if _is_inside(row["at_us"], arm.run)]
 

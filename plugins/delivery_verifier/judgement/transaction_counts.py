@@ -22,7 +22,8 @@ class TransactionCounts(NamedTuple):
 def transactions_of(scenario: Scenario, counts: Mapping[str, int]) -> dict[str, TransactionCounts]:
     """Maps each arm that writes transactions to the counts of its transactions.
 
-    `counts` are the counts of produce.json. Adds up those named `transactions_<begun | committed | aborted>/<arm>/...`.
+    `counts` are the counts of produce.json. The function adds up the counts with the names `transactions_<begun |
+    committed | aborted>/<arm>/...`.
     """
 
     def total(field_name: str, arm: str) -> int:

@@ -1,8 +1,7 @@
 """Unexplained cases as counts that Great Expectations can evaluate: cases that no disturbance can excuse.
 
 If the contract permits an anomaly because of disturbances, any number of excused cases is tolerated, but no unexplained
-case. So each anomaly in UNEXPLAINED has a second expectation, whose tolerance is 0. `judgement.excuses` says which
-cases are unexplained. All functions are pure.
+case. So each anomaly in UNEXPLAINED has a second expectation, whose tolerance is 0. All functions are pure.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ def unexplained_counts(arm: ArmEvidence) -> dict[Anomaly, int]:
 
 
 def with_unexplained(rows: pa.Table, arm: ArmEvidence) -> pa.Table:
-    """Returns rows of books/producers of the arm with a column for each anomaly of `unexplained_in`.
+    """Returns `rows` with one more column for each anomaly of `unexplained_in`.
 
-    `rows` have the columns that `store.books.with_totals` adds. The column counts the unexplained cases of the row's
-    producer and partition. If the row has cases that disturbances permit, and no cases were written down, the count is
-    null, so that it cannot pass for 0.
+    `rows` are the arm's rows of books/producers, with the columns that `store.books.with_totals` adds. A new column
+    counts the unexplained cases of the row's producer and partition. If the row has permitted cases, but the run has no
+    list of cases, the count is unknown. It is then null, so that it does not look like 0.
     """
     excuses = excuses_of(arm)
     for anomaly in unexplained_in(arm.run):

@@ -31,10 +31,9 @@ DeliveryCallback = Callable[[KafkaError | None, Message], None]
 def delivery_callback(ledger: LiveLedger, control: Control, acks: str) -> DeliveryCallback:
     """Returns the delivery callback for records whose slots are in `ledger`.
 
-    `acks` is the producer's setting of that name. The client calls the callback for every record. For speed, everything
-    that the callback needs is therefore a local variable. An error never proves that a record was not written
-    (docs/adr/0004), because an earlier try of the client may have written the record. So an error makes the attempt
-    INDETERMINATE.
+    `acks` is the producer's setting of that name. An error makes the attempt INDETERMINATE, because it never proves
+    that the record was not written: an earlier try of the client may have written it (docs/adr/0004). Everything that
+    the callback needs is a local variable, for speed, because the client calls it for every record.
     """
     segments, words, clock = ledger.segments, control.words, time.time_ns
     # With acks=0 no broker sends an offset. librdkafka sometimes invents offsets (seen: 0, 1, 2 ... after a lost

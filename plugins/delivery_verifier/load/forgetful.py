@@ -2,8 +2,8 @@
 
 The broker is librdkafka's mock cluster, which runs inside the client (`test.mock.num.brokers` in librdkafka's
 CONFIGURATION.md). Everything else is as in any load: the process, its delivery reports, its live ledger and its
-counters. So each of these records is acknowledged, and LOST by construction. The canary uses such a load, because its
-other losses are only claimed: these show that a real loss gets from the client into the sealed ledger.
+counters. So every record of this load is acknowledged and LOST. The canary uses this load, because its other ledger
+rows are made by hand, and only this load shows that a real loss gets from the client into the sealed ledger.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.model.scenario import Scenario
 
 PRODUCER = 1
-"""The number of this producer in the canary arm. Number 0 stands for what the step settle claims."""
+"""The number of this producer in the canary arm. Number 0 belongs to the ledger rows that the step `settle` makes."""
 DEADLINE_S = 60.0
-"""Seconds that the process may take. It needs about one."""
+"""The longest time, in seconds, that the process may take. It needs about one second."""
 MOCK_CLUSTER = {"test.mock.num.brokers": "1"}
 """The client properties of the connection, in place of the addresses of brokers."""
 

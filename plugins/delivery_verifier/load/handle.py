@@ -123,7 +123,7 @@ class RunningLoad:
         }
 
     def resent(self) -> dict[str, int]:
-        """Returns how many records each arm sent again in the last round of resends, by the arm's name.
+        """Maps an arm's name to the number of records that the arm sent again in the last round of resends.
 
         In a round, a producer sends once more each record whose last attempt is INDETERMINATE.
         """

@@ -1,10 +1,12 @@
 """The layout of a load: which partition a sequence goes to, and how much of the load fits into the client's queue.
 
-A sequence is the number of a record among all records of its producer. A partition sequence is the number of an attempt
-among its producer's attempts to the same partition. Both begin at 0. A block is a fixed number of consecutive
-sequences. Each block goes to one partition, and the blocks go to the partitions in turn. So sequences have no gaps per
-producer, and partition sequences have no gaps per (producer, partition). Therefore loss, duplication and order can be
-checked without a join. The layout is computed and never stored. It does not know of resends (see `resends`).
+* A sequence is the number of a record among all records of its producer.
+* A partition sequence is the number of an attempt among its producer's attempts to the same partition.
+* A block is a fixed number of consecutive sequences. Each block goes to one partition, and the blocks go to the
+  partitions in turn.
+
+Both numbers begin at 0 and have no gaps. Loss, duplication and order can therefore be checked without a join. The
+layout is computed and never stored. It ignores resends (see `resends`).
 """
 
 from __future__ import annotations

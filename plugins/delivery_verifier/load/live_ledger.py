@@ -2,9 +2,10 @@
 
 Because the files are mapped, an acknowledgement that the delivery callback saw survives a SIGKILL of the producer. A
 producer's folder holds the file `control` (int64 words, see `Word`) and files called segments, with `SLOTS` slots each.
-A segment holds three int64 columns: result, sent and settled. The last two are times in ns since the epoch. A slot is
-open until its attempt has a result, and settled from then on. A segment in which every slot is settled is unmapped, so
-memory does not grow with the load.
+A segment holds three int64 columns: result, sent and settled. The last two are times in ns since the epoch.
+
+A slot is open until its attempt has a result, and settled from then on. A segment is unmapped once every slot is
+settled, so that memory does not grow with the load.
 """
 
 from __future__ import annotations
@@ -35,25 +36,25 @@ FAILED = -10_000
 """The attempt was certainly not written. Its result is FAILED minus librdkafka's error code. Such a code is greater
 than -1000 and less than 1000."""
 FAILED_UP_TO = -5_000
-"""A result that is above NEVER_KNOWN, and not above FAILED_UP_TO, means FAILED."""
+"""A result r means FAILED if NEVER_KNOWN < r <= FAILED_UP_TO."""
 INDETERMINATE = -20_000
 """The attempt ended with an error that does not tell whether it was written. Its result is INDETERMINATE minus the
 error code."""
 NEVER_KNOWN = -15_000
-"""A result that is not above NEVER_KNOWN means INDETERMINATE."""
+"""A result r means INDETERMINATE if r <= NEVER_KNOWN."""
 
 
 class Word(IntEnum):
     """The words of a producer's control block: int64 numbers in memory that several processes share.
 
     The producer writes each word, unless the docstring of the word names another writer. The supervisor is the process
-    that started the producer. Each attempt of a record after the first is a resend. In a round of resends, the producer
+    that started the producer. A resend is an attempt of a record after the first. In a round of resends, the producer
     sends once more each record whose last attempt is INDETERMINATE. The warm-up is one block of records to each
     partition, before the load. A scripted load is sent only as the fault plan asks for it.
     """
 
     ANNOUNCED = 0
-    """The number of first attempts that may have been sent. Each is counted before it is handed over to the client."""
+    """The number of first attempts that may have been sent. Each attempt is counted before the client gets it."""
     ATTEMPTED = 1
     """The producer's own count of its attempts, written at its exit. -1 until then."""
     REPORTED = 2
@@ -71,13 +72,13 @@ class Word(IntEnum):
     HANDED_OVER = 8
     """In a scripted load: how many records the producer has handed over to the client after the warm-up."""
     RESENT = 9
-    """The number of resends in all rounds. Each resend is counted before it is handed over to the client."""
+    """The number of resends in all rounds. Each resend is counted before the client gets it."""
     KILLS = 10
     """How often the fault plan asked the supervisor to kill the producer. Written by the fault plan."""
     STARTS = 11
     """How often the fault plan asked the supervisor to start the killed producer again. Written by the fault plan.
 
-    While the producer is to stay dead, this number is one less than KILLS. Otherwise this number equals KILLS.
+    This number is one less than KILLS while the producer must stay dead. Otherwise both numbers are equal.
     """
     EXIT = 12
     """The exit code of the producer's process, noted when the supervisor kills the producer. 0 before the first kill.
@@ -101,22 +102,21 @@ class Word(IntEnum):
     STARTS_DONE = 20
     """How many of the starts that the fault plan asked for are carried out. Written by the supervisor."""
     ABANDONED = 21
-    """The number of attempts that killed processes left without a report. They are INDETERMINATE, too."""
+    """The number of attempts without a report whose process was killed. They are INDETERMINATE, too."""
     MISCOUNTED = 22
-    """By how many reports the counters of killed processes differed from the slots, beyond what a kill explains.
-
-    `recount` says what a kill explains.
+    """How many reports the counters of killed processes miscounted, compared with the slots. `recount` explains one
+    difference that does not count here.
     """
 
 
 WORDS = 32
-"""The size of a control block, in int64 words. It is greater than the number of members of `Word`."""
+"""The size of a control block, in int64 words. It leaves room for more members of `Word`."""
 
 
 class State(IntEnum):
-    """How far a producer has come. STARTING: there is no Kafka client yet. READY: the client exists. WARM: every
-    record of the warm-up has an outcome. LOADING: the producer sends its load. DONE: the producer has ended its load
-    and counted its attempts."""
+    """How far a producer has come. `STARTING`: there is no Kafka client yet. `READY`: the client exists. `WARM`: every
+    record of the warm-up has an outcome. `LOADING`: the producer sends its load. `DONE`: the producer has ended its
+    load and counted its attempts."""
 
     STARTING = 0
     READY = 1
@@ -126,8 +126,8 @@ class State(IntEnum):
 
 
 class Gate(IntEnum):
-    """How far a producer may go. CLOSED: it sends nothing. WARM_UP: it sends the warm-up. GO: it sends its load.
-    RELEASE: it may end its load."""
+    """How far a producer may go. `CLOSED`: it sends nothing. `WARM_UP`: it sends the warm-up. `GO`: it sends its load.
+    `RELEASE`: it may end its load."""
 
     CLOSED = 0
     WARM_UP = 1
@@ -212,7 +212,7 @@ def read_segment(folder: Path, number: int) -> npt.NDArray[np.int64]:
 def outcome_of(result: int) -> Outcome:
     """Returns the outcome that an attempt's `result` in the live ledger stands for.
 
-    The result 0 stands for INDETERMINATE, because no report about the attempt ever came.
+    The result 0 means that no report about the attempt came. It stands for INDETERMINATE.
     """
     if result > 0 or result == ACKED_NOWHERE:
         return Outcome.ACKED

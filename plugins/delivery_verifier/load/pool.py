@@ -32,7 +32,7 @@ class ProducerDied(VerifierError, RuntimeError):
 class AlreadySent(VerifierError, RuntimeError):
     """The load of this run was begun before.
 
-    A second load would number its records like the first, so that all of its records would be DUPLICATED.
+    A second load would give its records the same numbers as the first load, so all its records would be DUPLICATED.
     """
 
 
@@ -77,8 +77,9 @@ class ProducerProcess:
     def may_end(self, code: int) -> bool:
         """Whether the run may go on after the producer's process has ended with the exit code `code`.
 
-        Code 0 is allowed once the load has ended. Code 3 is always allowed: the load ended early, e.g. after a fatal
-        client error, which is a result of the run. Every code is allowed if the fault plan had the producer killed.
+        * 0 is allowed once the load has ended.
+        * 3 is always allowed: the load ended early, e.g. after a fatal client error, which is a result of the run.
+        * Every code is allowed if the fault plan had the producer killed.
         """
         if code == 0:
             return self.control[Word.STATE] == State.DONE
@@ -213,14 +214,14 @@ def _process(scenario: Scenario, arm: Arm, number: int, connection: Mapping[str,
 
 
 def _start_again(producer: ProducerProcess, life: int) -> None:
-    """Gives a killed producer a new process. `life`: how often the producer was killed."""
+    """Starts a new process for a killed producer. `life`: how often the producer was killed."""
     producer.spec = msgspec.structs.replace(producer.spec, life=life)
     producer.control[Word.STATE] = State.STARTING
     producer.process = start_process(producer.spec)
 
 
 def start_process(spec: ProducerSpec) -> subprocess.Popen[bytes]:
-    """Starts a process of the producer of `spec`, which ends with this process. Its folder must exist."""
+    """Starts the producer that `spec` describes, as a child that dies with this process. `spec.folder` must exist."""
     folder = Path(spec.folder)
     (folder / "spec.json").write_bytes(dumps(spec))
     with (folder / "stderr").open("wb") as stderr:

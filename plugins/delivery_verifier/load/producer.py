@@ -35,10 +35,11 @@ from delivery_verifier.model import record
 class SequencedProducer:
     """Sends blocks of records in the order of their sequence numbers.
 
-    `sequence` is the number of the first record that was never sent. A resend is an attempt to send a record again.
-    `resent` is the number of resends. `shifts` counts them by partition (see `partition_shifts`). While the client's
-    queue is longer than `limit`, no block is handed over. `fatal` says why the load ended early: a fatal client error
-    or an unended transaction. `fatal` is None if the load did not end early.
+    * `sequence`: the number of the first record that was never sent.
+    * `resent`: the number of resends (attempts to send a record again). `shifts` counts them by partition (see
+      `partition_shifts`).
+    * `limit`: while the client's queue is longer than this, no block is handed over.
+    * `fatal`: why the load ended early: a fatal client error or an unended transaction. None: it did not end early.
     """
 
     def __init__(self, spec: ProducerSpec) -> None:
@@ -110,7 +111,7 @@ class SequencedProducer:
     def send_again(self, include_open: bool) -> None:
         """Does one round of resends: sends again each record whose last attempt is INDETERMINATE, as a new attempt.
 
-        With `include_open`, an attempt without a delivery report counts as INDETERMINATE, too. This is right if the
+        With `include_open`, an attempt without a delivery report counts as INDETERMINATE, too. Use this only if the
         process that sent the attempt is gone.
         """
         folder, control = Path(self.spec.folder), self.control

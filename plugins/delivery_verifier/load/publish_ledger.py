@@ -75,10 +75,10 @@ def publish_ledger(
 
 
 def counted_outcomes(control: Control, acks: str) -> dict[str, int]:
-    """Returns how many attempts of each outcome the producer counted, as reports came; and its MISCOUNTED reports.
+    """Returns the producer's own counts of its reports by outcome, and the number of miscounted reports (MISCOUNTED).
 
-    The numbers come from the control block alone, and not from the slots, from which the ledger is made. `acks` is the
-    producer's setting. It says as what a producer counts its reports: as SENT with acks=0, and as ACKED otherwise.
+    The numbers come from the control block alone, so that they can be compared with the ledger, which comes from the
+    slots. `acks` is the producer's setting. With acks=0 the reports without an error count as SENT, otherwise as ACKED.
     """
     return {
         Outcome.ACKED: 0 if acks == "0" else control[Word.REPORTED],
@@ -99,8 +99,8 @@ def _resend_table(owner: LedgerOwner, resend: SequenceRange) -> pa.Table:
 def _partition_sequences(first: int, count: int, rounds: Iterable[Round], layout: LoadLayout) -> Numbers:
     """Returns the partition sequences of the first attempts to send the records [first, first + count).
 
-    A partition sequence is the number of an attempt among its producer's attempts to the same partition. `layout`
-    counts only first attempts. So the function adds the number of earlier resends to the partition.
+    A partition sequence is the number of an attempt among its producer's attempts to the same partition. It is the
+    number from `layout`, which counts only first attempts, plus the number of earlier resends to the same partition.
     """
     partitions, partition_sequences = layout.columns(first, count)
     for resends in rounds:

@@ -1,11 +1,12 @@
 """Resends: which records an application sends again, and which attempt number and partition sequence a resend gets.
 
 In a round of resends, a producer sends once more each record whose last attempt is INDETERMINATE. The round is written
-to a file before any of its records is sent. A record's attempts have the numbers 0 (the first attempt), 1, 2 and so on.
-The producer's folder has one folder `attempt-n` for each attempt number n > 0. This folder stores the slots of all
-attempts with the number n. The module live_ledger explains slots. The module layout explains sequences and partition
-sequences. A resend takes the next partition sequence of its partition. So partition sequences number all attempts to a
-partition in the order of sending. First attempts after a round have higher partition sequences than its resends.
+to a file before any of its records is sent.
+
+* A record's attempts have the numbers 0 (the first attempt), 1, 2 and so on. The folder `attempt-n` in the producer's
+  folder stores the slots (see `live_ledger`) of all attempts with the number n > 0.
+* A resend takes the next partition sequence (see `layout`) of its partition. So partition sequences number all attempts
+  to a partition in the order of sending. First attempts after a round have higher numbers than its resends.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from delivery_verifier.load.live_ledger import (
 Numbers = npt.NDArray[np.int64]
 
 COUNTERS = (Word.REPORTED, Word.FAILED, Word.INDETERMINATE)
-"""The words in which a producer counts the reports about its attempts, each when the report comes."""
+"""The words in which a producer counts its delivery reports."""
 
 
 class SequenceRange(Struct, frozen=True):
@@ -59,7 +60,6 @@ class Round(Struct, frozen=True):
 
     @property
     def attempts(self) -> int:
-        """The number of attempts in the round."""
         return sum(resend.count for resend in self.ranges)
 
 
@@ -84,10 +84,11 @@ def write_round(folder: Path, number: int, resends: Round) -> None:
 
 
 def unanswered(folder: Path, frontier: int, rounds: Iterable[Round], include_open: bool) -> dict[int, int]:
-    """Returns the sequences below `frontier` whose last attempt is INDETERMINATE, each with that attempt's number.
+    """Maps each sequence below `frontier` whose last attempt is INDETERMINATE to the number of this attempt.
 
-    `folder` is the producer's folder, and `rounds` are all its rounds of resends so far. `include_open`: whether an
-    attempt without a delivery report counts as INDETERMINATE too. True is right if the process that sent it is gone.
+    `folder` is the producer's folder, and `rounds` are all its rounds of resends so far. With `include_open`, an
+    attempt without a delivery report counts as INDETERMINATE, too. Set this only if the process that sent the attempt
+    is gone.
     """
     last_attempts: dict[int, int] = {}
     for first in range(0, frontier, SLOTS):
@@ -123,10 +124,10 @@ def next_round(sequences: Mapping[int, int], frontier: int, earlier: Iterable[Ro
 
 
 def partition_shifts(rounds: Iterable[Round], layout: LoadLayout) -> Counter[int]:
-    """Returns, for each partition, how many resends in `rounds` went to the partition.
+    """Maps each partition to the number of resends in `rounds` that went to the partition.
 
-    Every resend takes one partition sequence. So it raises the partition sequence of every later first attempt to the
-    same partition by one.
+    Every resend takes one partition sequence. So each later first attempt to the same partition has a partition
+    sequence that is higher by one.
     """
     shifts: Counter[int] = Counter()
     for resend in _ranges(rounds):
@@ -137,9 +138,9 @@ def partition_shifts(rounds: Iterable[Round], layout: LoadLayout) -> Counter[int
 def count_outcomes(folder: Path, frontier: int) -> dict[Word, int]:
     """Counts the attempts in the live ledger of a producer whose process is gone.
 
-    The keys are the words in COUNTERS, ABANDONED and RESENT (see `Word`). `folder` is the producer's folder. An attempt
-    without a report counts as ABANDONED, because no report about it can come any more. A resend counts as RESENT, and
-    also by its outcome. `frontier` is the first sequence that was never sent.
+    The keys are the words in COUNTERS, ABANDONED and RESENT (see `Word`). An attempt without a report is ABANDONED,
+    because no report about it can come any more. A resend counts twice: as RESENT, and by its outcome. `folder` is the
+    producer's folder. `frontier` is the first sequence that was never sent.
     """
     rounds = read_rounds(folder)
     first_attempts = [SequenceRange(0, first, min(SLOTS, frontier - first), 0) for first in range(0, frontier, SLOTS)]
@@ -156,11 +157,12 @@ def count_outcomes(folder: Path, frontier: int) -> dict[Word, int]:
 
 
 def recount(folder: Path, control: Control, frontier: int) -> dict[Word, int]:
-    """Sets the counters of a killed producer to what its slots hold, and returns them. See `count_outcomes`.
+    """Sets the counters of a killed producer to the counts of its slots, and returns these counts. See
+    `count_outcomes`.
 
-    A kill explains that one counter is behind by 1. A report is written into its slot first, and counted then, by the
-    only thread that does either. So the kill can have come between the two, for one report. Any other difference means
-    that slots or counters are wrong. It is added to Word.MISCOUNTED, and breaks a law of the books (`outcomes_agree`).
+    The producer writes each report into its slot, and then counts the report. If the kill came in between, one counter
+    is 1 too low. Any other difference means that slots or counters are wrong. It is added to Word.MISCOUNTED, and
+    breaks a law of the books (`outcomes_agree`).
     """
     counts = count_outcomes(folder, frontier)
     behind = [counts[word] - control[word] for word in COUNTERS]
@@ -184,15 +186,14 @@ def read_slots(folder: Path, first: int, count: int) -> Numbers:
 
 
 def _ranges(rounds: Iterable[Round]) -> Iterator[SequenceRange]:
-    """Returns the ranges of all rounds, in order."""
     return (resend for resends in rounds for resend in resends.ranges)
 
 
 def _consecutive(sequences: Mapping[int, int], block: int) -> Iterator[tuple[int, int, int]]:
     """Splits `sequences` into ranges. Yields (attempt, first, count) for each range.
 
-    `sequences` maps each sequence to the number of its last attempt. A range has `count` consecutive sequences from
-    `first` on. They lie in one block, and their last attempts have the same number. `attempt` is that number plus 1.
+    `sequences` maps each sequence to the number of its last attempt. A range has the `count` sequences from `first` on.
+    They lie in one block, and have the same number of the last attempt. `attempt` is that number plus 1.
     """
     attempt, first, count = -1, -1, 0
     for sequence, last_attempt in sequences.items():

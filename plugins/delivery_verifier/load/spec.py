@@ -10,15 +10,18 @@ from delivery_verifier.model.data import Setting
 class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """All inputs of one producer process.
 
-    `folder` holds the producer's live ledger. `connection` has the client properties with which the producer connects,
-    by librdkafka's names. They may hold secrets, so a spec is never written into a run directory. `run_token`, `arm`,
-    `producer` and `session` are written into the header of each record's value, and identify the producer. `session` is
-    not a session of Kafka. `records` is the least number of records that the producer sends. If the load is `scripted`,
-    the fault plan sets the number instead. `rate` is in records per second. If it is None, the producer sends as fast
-    as it can. `block` consecutive records go to one partition (see LoadLayout). One step, e.g. the warm-up, may take
-    `deadline_s` seconds. `life` says how often the producer was killed before. With a `life` above 0, the producer goes
-    on where its ledger ends. `transaction_records` is the number of records in a transaction, a whole number of blocks.
-    If it is 0, the producer uses no transactions. `abort_every` is explained in Transactions.
+    * `folder`: the folder of the producer's live ledger.
+    * `connection`: the client properties with which the producer connects, by librdkafka's names. They may hold
+      secrets, so a spec is never written into a run directory.
+    * `run_token`, `arm`, `producer`, `session`: identify the producer in the header of each record's value. `session`
+      is not a session of Kafka.
+    * `records`: the least number of records to send. If the load is `scripted`, the fault plan sets the number instead.
+    * `rate`: records per second. None: the producer sends as fast as it can.
+    * `block`: how many consecutive records go to one partition (see LoadLayout).
+    * `deadline_s`: how many seconds one step, e.g. the warm-up, may take.
+    * `life`: how often the producer was killed before. If it is above 0, the producer goes on where its ledger ends.
+    * `transaction_records`: the number of records in a transaction, a whole number of blocks. 0: no transactions.
+    * `abort_every`: see Transactions.
     """
 
     folder: str

@@ -1,8 +1,8 @@
 """Transactions of one producer: which sequences a transaction holds, how it is ended, and a file of all outcomes.
 
 A transaction holds a fixed number of consecutive sequences. So a record's transaction is computed and never stored. The
-file `transactions` in the producer's folder has one letter per transaction, in order: the transaction's outcome. A
-letter is written as soon as the client reports the end. A transaction without a letter is INDETERMINATE.
+file `transactions` in the producer's folder has one letter per transaction, in order: the outcome. A letter is written
+as soon as the client reports the end. A transaction without a letter is INDETERMINATE.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from delivery_verifier.model.outcomes import TransactionOutcome
 FILE = "transactions"
 LETTERS = {outcome: outcome.value[:1] for outcome in TransactionOutcome}
 WORDS = {TransactionOutcome.COMMITTED: Word.COMMITTED, TransactionOutcome.ABORTED: Word.ABORTED}
-"""Maps an outcome of transactions to a word: the number in shared memory that counts the transactions with it."""
+"""Maps an outcome to the word of shared memory that counts the transactions with this outcome."""
 CALL_S = 5.0
 """How many seconds one call of the client may block. A call that is not done in this time is made again."""
 MOST_S = 1.0
@@ -38,9 +38,10 @@ class Unended(VerifierError, RuntimeError):
 def size(records: int, block: int, partitions: int, rate: float | None = None) -> int:
     """Returns the number of records in one transaction: `records`, or fewer if the load is slow.
 
-    `rate` is in records per second, or None if the load has no rate. With a rate, the number is at most what the load
-    sends in MOST_S seconds. `block` consecutive records go to one partition. The number is rounded up to whole blocks.
-    With two or more partitions the number is at least two blocks, so that a transaction spans two partitions.
+    * `rate` is in records per second. With a rate, the number is at most what the load sends in MOST_S seconds. None:
+      the load has no rate.
+    * `block` consecutive records go to one partition. The number is rounded up to whole blocks.
+    * With two or more partitions, the number is at least two blocks, so that a transaction spans two partitions.
     """
     if rate is not None:
         records = max(1, min(records, int(rate * MOST_S)))
@@ -50,10 +51,12 @@ def size(records: int, block: int, partitions: int, rate: float | None = None) -
 class Transactions:
     """Begins and ends the transactions of `client`. Each transaction has `size` sequences.
 
-    The second transaction, and every `abort_every`th transaction after it, is aborted on purpose, once all of its
-    records are acknowledged. If `abort_every` is 1, the first transaction is aborted, too. If `abort_every` is 0, no
-    transaction is aborted on purpose. `deadline_s` limits, in seconds, how long one call of the client is repeated, and
-    how long acknowledgements are waited for.
+    `abort_every`: the second transaction, and every `abort_every`th transaction after it, is aborted on purpose, once
+    all of its records are acknowledged. 1 means: the first transaction is aborted, too. 0 means: no transaction is
+    aborted on purpose.
+
+    `deadline_s` is the longest time, in seconds, for which one call of the client is repeated. It is also the longest
+    wait for acknowledgements.
     """
 
     def __init__(self, client: Producer, folder: Path, size: int, abort_every: int, deadline_s: float) -> None:
@@ -96,10 +99,9 @@ class Transactions:
             self._note(outcome)
 
     def _is_to_be_aborted(self) -> bool:
-        """Whether the open transaction is the second, or an `abort_every`th transaction after the second.
+        """Whether the open transaction must be aborted on purpose (see the docstring of the class).
 
-        The count begins with the second transaction, because even a short load has a second transaction. If
-        `abort_every` is 1, the result is also true for the first transaction.
+        The count begins with the second transaction, because even a short load has a second transaction.
         """
         if not self._abort_every:
             return False

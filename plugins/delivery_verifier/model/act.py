@@ -25,11 +25,11 @@ CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
 Proof = Literal[
     "leader_moved", "re_elected", "deposed", "leaderless", "isr_shrunk", "elected", "brief", "coordinator_moved"
 ]
-"""An effect on the cluster that proves that an injected fault bit, that is, took effect.
+"""An effect on the cluster that proves that an injected fault bit.
 
-The effect must be seen just before the fault is healed. If the action is momentary (`Act.momentary`), the effect must
-be seen just after the action. Beside these effects every action has its own proof: what the action itself can show,
-e.g. the state of processes or counts of requests.
+The effect must be seen just before the fault is healed or, if the action is momentary (`Act.momentary`), just after the
+action. Every action also has its own proof: what the action itself can show, e.g. the state of processes or counts of
+requests.
 
 In the list, the targets are the brokers that the action is done to. The hit partitions are the partitions that the
 injection touched, as `Injection.hit` defines them.
@@ -42,10 +42,11 @@ injection touched, as `Injection.hit` defines them.
 * leaderless: no hit partition has a leader.
 * isr_shrunk: the targets are in the ISR of no hit partition.
 * elected: some hit partitions of subject arms had no leader before the bite, and all of these have a leader now.
-* brief: less than 80 % of `broker.session.timeout.ms` passed since the bite. The controller fences a broker only after
-  this timeout. So the controller noticed nothing.
+* brief: less than 80 % of `broker.session.timeout.ms` passed since the bite. So the controller noticed nothing, because
+  it fences a broker only after this timeout.
 * coordinator_moved: the targets coordinated transactions of the load before the bite, and brokers that are not targets
-  coordinate all these transactions now."""
+  coordinate all these transactions now.
+"""
 
 
 class Act(Struct, frozen=True, kw_only=True):
@@ -78,14 +79,14 @@ class Act(Struct, frozen=True, kw_only=True):
     """The state into which the action brings a broker process. The value is empty if the action neither ends nor
     freezes brokers."""
     observed_as: tuple[DisturbanceKind, ...] = ()
-    """The kinds of disturbance that the action is expected to cause. If the action has such kinds and the fault took
-    effect, the observer of the cluster must see a disturbance, of any kind, during the injection. An observer that
-    sees none is not trusted."""
+    """The kinds of disturbance that the action is expected to cause. If there are any, and an injection of the action
+    bit, the observer must see a disturbance of any kind during the injection. An observer that sees none is not
+    trusted."""
     counts_as: tuple[DisturbanceKind, ...] = ()
     """Kinds of disturbance that no observer can see. Every injection of the action counts as a disturbance of each of
-    these kinds. If the kind touches single topics (`ON_TOPICS`), there is one disturbance per hit topic. Otherwise
-    there is one disturbance for the whole cluster. `Disturbance.planned` is true if the injection bit (took effect).
-    An action that counts as `topic_altered` must have the options `setting` and `value`."""
+    these kinds: one per hit topic if the kind touches single topics (`ON_TOPICS`), else one for the whole cluster.
+    `Disturbance.planned` is true if the injection bit. An action that counts as `topic_altered` must have the options
+    `setting` and `value`."""
     proofs: tuple[Proof, ...] = ()
     """The effects that must be seen just before healing, to prove that the fault took effect. A step of a fault plan
     may require other effects instead (`FaultStep.proofs`)."""

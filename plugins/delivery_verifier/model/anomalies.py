@@ -1,11 +1,14 @@
 """The anomalies: what can be wrong with a record. Each anomaly has its definition and its words for people.
 
-Terms: a *sequence* is the number that a producer gives to a message. An *attempt* is one send of a message by the
-application, which may send the same message again. An attempt is identified by arm, producer, session (a number, always
-0), sequence and attempt number. The *outcome* of an attempt is what the client was told about it. An attempt is
-*reported* if its outcome is ACKED or SENT. A *copy* of an attempt is one offset of the log that holds the attempt. The
-*first copy* is the copy at the lowest offset. A *case* is one attempt, or one record that nobody sent, that shows an
-anomaly. The *books* are the tables in which the run counts attempts, records and cases.
+* A *sequence* is the number that a producer gives to a message.
+* An *attempt* is one send of a message by the application, which may send the same message again. It is identified by
+  arm, producer, session (a number, always 0), sequence and attempt number.
+* The *outcome* of an attempt is what the client was told about it. An attempt is *reported* if its outcome is ACKED or
+  SENT.
+* A *copy* of an attempt is one offset of the log that holds the attempt. The *first copy* is the copy at the lowest
+  offset.
+* A *case* is one attempt, or one record that nobody sent, that shows an anomaly.
+* The *books* are the tables in which the run counts attempts, records and cases.
 """
 
 from __future__ import annotations
@@ -206,7 +209,7 @@ def subset(reason: str, table: Table) -> Table:
 
     `table` is a collection that names some anomalies, but not all. `reason` says why the others are left out. Raises
     ValueError if the reason is empty. The test tests/unit/test_architecture.py fails for a table that is neither
-    complete nor wrapped in this call. So no table is forgotten when an anomaly is added.
+    complete nor wrapped in this call, so that no table is forgotten when an anomaly is added.
     """
     if not reason.strip():
         raise ValueError(f"the subset {table!r} gives no reason")

@@ -33,12 +33,16 @@ class AnomalyKind:
     """The column of the books by which a report divides the number of cases, e.g. `reported`. The report shows the
     quotient as a share."""
     telling: int
-    """The rank by which a report chooses the cases that it tells in detail: 1 comes first. No two kinds have the same
-    rank."""
+    """The rank by which a report chooses the cases that it describes in detail: 1 comes first. No two kinds have the
+    same rank."""
     permitted_with: Literal["losses", "retries", "resends", "applications", "nothing"]
-    """What makes the contract permit the anomaly. losses: settings or disturbances that may lose records. retries:
-    whatever makes the client write a record again. resends: the application sends a record again. applications: when an
-    application commits, and what befalls it or the log behind which it stands. nothing: no rule permits the anomaly."""
+    """What makes the contract permit the anomaly.
+
+    * `losses`: settings or disturbances that may lose records.
+    * `retries`: whatever makes the client write a record again.
+    * `resends`: the application sends a record again.
+    * `applications`: when an application commits, and what befalls it or the log behind which it stands.
+    * `nothing`: no rule permits the anomaly."""
     forbidden_by: tuple[Claim, ...] = ()
     """The claims that forbid the anomaly even where the settings permit it."""
     transactional: bool = False
@@ -49,5 +53,5 @@ class AnomalyKind:
     """Whether the anomaly is also counted if the attempt is already a case of a kind of higher precedence. The column
     `also_<kind>` of the books counts such attempts."""
     since: int = 1
-    """The format version (docs/run-directory.md) from which on runs are searched for the anomaly. A new kind has the
-    next version: then the program knows that stored runs, which are older, were never searched for it."""
+    """The first format version (docs/run-directory.md) whose runs are searched for the anomaly. A new kind has the next
+    version. Then the program knows that stored runs, which are older, were never searched for it."""

@@ -1,7 +1,7 @@
 """A catalogue run as data: which entries of the catalogue were chosen, and how the runs of each entry ended.
 
-The user may ask for every entry several times. Each time that all chosen entries are run is a *round*. An *item* is one
-entry in one round. An item has one run or, if its first run is inconclusive, two.
+A *round* is one pass through all chosen entries. The user may ask for several rounds. An *item* is one entry in one
+round. An item has one run or, if its first run is inconclusive, two.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class ArmResult(_Part, frozen=True):
-    """The result of one arm in one run of an entry.
+    """The result of one arm in one run of an entry. A figure that is not known is None, never zero.
 
-    The fields from `arm` to `sentence` are as in `ArmVerdict`. `counts` are the arm's counts by name, e.g. `lost`,
-    summed over all producers and partitions. `longest_gap_s` is the longest time in seconds between two consecutive
-    reports of records of one partition. `latency_ms_p99` is an upper bound of the latency of 99 % of the reported
-    records. `records_per_s` is the number of reported records per second of the load. A figure that is not known is
-    None, never zero. `excused` and `doubtful` are sums over all findings of the arm (see `Finding`).
+    * The fields from `arm` to `sentence` are as in `ArmVerdict`.
+    * `counts`: the arm's counts by name, e.g. `lost`, summed over all producers and partitions.
+    * `longest_gap_s`: the longest time in seconds between two consecutive reports of records of one partition.
+    * `latency_ms_p99`: an upper bound of the latency of 99 % of the reported records.
+    * `records_per_s`: the number of reported records per second of the load.
+    * `excused` and `doubtful`: sums over all findings of the arm (see `Finding`).
     """
 
     arm: str
@@ -74,11 +75,12 @@ class Attempt(_Part, frozen=True):
 
     @property
     def state(self) -> State:
-        """The state of the run; never `pending` or `unavailable`.
+        """The state of the run; never `pending` or `unavailable`. The first of these that applies:
 
-        `failed`: there is no verdict. `as expected`: the run is green, that is, every arm met its expectation. Of the
-        other runs, a run with any INCONCLUSIVE arm is `inconclusive`, and a run without such an arm is `not as
-        expected`.
+        * `failed`: there is no verdict.
+        * `as expected`: the run is green, that is, every arm met its expectation.
+        * `inconclusive`: an arm is INCONCLUSIVE.
+        * `not as expected`: any other run.
         """
         if self.verdict is None:
             return "failed"
@@ -92,8 +94,8 @@ class Item(_Part, frozen=True):
     """One entry in one round of the catalogue run, with its runs so far (`attempts`).
 
     `name`, `title`, `kind`, `tags` and `promise` are those of the entry. `fault` is the name of its fault plan. `round`
-    counts the rounds from 1. `unavailable` says what this host lacks for the entry. If the host can run the entry, it
-    is empty. `expected_unavailable`: the user said beforehand that this host lacks what the entry needs.
+    counts the rounds from 1. `unavailable` says what this host lacks for the entry; empty if the host can run the
+    entry. `expected_unavailable`: whether the user said beforehand that this host cannot run the entry.
     """
 
     name: str
@@ -109,15 +111,17 @@ class Item(_Part, frozen=True):
 
     @property
     def state(self) -> State:
-        """The state of the item: `unavailable`, else the state of the last run, or `pending` if there is no run yet."""
+        """The state of the item: `unavailable` if this host cannot run it, `pending` if there is no run yet, else the
+        state of the last run.
+        """
         if self.unavailable:
             return "unavailable"
         return self.attempts[-1].state if self.attempts else "pending"
 
     @property
     def green(self) -> bool:
-        """Whether the item ended as expected. An item that this host could not run counts, too, if the user had said
-        with --expect-unavailable that the host cannot run it."""
+        """Whether the item ended as expected. An item that this host cannot run counts as green if the user had said so
+        with --expect-unavailable."""
         return self.state == "as expected" or (self.state == "unavailable" and self.expected_unavailable)
 
     @property
@@ -127,13 +131,13 @@ class Item(_Part, frozen=True):
 
 
 class CatalogueRun(_Part, frozen=True):
-    """One catalogue run: the content of catalogue.json.
+    """One catalogue run: the content of catalogue.json. Times are ISO 8601 in UTC.
 
-    `wanted` says in words which entries were chosen. `expect_unavailable` says what the user expects to be
-    unavailable: equipment, kinds of entries, or entries by name. `direct`: the runs do not go through Airflow. `rounds`
-    is how often every chosen entry is to be run. `versions` maps software to its version. `commit` is the commit of
-    this project. `machine` describes the host. `items` has one item per round and entry. Times are ISO 8601 in UTC.
-    `ended_at` is empty until the catalogue run has ended.
+    * `wanted`: in words, which entries were chosen. `direct`: the runs do not go through Airflow.
+    * `expect_unavailable`: what the user expects to be unavailable: equipment, kinds of entries, or entries by name.
+    * `rounds`: how often every chosen entry is to be run. `items`: one item per round and entry.
+    * `versions`: maps software to its version. `commit`: the commit of this project. `machine`: the host in words.
+    * `ended_at`: empty until the catalogue run has ended.
     """
 
     id: str
@@ -159,12 +163,15 @@ class CatalogueRun(_Part, frozen=True):
         return [item for item in self.items if item.open]
 
     def count(self, state: State) -> int:
-        """Returns the number of items in `state`."""
         return Counter(item.state for item in self.items)[state]
 
     @property
     def excused(self) -> tuple[int, int]:
-        """How many cases disturbances excuse, and how many they would have to excuse, summed over all runs."""
+        """Two numbers, summed over all runs: the cases that disturbances excuse, and these cases plus the doubtful
+        cases.
+
+        Of a doubtful case, nobody knows whether a disturbance excuses it.
+        """
         arms = [arm for item in self.items for attempt in item.attempts for arm in attempt.arms]
         excused = sum(arm.excused for arm in arms)
         return excused, excused + sum(arm.doubtful for arm in arms)
@@ -173,14 +180,14 @@ class CatalogueRun(_Part, frozen=True):
     def exit_code(self) -> int:
         """The exit code of `kdv catalogue`. Each code has the same meaning as for `kdv run`.
 
-        The conditions are checked in this order. The first that holds decides:
+        The first condition that holds decides:
 
         * 0: the catalogue run is green.
-        * 1: an item is not as expected, or the user did not expect that it is unavailable. This result is certain,
-          so it is checked before 70 and 2.
+        * 1: an item is not as expected, or is unavailable although the user did not expect that. This comes before 70
+          and 2, because it is certain.
         * 70: an item failed or is pending.
         * 2: an item is inconclusive.
-        * 70: anything else, e.g. the user expected every item to be unavailable, and every item is.
+        * 70: anything else, e.g. every item is unavailable, and the user expected that.
         """
         if self.green:
             return 0

@@ -32,12 +32,14 @@ CLAIMS: dict[Claim, ClaimKind] = {
     claim: ClaimKind(meaning, tuple(anomaly for anomaly, kind in KINDS.items() if claim in kind.forbidden_by))
     for claim, meaning in _MEANINGS.items()
 }
-"""Every claim, by its name. No claim forbids CORRUPTED or PHANTOM, because the contract forbids both anomalies anyway,
-under any settings. No claim forbids MISPLACED, because a misplaced record is in the log, although not at the
-acknowledged offset. Only exactly_once forbids RESENT. The other claims permit RESENT, because Kafka cannot prevent an
-application from sending a record again.
+"""Every claim, by its name.
 
-The claim `ordered` speaks of first copies alone. For example, a log with the records 1 2 3 2 is ordered. The second
-copy of record 2 is DUPLICATED or RESENT. The claim exactly_once forbids both, and at_most_once forbids DUPLICATED. An
-arm has one claim. So whoever wants each record once and in order needs two arms or two runs: one with exactly_once, one
-with ordered."""
+* No claim forbids CORRUPTED or PHANTOM, because the contract forbids both anomalies under any settings.
+* No claim forbids MISPLACED, because a misplaced record is in the log, although not at the acknowledged offset.
+* Only exactly_once forbids RESENT, because Kafka cannot prevent an application from sending a record again.
+* The claim `ordered` concerns only first copies. For example, a log with the records 1 2 3 2 is ordered. The second
+  copy of record 2 is DUPLICATED or RESENT. The claim exactly_once forbids both, and at_most_once forbids DUPLICATED.
+
+An arm has one claim. To demand each record once and in order, a user needs two arms or two runs: one with exactly_once,
+one with ordered.
+"""

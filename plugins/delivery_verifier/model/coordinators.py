@@ -5,7 +5,8 @@ from __future__ import annotations
 from delivery_verifier.model.history import DisturbanceKind
 
 OF_COORDINATORS: frozenset[DisturbanceKind] = frozenset({"unclean_coordinator_election", "coordinator_power_loss"})
-"""The kinds that concern only arms with a transactional.id that the disturbed partitions of `__transaction_state` keep.
+"""The kinds of disturbance that hit partitions of `__transaction_state`. Such a disturbance concerns an arm only if a
+hit partition keeps a transactional.id of the arm.
 """
 
 _WRAP = 2**32

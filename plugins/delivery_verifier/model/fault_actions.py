@@ -1,8 +1,8 @@
 """Every action that a fault plan may name, in words and data. The code that performs the actions is in `faults`.
 
-The contract reads here which disturbances an action causes. The judge reads which actions are faults. The runner of a
-fault plan reads which faults an action heals. The preflight (the check of the host before a run) reads what an action
-needs of the cluster.
+The contract finds here which disturbances an action causes. The judge finds here which actions are faults. The runner
+of a fault plan finds here which faults an action heals. The preflight (the check of the host before a run) finds here
+what an action needs of the cluster.
 """
 
 from __future__ import annotations

@@ -14,18 +14,16 @@ from delivery_verifier.model.fault_actions import ACTS
 class Trigger(Data, frozen=True):
     """The condition that a step of a fault plan waits for. Only `reported` and `elapsed` use `value`.
 
-    The kinds:
-
-    * `reported`: the number of reported records has risen by `value` since the step before ended. If there are several
-      subject arms, the arm with the fewest reported records counts. A `value` below 1 is a share of the records that a
-      subject sends per cycle: the smallest `Arm.records` of a subject, divided by the number of cycles.
-    * `settled`: no attempt of a subject arm is outstanding, that is, without an outcome.
-    * `elapsed`: `value` seconds have passed since the step before ended.
+    * `reported`: the number of reported records has risen by `value` since the previous step ended. If there are
+      several subject arms, the arm with the fewest reported records counts. A `value` below 1 is a share of the records
+      that a subject sends per cycle: the smallest `Arm.records` of a subject, divided by the number of cycles.
+    * `settled`: every attempt of the subject arms has an outcome.
+    * `elapsed`: `value` seconds have passed since the previous step ended.
     * `leader_moved`, `coordinator_moved`, `deposed`: the last injection shows the effect of the same name, which
-      `act.Proof` defines. Before the first injection of a run, these three kinds of trigger fire at once.
+      `act.Proof` defines. If the run has no injection yet, the trigger fires at once.
     * `led`: every partition of the subject arms has a leader that runs.
     * `bitten`: the action of the last injection shows its own proof, e.g. that the proxy acted on requests.
-    * `isr_shrunk`: in every partition whose leader runs, the other brokers in the ISR run, too.
+    * `isr_shrunk`: in every partition whose leader runs, all other members of the ISR run, too.
     * `isr_full`: for every partition, all replicas are in the ISR.
     * `parked`: every member of an application stands where the action `park` ordered it to stand.
     * `caught_up`: every application has applied, and its group has committed, all that its arm has sent.
@@ -53,10 +51,11 @@ class Trigger(Data, frozen=True):
 class FaultStep(Data, frozen=True):
     """One step of a fault plan. `action` is a key of `fault_actions.ACTS`.
 
-    `target` is a key of `fault_targets.TARGETS`, or `same`: the target of the step before. A target is resolved to
-    brokers once per cycle, when a step first names the target. `options` are values for the action's options. `proofs`
-    are the effects that must be seen just before the fault is healed, to prove that the fault took effect. None stands
-    for `Act.proofs` of the action.
+    * `target`: a key of `fault_targets.TARGETS`, or `same`: the target of the previous step. A target is resolved to
+      brokers once per cycle, when a step first names it.
+    * `options`: values for the action's options.
+    * `proofs`: the effects that must be seen just before the fault is healed, to prove that it took effect. None:
+      `Act.proofs` of the action.
     """
 
     trigger: Trigger
@@ -74,7 +73,7 @@ class FaultStep(Data, frozen=True):
 class FaultPlan(Data, frozen=True):
     """A fault plan: the steps of one cycle, and `cycles`, how often these steps are performed.
 
-    A cycle begins only once the injections of the cycle before are healed and every replica is in sync again.
+    The next cycle begins only when all injections are healed and every replica is in sync again.
     """
 
     name: Name

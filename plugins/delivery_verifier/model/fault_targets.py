@@ -36,7 +36,6 @@ TARGETS: dict[str, Target] = {
     ),
     "none": Target("no broker: the action is not done to brokers", "no broker"),
 }
-"""Maps the name of a target in a fault plan to the target. A cycle is one pass through the fault plan. Within a cycle,
-a target stands for the same brokers, even if leaders move. In `Target.meaning`, *the cycle's leader* is the broker for
-which the target `leader` stands in this cycle. A step may also name `same`, which is not in this table: `same` stands
-for the target of the step before."""
+"""Maps the name of a target in a fault plan to the target. Within a cycle, a target stands for the same brokers, even
+if leaders move. In `Target.meaning`, *the cycle's leader* is the broker for which the target `leader` stands in this
+cycle. A step may also name `same`, which is not in this table: the target of the previous step."""

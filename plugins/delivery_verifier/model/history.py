@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Struct
 
 LEAD_US = 1_000_000
-"""How long (µs) before an injection's bite (effect) its exposure window begins. The window is the time in which the
-injection could hurt records. It begins before the bite because a record that was acknowledged shortly before the bite
-may not have been copied from the leader to other brokers by then."""
+"""How long (µs) before an injection's bite its exposure window begins. The window is the time in which the injection
+could hurt records. A record that the leader acknowledged shortly before the bite can be hurt, because other brokers may
+not have a copy of it yet."""
 
 HEARTBEAT_US = 1_000_000
 """How often (µs) the observer records that it sees the cluster, as an observation of kind `heartbeat`."""
@@ -49,9 +49,10 @@ DisturbanceKind = Literal[
 class KindOfDisturbance(Struct, frozen=True):
     """One kind of disturbance in words and data.
 
-    `seen_by` says where the verifier learns of the disturbance: from what the observer saw (observer), from the record
-    of the injection that caused it (injection), or only from injections and observations together (both). `touches` is
-    `topics` if the disturbance touches only the topic `Disturbance.topic`, and `cluster` if it may touch every topic.
+    * `seen_by`: what the verifier derives the disturbance from: the observations (`observer`), the record of the
+      injection that caused it (`injection`), or only both together (`both`).
+    * `touches`: `topics` if the disturbance touches only the topic `Disturbance.topic`, and `cluster` if it may touch
+      every topic.
     """
 
     meaning: str
@@ -101,9 +102,12 @@ DISTURBANCES: dict[DisturbanceKind, KindOfDisturbance] = {
 }
 """Every kind of disturbance, by name."""
 
+OF_APPLICATIONS: frozenset[DisturbanceKind] = frozenset({"application_crash", "application_freeze", "rewind"})
+"""The kinds of disturbance that befall members of applications, and no broker, producer or topic."""
+
 INJECTED = frozenset(name for name, kind in DISTURBANCES.items() if kind.seen_by != "observer")
-"""The kinds of disturbance that cannot be derived from observations alone. A disturbance of such a kind is derived from
-the injection that caused it. A disturbance of such a kind that no injection caused stays unknown."""
+"""The kinds of disturbance that cannot be derived from observations alone. They are derived from the injection that
+caused them. If no injection caused such a disturbance, the disturbance stays unknown."""
 
 ON_TOPICS = frozenset(name for name, kind in DISTURBANCES.items() if kind.touches == "topics")
 """The kinds that touch only the topic in `Disturbance.topic`. A disturbance of any other kind may touch every topic,
@@ -113,29 +117,30 @@ e.g. because every topic has partitions on the broker that was hit."""
 class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One fault that was done to the cluster, with the proof that the fault bit. All times are µs since the epoch.
 
-    `cycle` counts the repetitions of the fault plan from 0. `brokers` are the target brokers. `hit` maps a topic to
-    its partitions that the injection touched. These are the partitions that the target brokers led just before the bite
-    or, if they led none (`led` is false), the partitions of which they held a replica. An injection into clients or
-    topics hits every partition that carries load. `options` are the options of the plan's step.
+    * `cycle` counts the cycles from 0. `brokers`: the target brokers. `options`: the options of the plan's step.
+    * `hit` maps a topic to its partitions that the injection touched: those that the target brokers led just before the
+      bite. If they led none, `led` is false, and `hit` has the partitions with a replica on these brokers. An injection
+      into clients or topics hits every partition that carries load.
+    * `requested_at_us`: when the action was asked for. `bite_at_us`: when it took effect.
+    * `bit`: whether proof of the effect was found.
+    * `healed_at_us`: when the last target broker was healed. `recovered_at_us`: when every replica was in sync again.
 
-    The action was asked for at `requested_at_us`, and took effect (bit) at `bite_at_us`. `bit`: whether proof of the
-    effect was found. At `healed_at_us` the last target broker was healed. At `recovered_at_us` every replica was in
-    sync again. The exposure window, in which the fault could hurt records, is [bite_at_us - LEAD_US, recovered_at_us].
+    The exposure window, in which the fault could hurt records, is [bite_at_us - LEAD_US, recovered_at_us].
 
     The keys of `proof`:
 
     * `process`: the action's own proof, taken once the action was done.
     * `process_before_heal`: the action's own proof, taken just before healing.
     * `before`: maps each hit partition (`<topic>-<partition>`) to its leader and leader_epoch just before the bite.
-    * `wanted`: the names of the effects that had to be seen (`act.Proof`). Once an effect was looked
-      for, its name is a key of `proof`, too. The value is what was seen of the effect; empty if it was not seen.
+    * `wanted`: the names of the effects that had to be seen (`act.Proof`). Each effect that the runner looked for is a
+      key of `proof`, too. Its value is the evidence; empty if the effect was not seen.
     * `coordinated`: the partitions of `__transaction_state` that hold transactions of the load and that the targets led
       just before the bite. The key exists if `coordinator_moved` is wanted.
-    * `waited_for`: what was seen of the effect `isr_shrunk` after a later step with this trigger had waited. The key
-      exists only if the effect was seen then.
+    * `waited_for`: the evidence of the effect `isr_shrunk`, seen after a later step had waited for its trigger
+      `isr_shrunk`. The key exists only if the effect was seen.
     * `failed`: why the cycle ended early: a trigger or an action missed its deadline. Every injection that was not yet
-      healed then has this key. If all were healed, only the last injection has it. An injection with this key counts
-      as one that did not bite.
+      healed then has this key. If all were healed, only the last injection has it. An injection with this key counts as
+      one that did not bite.
     """
 
     id: int
@@ -154,15 +159,15 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One entry in the observer's record. It is a change in the leadership or ISR of a partition, a change in the state
-    of a broker process, or a heartbeat. A heartbeat proves that the observer saw the cluster at this time.
+    """One entry in the observer's record. The kinds:
 
-    An observation of kind `partition` has topic, partition, leader (-1: no leader), leader_epoch, isr and elr (the
-    eligible leader replicas). An observation of kind `process` has broker, state (running, frozen or exited) and
-    exit_code. An observation of kind `heartbeat` has pause_us: the longest time in µs, since the heartbeat before, in
-    which the observer did not see the cluster. `pause_us` is negative if the clock was set back.
+    * `partition`, a change in the leadership or ISR of a partition: topic, partition, leader (-1: no leader),
+      leader_epoch, isr and elr (the eligible leader replicas).
+    * `process`, a change in the state of a broker process: broker, state (running, frozen or exited) and exit_code.
+    * `heartbeat`, a proof that the observer saw the cluster at this time: pause_us, the longest time in µs, since the
+      previous heartbeat, in which the observer did not see the cluster. It is negative if the clock was set back.
 
-    `at_us` is in µs since the epoch. The order of the observations in their file is the order in which they were made,
+    `at_us` is in µs since the epoch. The observations stand in their file in the order in which they were made,
     whatever the clock says.
     """
 
@@ -183,14 +188,18 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """An event in the cluster that may excuse an anomaly.
 
-    `planned`: whether an injected fault that is proven to have taken effect explains the event. `at_us` is in µs since
-    the epoch. `topic` is empty if the disturbance may have touched any topic. `detail` describes the event for people.
-    The kinds in `coordinators.OF_COORDINATORS` have no topic, and their `partitions` are those of
-    `__transaction_state`. `producers` are the numbers of those producers of an arm whose transactions the disturbance
-    may have touched. The list is empty if it may have touched any producer. In the kind `topic_altered`, the topic's
-    `setting` got the new `value`; this cannot have weakened what was over before `weakens_since_us` (µs since the
-    epoch). Only the kinds `isr_power_loss` and `coordinator_power_loss` have `replicas`. `isr_power_losses` says how
-    `replicas` is computed: the contract compares this number with min.insync.replicas.
+    * `planned`: whether the event comes from an injected fault that provably took effect.
+    * `at_us`: µs since the epoch.
+    * `topic`: the touched topic; empty if any topic may be touched.
+    * `partitions`: the touched partitions of `topic`. For the kinds in `coordinators.OF_COORDINATORS`, they are
+      partitions of `__transaction_state`, and `topic` is empty.
+    * `producers`: the numbers of an arm's producers whose transactions may be touched; empty if any producer may be.
+    * `detail`: the event in words.
+    * `setting`, `value`: in the kind `topic_altered`, the topic's setting and its new value.
+    * `weakens_since_us`: the change of the setting cannot have weakened anything that was over before (µs since the
+      epoch).
+    * `replicas`: only in the kinds `isr_power_loss` and `coordinator_power_loss`. The contract compares this number
+      with min.insync.replicas. `isr_power_losses` says how it is computed.
     """
 
     kind: DisturbanceKind
@@ -218,6 +227,6 @@ def read_observations(text: bytes) -> list[Observation]:
 
 
 def now_us() -> int:
-    """Returns the wall clock time in µs since the epoch. Times of different processes can be compared, because all
-    processes of a run are on one host."""
+    """Returns the wall clock time in µs since the epoch. All processes of a run are on one host, so their times can be
+    compared."""
     return time.time_ns() // 1000

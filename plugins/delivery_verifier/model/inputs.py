@@ -97,7 +97,6 @@ def bad_input(field: str, value: object, allowed: str, remedy: str = "") -> BadI
 
 
 def _as_whole(value: object) -> int | None:
-    """Returns `value` as a whole number, or None if `value` is not a whole number."""
     if isinstance(value, str):
         return int(value) if _WHOLE.fullmatch(value.strip()) else None
     if isinstance(value, float):  # JSON does not distinguish 20000.0 from 20000
@@ -106,7 +105,6 @@ def _as_whole(value: object) -> int | None:
 
 
 def _as_decimal(value: object) -> float | None:
-    """Returns `value` as a finite number, or None if `value` is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:

@@ -1,4 +1,4 @@
-"""The proof of late ends: of each late request that ends a transaction (EndTxn), what it was and what became of it."""
+"""Late requests to end a transaction (EndTxn): how the proof of an injection names and describes them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from delivery_verifier.model.act import Act
+from delivery_verifier.model.data import Setting
 from delivery_verifier.model.fault_actions import ACTS
-from delivery_verifier.model.history import Disturbance, Injection
+from delivery_verifier.model.history import Disturbance, DisturbanceKind, Injection
+from delivery_verifier.model.step_options import APIS
 
 _NAME = re.compile(r"EndTxn \((?:commit|abort)\) of (.+) at broker \d+")
 
@@ -15,8 +18,8 @@ _NAME = re.compile(r"EndTxn \((?:commit|abort)\) of (.+) at broker \d+")
 class AnsweredEnd(NamedTuple):
     """A late EndTxn request that its broker has answered.
 
-    `hurts`: whether the request may have ended a later transaction of the same transactional.id than its own. For this,
-    the broker must have accepted it, and other requests of the same client must have overtaken it.
+    `hurts`: whether the request may have ended the wrong transaction: a later one of the same transactional.id. True if
+    the broker accepted the request after other requests of the same client had overtaken it.
     """
 
     transactional_id: str
@@ -30,18 +33,28 @@ def name_of(transactional_id: str, is_commit: bool, broker: int) -> str:
 
 def facts_of(error_code: int, late_ms: int, overtaking: Mapping[str, int]) -> dict[str, int]:
     """Returns the facts about a late EndTxn request: its value in the proof. `error_code` is Kafka's code of the answer
-    (0: no error). `overtaking` counts the requests that overtook it, by their names."""
+    (0: no error). `overtaking` maps the name of a request to how many such requests overtook the late one."""
     return {"error_code": error_code, "late_ms": late_ms, **overtaking}
 
 
+def kinds_of(act: Act, options: Mapping[str, Setting]) -> tuple[DisturbanceKind, ...]:
+    """Returns `act.counts_as`, and `late_end` if the options let `act` hold or delay EndTxn requests."""
+    is_end = options.get("api") in ("EndTxn", APIS["EndTxn"], str(APIS["EndTxn"]))
+    delays_ends = act.name in ("hold", "delay") and is_end and options.get("direction") == "request"
+    return (*act.counts_as, "late_end") if delays_ends else act.counts_as
+
+
 def has_late_end(injection: Injection, disturbance: Disturbance) -> bool:
-    """Whether `disturbance`, of the kind `late_end`, is that of `injection`."""
+    """Whether `injection` caused `disturbance`, which is of the kind `late_end`."""
     act = ACTS.get(injection.action)
-    return act is not None and "late_end" in act.counts_as and injection.bite_at_us == disturbance.at_us
+    kinds = kinds_of(act, injection.options) if act else ()
+    return "late_end" in kinds and injection.bite_at_us == disturbance.at_us
 
 
 def answered_ends(injection: Injection) -> Iterator[AnsweredEnd]:
-    """Yields the late EndTxn requests that the proof of `injection` names; none if it is not proven to have bitten."""
+    """Yields the late EndTxn requests that the proof of `injection` names; none if `injection` did not provably
+    bite.
+    """
     proof: Any = injection.proof.get("process_before_heal", {})
     for name, facts in proof.items() if injection.bit else ():
         if match := _NAME.fullmatch(name):

@@ -127,9 +127,10 @@ def parse(value: bytes) -> Header | None:
 
 
 def traces(run: str) -> str:
-    """Returns a regular expression that finds what a damaged record of the run still has, in Python and in Java.
+    """Returns a regular expression, for Python and Java, that matches a trace of a record of the run.
 
-    It finds the magic, the token `run`, the numbers of a header, or the beginning of the padding, at any place.
+    Traces are the magic, the token `run`, the numbers of a header, and the beginning of the padding, at any place. A
+    damaged record usually still has one of them.
     """
     return "|".join((MAGIC.decode(), re.escape(run), NUMBERS_PATTERN, _PADDING[:12].decode()))
 
@@ -145,11 +146,13 @@ def is_of_stranger(value: bytes | None, run: str) -> bool:
 class BlockEncoder:
     """Encodes blocks: records with consecutive sequences that one producer sends to one partition.
 
-    Uses array operations instead of a Python loop over records, because the loop would be too slow. The template is the
-    record in which `sequence` and `partition_sequence` are 0. All records of a block equal the template, except for the
-    digits of these two numbers. CRC-32 is affine over messages of equal length: if one byte changes, the checksum
-    changes by an XOR that depends only on the position of the byte and on the change. So the checksum of a record is
-    the template's checksum, XORed with one table entry per digit.
+    Uses array operations, because a Python loop over records would be too slow. The template is the record in which
+    `sequence` and `partition_sequence` are 0. All records of a block equal the template, except for the digits of these
+    two numbers.
+
+    The checksum of a record is the template's checksum, XORed with one table entry per digit. This is right because
+    CRC-32 is affine over messages of equal length: if one byte changes, the checksum changes by an XOR that depends
+    only on the position of the byte and on the change.
     """
 
     def __init__(self, run: str, arm: int, producer: int, session: int, attempt: int, size: int) -> None:

@@ -21,9 +21,12 @@ Client = Literal["librdkafka", "java"]
 """A client library for which people write delivery settings. The producers of every run use librdkafka."""
 
 Role = Literal["subject", "control", "canary"]
-"""The role of an arm. subject: the user asks about the settings of the arm. control: the arm has known settings, for
-comparison under the same faults. canary: the arm carries no load. The verifier plants anomalies in it, and gives no
-verdict unless it finds all of them."""
+"""The role of an arm.
+
+* `subject`: the user asks about the settings of the arm.
+* `control`: the arm has known settings, for comparison under the same faults.
+* `canary`: the arm carries no load. The verifier plants anomalies in it, and gives no verdict unless it finds all of
+  them."""
 VerdictName = Literal["HELD", "VIOLATED", "INCONCLUSIVE"]
 """The verdict on an arm or a run. INCONCLUSIVE: the evidence allows neither HELD nor VIOLATED."""
 OwnPacing = Literal["spread", "flat_out"]
@@ -33,16 +36,16 @@ Pacing = Literal["spread", "flat_out", "scripted"]
 
 
 FEWEST_RECORDS = 1000
-"""The least number of records that a user may plan for an arm. With fewer, hardly a record is under way when the fault
-takes effect, so that a comparison of the subject with its controls shows nothing."""
+"""The least number of records that a user may plan for an arm. With fewer records, hardly any is under way when the
+fault takes effect. A comparison of the subject with its controls then shows nothing."""
 
 
 class Profile(Data, frozen=True):
     """Delivery settings of a producer and its topic, by Kafka's property names.
 
-    A profile states every setting that matters for delivery. If the profile was read from settings of a user, `notes`
-    say which settings of the user were left out, and which defaults stand for settings that the user did not give.
-    `client` is the client library for which the settings were written. Even if it is `java`, a run uses librdkafka.
+    A profile states every setting that matters for delivery. If a user wrote the settings, `notes` say which settings
+    were left out, and which missing settings were set to a default. `client` is the client library for which the
+    settings were written. Even if it is `java`, a run uses librdkafka.
     """
 
     name: Name
@@ -56,9 +59,9 @@ class Profile(Data, frozen=True):
 class Bound(Data, frozen=True):
     """A bound on a count of an arm, e.g. `LOST >= 1`. `op` compares the count with `value`.
 
-    `count` is the name of an anomaly, or a column of the books in lower case, e.g. `acked`. A record that shows several
-    anomalies is a case of only one of them. But the counts of the other anomalies include this record, too, if they are
-    in SECONDARY (see `Anomaly`).
+    `count` is a column of the books in lower case, e.g. `acked`, or the name of an anomaly. For an anomaly, its cases
+    are counted. For an anomaly in SECONDARY (see `Anomaly`), records that show it but are cases of another anomaly are
+    counted, too.
     """
 
     count: str
@@ -113,20 +116,24 @@ class Arm(Data, frozen=True):
 class Load(Data, frozen=True):
     """The shape of the load, common to all arms.
 
-    `pacing` says when the producers send. `spread`: they send at a steady rate, at which `Arm.records` records take
-    `duration_s` seconds. `flat_out`: they send as fast as they can. `scripted`: they send only at the `send` steps of
-    the fault plan, block by block, so that the verifier knows exactly which records are in flight at every step.
-    If `rate` is given, each arm sends `rate` records per second, whether `pacing` is `spread` or `flat_out`.
+    `pacing` says when the producers send:
 
-    `block` is the number of consecutive records that a producer sends to one partition before it turns to the next
-    partition. If `block` is 0, the load chooses this number by the rate and the number of records. The load goes on for
-    `recovery_s` seconds after the end of the fault plan. No single wait during the load, e.g. the wait for the end of
-    the fault plan, may last longer than `deadline_s` seconds.
+    * `spread`: at a steady rate, at which `Arm.records` records take `duration_s` seconds
+    * `flat_out`: as fast as they can
+    * `scripted`: only at the `send` steps of the fault plan, block by block, so that the verifier knows exactly which
+      records are in flight at every step.
 
-    Two fields concern only arms with a transactional.id. `transaction_records` is the number of records per
-    transaction. A slow producer puts fewer records into a transaction (see `load.transactions.size`). `abort_every`:
-    each producer aborts its second transaction on purpose, and then every `abort_every`-th transaction. The records of
-    aborted transactions must stay invisible. If `abort_every` is 0, no transaction is aborted on purpose.
+    The other fields:
+
+    * `rate`: if given, each arm sends this many records per second, whether `pacing` is `spread` or `flat_out`.
+    * `block`: how many consecutive records a producer sends to one partition before it turns to the next partition. 0
+      means: the load chooses this number by the rate and the number of records.
+    * `recovery_s`: how many seconds the load goes on after the end of the fault plan.
+    * `deadline_s`: the longest time of a single wait during the load, e.g. of the wait for the end of the fault plan.
+    * `transaction_records`: the number of records per transaction, for arms with a transactional.id. A slow producer
+      puts fewer records into a transaction (see `load.transactions.size`).
+    * `abort_every`: each transactional producer aborts its second transaction on purpose, and then every
+      `abort_every`-th. The records of aborted transactions must stay invisible. 0 means: none is aborted on purpose.
     """
 
     partitions: Annotated[int, Meta(ge=1, le=1000)] = 3
@@ -179,8 +186,8 @@ class Scenario(Data, frozen=True):
     cluster: ClusterSpec = ClusterSpec()
     seed: Annotated[int, Meta(ge=0, lt=2**31)] = 0
     min_exposed: Annotated[int, Meta(ge=0)] = 100
-    """An arm can be HELD only if each injection could have hurt at least this number of the arm's records that were
-    reported as acknowledged or sent. 0 has the same meaning as 1."""
+    """The least number of an arm's reported attempts that each injection must expose. With fewer, the arm cannot be
+    HELD. 0 has the same meaning as 1."""
     created_at: str = ""
     versions: dict[str, str] = {}
     commit: str = ""
@@ -242,9 +249,3 @@ Isolation = Literal["read_uncommitted", "read_committed"]
 
 RAW: Isolation = "read_uncommitted"
 """The isolation level that shows all records, also those of open and aborted transactions."""
-
-
-def expected_text(expectation: Expectation) -> str:
-    """Returns an expectation in words, e.g. `VIOLATED; LOST >= 1`."""
-    bounds = [f"{bound.count} {bound.op} {bound.value}" for bound in expectation.bounds]
-    return "; ".join([" or ".join(expectation.verdicts), *bounds])

@@ -85,7 +85,7 @@ def _check_applications(scenario: Scenario) -> None:
 
 
 def _check_transactions(scenario: Scenario) -> None:
-    """Raises BadInput if an arm writes transactions although the fault plan has an action on producers.
+    """Raises BadInput if an arm writes transactions and the fault plan has an action on producers.
 
     Also raises BadInput if `_check_coordinator` does.
     """
@@ -102,9 +102,9 @@ def _check_transactions(scenario: Scenario) -> None:
 def _check_coordinator(scenario: Scenario) -> None:
     """Raises BadInput if the fault plan lacks a needed proof `coordinator_moved`, or if this proof is impossible.
 
-    An injection with the target `transaction_coordinator` needs this proof. If a step has the trigger
-    `coordinator_moved`, the last injection before this step needs this proof. The proof is possible only if the
-    scenario has exactly one producer with a transactional.id.
+    These injections need the proof: one with the target `transaction_coordinator`, and the last injection before a step
+    with the trigger `coordinator_moved`. The proof is possible only if the scenario has exactly one producer with a
+    transactional.id.
     """
     aimed, proven, target = False, False, ""
     for number, step in enumerate(scenario.fault.steps):
@@ -129,7 +129,7 @@ def _check_coordinator(scenario: Scenario) -> None:
 def _check_isr(arm: Arm, replicas: int) -> None:
     """Raises BadInput if min.insync.replicas is no number from 1 to `replicas`.
 
-    With fewer replicas, brokers would refuse every record that is sent with acks=all.
+    If it were greater, brokers would refuse every record that is sent with acks=all.
     """
     text = str(arm.profile.topic.get("min.insync.replicas", 1))
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= replicas):

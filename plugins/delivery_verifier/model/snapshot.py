@@ -11,13 +11,16 @@ from delivery_verifier.model.unreadable import Unreadable
 class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One partition at the end of the load. The records that the verifier judges are at the offsets [start, end).
 
-    Behind them stand markers: records that the verifier wrote, to prove where the records before them end. `end` is the
-    offset of the first marker. `live_end` is the offset behind the last marker. If there is a record at or behind
-    `live_end`, the log still grew after the snapshot. `control_records` is the number of control records of
-    transactions in [start, end), which no consumer shows. `aborted_records` is the number of records of aborted
-    transactions in [start, end), which no read_committed consumer shows. Both numbers come from the headers of Kafka's
-    record batches. `log_append_time` is always False, and no code reads it. The field remains because stored
-    offsets.json files have it. `unreadable`: ascending, in [start, live_end).
+    Markers stand from `end` on. The verifier wrote these records to prove where the load ends.
+
+    * `end`: the offset of the first marker.
+    * `live_end`: the offset directly after the last marker. A record there or later shows that the log grew after the
+      snapshot.
+    * `control_records`: how many control records of transactions are in [start, end). No consumer shows them.
+    * `aborted_records`: how many records of aborted transactions are in [start, end). No read_committed consumer shows
+      them. Both numbers come from the headers of Kafka's record batches.
+    * `log_append_time`: always False and never read. Stored offsets.json files have this field.
+    * `unreadable`: the ranges of offsets in [start, live_end) that nobody can read, in ascending order.
     """
 
     arm: str

@@ -81,8 +81,9 @@ FRAMES = (
     _number("count", "how many per broker and client.id (default 0: all)", low=0),
     CLIENTS,
 )
-"""The options that say which requests or responses an action of the proxy hits (see `cluster.proxy.rules.ProxyRule`),
-and how many clients the action must hit for the fault to have taken effect."""
+"""The options of the proxy's actions. They say which requests or responses an action hits (see
+`cluster.proxy.rules.ProxyRule`). The option `clients` says how many clients the action must hit to count as effective.
+"""
 DELAY = _number("delay_ms", "how much later (ms)", required=True)
 BLOCKS = _number("blocks", "per partition and producer (default 1)")
 LINKS_CUT = Option(

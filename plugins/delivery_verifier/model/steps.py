@@ -1,11 +1,11 @@
 """The steps of a run: what each step writes, how long each step may take, and which steps a verdict rests on.
 
-A step collects its files, and then *publishes* them: it moves them into the run directory, and last writes its
-*manifest*. The manifest is the file `<name of the step>.json`, with a checksum of every file that the step published.
-The *gate* is the step `conclude`, which gives the verdict.
+A step collects its files, and then *publishes* them: it moves them into the run directory. At the end it writes its
+*manifest*: the file `<name of the step>.json`, with a checksum of every file that the step published. The *gate* is the
+step `conclude`, which gives the verdict.
 
-`DECLARED` has one entry per step. All other lists of steps are derived from `DECLARED`. The order of the steps also
-stands in the code of `run/direct.py` and `dags/verify_delivery.py`, which perform the steps.
+`DECLARED` has one entry per step. All other lists of steps are derived from it. The order of the steps also stands in
+the code of `run/direct.py` and `dags/verify_delivery.py`, which perform the steps.
 """
 
 from __future__ import annotations
@@ -60,11 +60,10 @@ class Step(Struct, frozen=True, kw_only=True):
     output of such a step depends only on the run directory. The exception is read_topic, which reads the topics."""
     voids: tuple[str, ...] = ()
     """The steps whose output is no longer valid when this step publishes its output again. The manifests of these steps
-    are removed in this order. conclude comes first, because the verdict rests on the output of the other steps, and
-    must not outlive that output."""
+    are removed in this order. conclude comes first, so that the verdict never outlives the output on which it rests."""
     rests_on: tuple[str, ...] = ()
-    """The steps on whose sealed output the output of this step rests, directly or through other steps. The manifest of
-    this step names the digests of their manifests."""
+    """The steps whose output this step reads, directly or through other steps. The manifest of this step has the
+    digests of the manifests of these steps."""
     writes: tuple[Output, ...] = ()
     """The files and folders that the step adds to the run directory. The step's manifest is among them only if the
     report is to list the manifest."""
@@ -173,7 +172,7 @@ REPEATABLE: frozenset[str] = frozenset(step.name for step in DECLARED if step.re
 """The steps that may be repeated in a stored run."""
 
 REQUIRES: dict[str, tuple[str, ...]] = {step.name: step.rests_on for step in DECLARED}
-"""By step: the steps on whose output it rests (`Step.rests_on`)."""
+"""Maps a step to the steps on whose output its own output rests (`Step.rests_on`)."""
 
 VOIDS: dict[str, tuple[str, ...]] = {step.name: step.voids for step in DECLARED}
 """Maps a step to the steps whose manifests are removed when it publishes its output again (`Step.voids`)."""

@@ -10,9 +10,9 @@ from msgspec import Struct
 class Unreadable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Offsets [first, end) of a partition that nobody can read from the partition's leader.
 
-    Each of these offsets holds one data record or one control record, but not even this is known. `shown_until` is the
-    offset behind the last data record before `first`. Between the two stand only control records, which no consumer
-    shows. `detail` says what is wrong: the two checksums of a batch, or the broker's error.
+    Each offset holds a data record or a control record, but nobody knows which. `shown_until` is the offset directly
+    after the last data record before `first`. From `shown_until` to `first` there are only control records, which no
+    consumer shows. `detail` says what is wrong: the two checksums of a batch, or the broker's error.
     """
 
     first: int

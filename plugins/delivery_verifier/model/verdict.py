@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from delivery_verifier.model.history import Disturbance
-from delivery_verifier.model.scenario import Claim, Role, VerdictName
+from delivery_verifier.model.scenario import Claim, Expectation, Role, VerdictName
 
 
 class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -31,8 +31,8 @@ class Excuse(_Part, frozen=True):
     """A disturbance that excuses cases of an anomaly, and the number of these cases.
 
     The disturbance can have hurt only records that were acknowledged between `since_us` and `until_us` (µs since the
-    epoch). None stands for no known beginning, or no known end. If several disturbances can excuse a case, the case
-    counts only for the one that is nearest in time to its acknowledgement.
+    epoch). None: the beginning, or the end, is not known. A case that several disturbances can excuse counts only for
+    the one nearest in time to the acknowledgement.
     """
 
     disturbance: Disturbance
@@ -44,18 +44,17 @@ class Excuse(_Part, frozen=True):
 class Finding(_Part, frozen=True):
     """One anomaly in one arm: the number of cases, and the ruling, which forbids or permits the anomaly.
 
-    `ruled_by` says whether the ruling comes from the contract (what the settings promise) or from the user's claim.
-    `rule` is the name of the rule. `sentence` gives the reason for the ruling in words, and `source` says where the
-    reason stands, e.g. a KIP.
-
-    `count` is the number of cases of this anomaly. `also` is the number of further records that show this anomaly, but
-    are cases of another anomaly. Only for anomalies in SECONDARY (see `Anomaly`) can `also` be above 0. For REORDERED,
-    `also` includes `reordered_late` (see `ArmVerdict`). The sum of `count` and `also` may be at most `tolerance`. If
-    `tolerance` is None, any sum is permitted. In the canary, `tolerance` is the number of planted cases.
+    * `ruled_by`: whether the ruling comes from the contract or from the claim. `rule`: the name of the rule.
+    * `sentence`: the reason for the ruling in words. `source`: where the reason stands, e.g. a KIP.
+    * `count`: the number of cases of this anomaly.
+    * `also`: the number of further records that show this anomaly, but are cases of another anomaly. It can be above 0
+      only for anomalies in SECONDARY (see `Anomaly`). For REORDERED, it includes `reordered_late` (see `ArmVerdict`).
+    * `tolerance`: the greatest sum of `count` and `also` that is permitted. None: any sum. In the canary, it is the
+      number of planted cases.
 
     If the contract permits the anomaly because of disturbances, `excuses` has one entry for each disturbance that
-    excuses cases, in order of time. `doubtful` counts the cases for which no disturbance is known. Cases that were not
-    written down one by one are counted neither in `excuses` nor in `doubtful`.
+    excuses cases, in order of time. `doubtful` counts the cases of which nobody knows whether a disturbance excuses
+    them. Cases that were not written down one by one are in neither of the two.
     """
 
     anomaly: str
@@ -84,16 +83,18 @@ class Finding(_Part, frozen=True):
 class Exposure(_Part, frozen=True):
     """How many attempts of one arm one injection could have hurt.
 
-    `injection` is the id of the injection. The *bite* is the moment when the injection took effect. The *recovery* is
-    the moment when every replica was in sync again. An attempt *settles* when its outcome becomes known.
+    `injection` is the id of the injection. `cycle` is the number of its cycle. Do not add the numbers of injections of
+    the same cycle, because they may have exposed the same attempts (see `exposed`).
 
-    `reported` counts reported attempts to the partitions that the injection touched. Such an attempt counts only if it
-    was sent before the recovery, and settled no earlier than one second before the bite. If the attempt belongs to a
-    transaction, it counts only if the transaction was committed. `outstanding` counts all attempts, to any partition
-    and with any outcome, that were sent before the bite and had not settled at the bite.
+    `reported` counts the reported attempts for which all of these conditions hold:
 
-    `cycle` is the number of the cycle to which the injection belongs. Two injections of the same cycle may have exposed
-    the same attempts. Therefore their numbers must not be added (see `exposed`).
+    * The attempt went to a partition that the injection touched.
+    * It was sent before the recovery, when every replica was in sync again.
+    * It settled no earlier than one second before the bite.
+    * If it belongs to a transaction, the transaction was committed.
+
+    `outstanding` counts all attempts, to any partition and with any outcome, that were sent before the bite and had not
+    settled at the bite.
     """
 
     injection: int
@@ -109,8 +110,8 @@ COUNTED: tuple[Counted, ...] = get_args(Counted)
 def exposed(exposure: Iterable[Exposure], name: Counted = "reported") -> int:
     """Returns how many attempts of an arm the injections could have hurt, summed over all cycles.
 
-    `exposure` has one entry per injection. `name` is the field of Exposure that is summed. Of each cycle, only the
-    injection with the greatest number counts, because the injections of one cycle may have exposed the same attempts.
+    `exposure` has one entry per injection. `name` is the field of Exposure that is summed. Only the greatest number of
+    each cycle counts, because the injections of one cycle may have exposed the same attempts.
     """
     most: dict[int, int] = {}
     for injection in exposure:
@@ -121,17 +122,16 @@ def exposed(exposure: Iterable[Exposure], name: Counted = "reported") -> int:
 class ArmVerdict(_Part, frozen=True):
     """The verdict of one arm.
 
-    `as_expected`: whether the arm meets its expectation. `expected` is the expectation in words. `sentence` sums up the
-    verdict for people. `longest_gap_s` is the longest time in seconds between two consecutive reports of records of one
-    partition. None: it is not known.
-
-    `books` are the arm's counts by name (attempted, acked, lost, extra_copies ...). The count `resolved_late` is the
-    number of INDETERMINATE attempts that stand behind a later attempt in the log. If these attempts count as REORDERED,
-    `books` repeats this number under the name `reordered_late`.
-
-    `bites` maps each anomaly to the ids of the injections that its cases belong to. A case belongs to an injection if
-    its record was under way during the injection. -1 stands for cases that belong to no injection. `bites` is None for
-    the canary, and for a run whose cases are not listed one by one.
+    * `as_expected`: whether the arm meets its expectation. `expected`: the expectation in words.
+    * `sentence`: sums up the verdict for people.
+    * `longest_gap_s`: the longest time in seconds between two consecutive reports of records of one partition. None: it
+      is not known.
+    * `books`: the arm's counts by name (attempted, acked, lost, extra_copies ...). The count `resolved_late` is the
+      number of INDETERMINATE attempts that stand behind a later attempt in the log. If these attempts count as
+      REORDERED, `books` repeats this number under the name `reordered_late`.
+    * `bites`: maps each anomaly to the ids of the injections that its cases belong to. A case belongs to an injection
+      if its record was under way during the injection. -1: the case belongs to no injection. `bites` is None for the
+      canary, and for a run whose cases are not listed one by one.
     """
 
     arm: str
@@ -153,11 +153,12 @@ class ArmVerdict(_Part, frozen=True):
 class RunVerdict(_Part, frozen=True):
     """The verdict of one run: the content of verdict.json.
 
-    `verdict` is the worst verdict of the subject arms. `green`: whether every arm met its expectation and no arm is
-    INCONCLUSIVE. `sentence` sums up the verdict for a manager. `limits` are sentences on what the run did not show: how
-    many injections bit (took effect), how many records they exposed, and how often an anomaly may still occur although
-    the run saw none. `notes` name the anomalies whose cases were not all written down, and the version of the verifier
-    that judged the run if another version made the run.
+    * `verdict`: the worst verdict of the subject arms.
+    * `green`: whether every arm met its expectation and no arm is INCONCLUSIVE.
+    * `sentence`: sums up the verdict for a manager.
+    * `limits`: sentences on what the run did not show: how many injections bit, how many records they exposed, and how
+      often an anomaly may still occur although the run saw none.
+    * `notes`: sentences about the evidence, e.g. which cases were not written down. They change no verdict.
     """
 
     run_id: str
@@ -175,3 +176,9 @@ class RunVerdict(_Part, frozen=True):
         if self.green:
             return 0
         return 2 if any(arm.verdict == "INCONCLUSIVE" for arm in self.arms) else 1
+
+
+def expected_text(expectation: Expectation) -> str:
+    """Returns an expectation in words, e.g. `VIOLATED; LOST >= 1`."""
+    bounds = [f"{bound.count} {bound.op} {bound.value}" for bound in expectation.bounds]
+    return "; ".join([" or ".join(expectation.verdicts), *bounds])

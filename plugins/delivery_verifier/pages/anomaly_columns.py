@@ -1,8 +1,7 @@
 """The columns of anomalies in tables that show arms.
 
-A table always has columns for LOST, DUPLICATED and REORDERED. A table has a
-column for another kind of anomaly if an arm has cases of this kind. Therefore the row of a VIOLATED arm never consists
-of zeros only.
+A table always has columns for LOST, DUPLICATED and REORDERED. It has a column for another kind of anomaly only if an
+arm has cases of this kind. So the row of a VIOLATED arm always has a number above zero.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ ALWAYS = subset(
 
 
 def cases(books: Mapping[str, int], anomaly: Anomaly) -> int | None:
-    """The number of attempts or records of one arm that show `anomaly`: the sum of its `case_counts`.
+    """The number of attempts or records of one arm that show `anomaly`: the sum of the two numbers from `case_counts`.
 
-    `books` maps each column of counts in the books to the total of the arm. Returns None if `books` lacks the column of
-    `anomaly`, and for LOST if damage makes losses unproven, so that the number is unknown.
+    `books` maps each column of counts in the books to the total of the arm. Returns None if the number is unknown:
+    `books` lacks the column of `anomaly`, or `anomaly` is LOST and damage makes losses unproven.
     """
     if anomaly is Anomaly.LOST and UNPROVEN in books:
         return None
@@ -31,10 +30,10 @@ def cases(books: Mapping[str, int], anomaly: Anomaly) -> int | None:
 
 
 def columns(arms: Iterable[Mapping[str, int]]) -> list[Anomaly]:
-    """The kinds of anomaly that a table shows: ALWAYS, then every other kind with cases in some arm.
+    """The kinds of anomaly that a table shows: ALWAYS, then every other kind of which an arm has cases.
 
     `arms`: for each arm in the table, the totals of this arm (the parameter `books` of `cases`). The caller leaves out
-    the canary. The canary has planted cases of every kind, so the table would get a column for every kind.
+    the canary. With its planted cases of every kind, the table would get a column for every kind.
     """
     with_cases = {anomaly for books in arms for anomaly in Anomaly if cases(books, anomaly)}
     return [*ALWAYS, *(anomaly for anomaly in Anomaly if anomaly in with_cases and anomaly not in ALWAYS)]

@@ -74,21 +74,21 @@ ADVICE = {
     "unplanned_disturbance": "Something else than the plan disturbed the cluster. Find its cause (a busy host, a "
     "neighbour's restart), and run again on a quiet host.",
 }
-"""The advice on what to do about a doubt, by the part of the doubt's name before the first colon."""
+"""Maps the part of a doubt's name before the first colon to advice on what to do about the doubt."""
 BY_KIND = {
     "checker": f"The check itself is in question: neither HELD nor VIOLATED may be read off this. {_JUDGE_AGAIN}",
     "coverage": "Too little was tested. Run again with more records, a longer load or more cycles of the fault. (A "
     "scenario of the catalogue fixes all three: take its profile and its fault instead.)",
 }
-"""The advice on what to do about a doubt whose name ADVICE does not contain, by the kind of the doubt."""
+"""Maps the kind of a doubt to advice on what to do. This advice counts only if ADVICE does not contain the doubt's
+name."""
 
 
 def advice(kind: str, name: str) -> str:
     """The advice on what to do about the doubt `name` of the kind `kind`.
 
-    If ADVICE contains the part of `name` before the first colon (e.g. `books_unbalanced` in
-    `books_unbalanced:log_sum`), the advice comes from ADVICE. Else it comes from BY_KIND. An unknown kind is treated as
-    `checker`.
+    The advice comes from ADVICE if ADVICE contains the part of `name` before the first colon, e.g. `books_unbalanced`
+    in `books_unbalanced:log_sum`. Else it comes from BY_KIND. An unknown kind is treated as `checker`.
     """
     return ADVICE.get(name.partition(":")[0], BY_KIND.get(kind, BY_KIND["checker"]))
 

@@ -1,4 +1,7 @@
-"""Excuses in words: which disturbances excuse the cases of an anomaly. The verdict says so; nothing is decided here."""
+"""Excuses in words: the disturbances that excuse the cases of an anomaly.
+
+The verdict holds the excuses. This module only formats them.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,18 @@ GROUPS_SHOWN = 5
 PARTITIONS_SHOWN = 12
 """The greatest number of partitions that are named for one group of disturbances."""
 TOGETHER_US = 1_000_000
-"""Disturbances of one kind share a line if none follows the one before later than this (µs)."""
+"""The longest time (µs) between two consecutive disturbances of one kind that share a line."""
 TimeText = Callable[[int], str]
 """Turns a time in µs since the epoch into text."""
 
 
 def excuse_lines(finding: Finding, time_text: TimeText) -> list[str]:
-    """Which disturbances excuse how many cases of `finding`, e.g. `7 by leader_change of partition 0 at +3.000 s
-    (broker 2)`, and how many cases no disturbance surely excuses.
+    """Lines of text that say which disturbances excuse how many cases of `finding`.
 
-    Disturbances of one kind that follow each other within TOGETHER_US share a line. The lines with the most cases come
-    first. Returns an empty list if no case needs a disturbance, or if the cases were not written down.
+    E.g. `7 by leader_change of partition 0 at +3.000 s (broker 2)`. Disturbances of one kind that follow each other
+    within TOGETHER_US share a line. The lines with the most cases come first. The last lines give the number of cases
+    that no disturbance surely excuses, and of cases that were not written down one by one. Returns an empty list if no
+    case needs a disturbance, or if the verdict does not list the cases.
     """
     if not finding.excuses and not finding.doubtful:
         return []
@@ -47,8 +51,8 @@ def excuse_lines(finding: Finding, time_text: TimeText) -> list[str]:
 def excuse_of_row(arm: ArmVerdict | None, row: dict[str, Any], time_text: TimeText) -> str:
     """The disturbance that excuses one case, as text. `row`: the row of the case in anomalies/, with times in µs.
 
-    Returns `unexplained` if the contract permits the anomaly because of disturbances, and none of them surely excuses
-    the case. Returns an en dash if no disturbance is needed, or if the anomaly is forbidden, or if nothing is known.
+    * `unexplained`: the case needs a disturbance, but no disturbance surely excuses it.
+    * An en dash: the case needs no disturbance, the anomaly is forbidden, or nothing is known.
     """
     findings = [finding for finding in (arm.findings if arm else []) if finding.anomaly == row["kind"]]
     excuses = [excuse for finding in findings for excuse in finding.excuses]
@@ -79,7 +83,6 @@ def _line(group: Sequence[Excuse], time_text: TimeText) -> str:
 
 
 def _named(disturbances: Sequence[Disturbance], time_text: TimeText) -> str:
-    """The disturbances, which are of one kind, with their partitions, times and brokers."""
     kind, planned = disturbances[0].kind, disturbances[0].planned
     partitions = sorted({partition for disturbance in disturbances for partition in disturbance.partitions})
     brokers = sorted({broker for disturbance in disturbances for broker in disturbance.brokers})

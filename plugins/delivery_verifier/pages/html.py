@@ -66,7 +66,7 @@ def _printable(value: object) -> object:
 
 
 def _with_code(text: str) -> Markup:
-    """A sentence as HTML. What stands between two backquotes, e.g. a command, becomes code."""
+    """A sentence as HTML. Text between two backquotes, e.g. a command, becomes code."""
     parts = [escape(words.clean(part)) for part in text.split("`")]
     parts[1::2] = [Markup("<code>{}</code>").format(part) for part in parts[1::2]]
     return Markup("").join(parts)
@@ -89,5 +89,5 @@ def asset(name: str) -> str:
 
 
 def source_of(script: str) -> str:
-    """The expression with which a content security policy allows `script` and no other script: its SHA-256 hash."""
+    """The SHA-256 hash of `script`, as a content security policy needs it to allow `script` and no other script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

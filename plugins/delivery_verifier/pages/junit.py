@@ -1,7 +1,7 @@
 """A verdict as JUnit XML for CI servers.
 
-The file has a failure or an error if, and only if, the run did not end as expected. Each arm is a test case. Each law
-of the books, that is, each pair of counts that must be equal, is a test case, too.
+The file has a failure or an error exactly if the run did not end as expected. Each arm is a test case. Each law of the
+books (two counts that must be equal) is a test case, too.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 def write(file: Path, verdict: RunVerdict, validation: Validation) -> None:
     """Writes the JUnit suite of one run to `file`. The suite has a test case per arm and per law of the books.
 
-    An INCONCLUSIVE arm is an error, because the run showed nothing about the arm. Any other arm that did not end as
-    expected is a failure. A law that does not hold is a failure. A law whose evaluation raised an exception is an
-    error.
+    * An INCONCLUSIVE arm is an error, because the run showed nothing about the arm. Any other arm that did not end as
+      expected is a failure.
+    * A law that does not hold is a failure. A law whose evaluation raised an exception is an error.
 
     `validation`: the results of Great Expectations. Only the results of the suite `evidence` are about laws. Raises
     OSError if `file` cannot be written.
@@ -51,7 +51,7 @@ def write_failure(file: Path, run_id: str, error: BaseException) -> None:
 def validation_of(run_dir: Path) -> Validation:
     """The results of the step `validate`, read from validation.json in `run_dir`.
 
-    The verdict is based on these results. Raises IncompleteRun if the file is missing, altered or damaged.
+    Raises IncompleteRun if the file is missing, altered or damaged.
     """
     try:
         return read_validation(RunDirectory(run_dir).sealed("validate", "validation.json"))

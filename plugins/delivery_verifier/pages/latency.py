@@ -29,7 +29,7 @@ class Bucket:
 class Spread:
     """The distribution of the latencies of one arm, either during faults or outside of faults.
 
-    If `inside` is True, it covers only the records that were under way during a fault. Else it covers only the other
+    If `inside` is True, the spread has only the records that were under way during a fault. Else it has only the other
     records. `buckets`: ranges of latencies in ascending order, without the ranges that have no records.
     """
 
@@ -60,10 +60,11 @@ class Spread:
 
 
 def spreads(material: Material) -> list[Spread]:
-    """Returns the distributions of latencies of the arms in `arms_drawn`, arm by arm, at most two per arm.
+    """Returns the spreads of the arms in `arms_drawn`, arm by arm.
 
-    The second spread of an arm has the records that were under way during a fault. The first spread has the other
-    records. A spread without records is left out. The list is empty if the table timeline/latency is missing.
+    The first spread of an arm has the records that were not under way during a fault. The second spread has the records
+    that were under way during a fault. A spread without records is left out. The list is empty if the table
+    timeline/latency is missing.
     """
     table = material.table(tables.LATENCY)
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()

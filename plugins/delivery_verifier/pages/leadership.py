@@ -81,9 +81,8 @@ class Leadership:
 def clock(material: Material) -> Clock:
     """The clock of the run. It counts from the earliest time in the table timeline/load.
 
-    If this table is missing or empty, the clock counts from the first known time. Known times are the
-    times of observations, the times at which injections were requested, and the times at which records with an anomaly
-    were sent. If no time is known at all, the clock counts from the epoch.
+    If this table is missing or empty, the clock counts from the earliest time of an observation, of the request of an
+    injection, or of the sending of a record with an anomaly. If there is none of these, it counts from the epoch.
     """
     load = _times(material, "timeline/load", "at_us")
     if load:
@@ -106,9 +105,8 @@ def _times(material: Material, table: str, column: str) -> list[int]:
 def subject_topic(material: Material) -> str:
     """The topic whose partitions the charts show: the topic of the first subject.
 
-    The charts need only one topic, because the topics of all arms have the same replica assignment. If the scenario is
-    missing or has no subject, returns the first topic that was observed. If no topic was observed either, returns an
-    empty text.
+    One topic is enough, because the topics of all arms have the same replica assignment. If the scenario is missing or
+    has no subject, returns the first topic that was observed. If none was observed either, returns an empty text.
     """
     if material.scenario is not None and material.scenario.subjects:
         return material.scenario.subjects[0].topic_name
@@ -129,11 +127,11 @@ def injection_name(injection: Injection) -> str:
 
 
 def injection_during(injections: Iterable[Injection], from_us: int | None, to_us: int | None) -> Injection | None:
-    """Returns the first injection that could have hurt something that was under way from `from_us` to `to_us`.
+    """Returns the first injection that could have hurt a record that was under way from `from_us` to `to_us`.
 
-    The two times are in µs since the epoch. If `to_us` is None, the thing is still under way. An injection can hurt
-    from LEAD_US (1 s) before its bite until the recovery of the cluster. If the cluster did not recover, the injection
-    can hurt at any later time. Returns None if there is no such injection, or if `from_us` is None.
+    The two times are in µs since the epoch. If `to_us` is None, the record is still under way. An injection can hurt
+    from LEAD_US (1 s) before its bite until the recovery of the cluster. If the cluster did not recover, there is no
+    end. Returns None if there is no such injection, or if `from_us` is None.
     """
     if from_us is None:
         return None

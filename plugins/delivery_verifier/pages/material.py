@@ -102,7 +102,7 @@ class Material:
 
 
 def read(path: Path, verdict: RunVerdict | None) -> Material:
-    """Reads the run directory `path`, and returns its material. `verdict` is None if the run was not judged.
+    """Reads the run directory `path`, and returns its material. `verdict`: None if the run was not judged.
 
     A missing or malformed part raises no error. The field `missing` of the result lists such parts.
     """

@@ -69,8 +69,7 @@ def _print(console: Console, text: str, style: str = "", indent: int = 0) -> Non
 
 
 def _print_excuses(console: Console, arms: list[ArmVerdict]) -> None:
-    """Prints which disturbances excuse the cases of each arm and anomaly. Prints nothing for an anomaly without
-    cases that need a disturbance."""
+    """Prints which disturbances excuse the cases of each arm and anomaly, if the cases need a disturbance."""
     for arm in arms:
         for finding in arm.findings:
             lines = excuse_lines(finding, _time)
@@ -118,7 +117,6 @@ def _tables(arms: list[ArmVerdict], console: Console) -> Iterator[Table]:
 
 
 def _columns(arms: list[ArmVerdict], anomalies: list[Anomaly], headings: list[str], box: Box) -> Table:
-    """The table of `arms` with a column per arm."""
     table = Table(headings[0], box=box)
     for arm in arms:
         table.add_column(_text(arm.arm), overflow="fold", justify="right")

@@ -12,12 +12,11 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 def records_per_s(run: RunDirectory, arm: str) -> float | None:
-    """How many records of an arm's load were reported per second, from their first send to their last report.
+    """The reported records of an arm's load per second, between the first send and the last report.
 
-    The records of the warm-up, which are sent before the load, do not count, because a pause follows them. In this
-    pause the step `produce` waits until all replicas have these records and the fault plan is ready. The times come
-    from the ledger and not from timeline/load. The first and the last interval of timeline/load are only partly filled,
-    and would falsify the rate of a short load by several per cent.
+    The records of the warm-up do not count, because a pause follows them, in which the step `produce` waits for the
+    replicas and the fault plan. The times come from the ledger, because the intervals of timeline/load are too coarse
+    for a short load.
 
     Returns None if the run does not record when its load began, if no record of the load was reported, or if no time
     passed between the first send and the last report. Raises OSError or pyarrow.ArrowException if the ledger cannot be
@@ -45,9 +44,9 @@ def records_per_s(run: RunDirectory, arm: str) -> float | None:
 
 
 def known_records_per_s(run: RunDirectory, arm: str) -> float | None:
-    """Returns the result of `records_per_s`, but returns None instead of an error if the ledger cannot be read.
+    """Returns the result of `records_per_s`, or None if the ledger cannot be read.
 
-    A page that calls this function lacks only this figure if the ledger is unreadable.
+    So a page with an unreadable ledger lacks only this figure.
     """
     try:
         return records_per_s(run, arm)

@@ -73,7 +73,7 @@ def number(value: float | int | None) -> str:
 def latency(ms: float) -> str:
     """A latency of `ms` milliseconds as text with at least three significant digits and no exponent.
 
-    E.g. `12.6 ms` or, from one second on, `3.16 s`. A latency below 0.001 ms becomes `0 ms`.
+    E.g. `12.6 ms`, or from one second on `3.16 s`. A latency below 0.001 ms becomes `0 ms`.
     """
     if ms < 999.5:  # from there on it would be rounded to 1,000 ms
         return f"{ms:.3g} ms" if ms >= 0.001 else "0 ms"
@@ -102,8 +102,8 @@ def share(count: int, whole: int) -> str:
 def without_verdict(sentence: str, verdict: str) -> str:
     """The text `sentence` without `<verdict>:` at its start, e.g. without `HELD:`.
 
-    The rest begins with a capital letter. Pages show the verdict beside the sentence, so that the sentence need not
-    repeat it. If `sentence` does not start with `<verdict>:`, it is returned as it is.
+    The rest begins with a capital letter. Pages show the verdict beside the sentence. Returns `sentence` as it is if it
+    does not start with `<verdict>:`.
     """
     rest = sentence.removeprefix(f"{verdict}:").strip()
     return rest[:1].upper() + rest[1:] if rest != sentence else sentence

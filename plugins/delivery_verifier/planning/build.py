@@ -137,7 +137,8 @@ def check_settings(profile: Profile, kafka_version: str | None = None, payload_b
 def _profile(params: Mapping[str, Any]) -> Profile:
     """Returns the profile of the subject, the arm that the user asks about.
 
-    This is the user's own profile, or else the profile with the given name. Overrides change single settings of either.
+    This is the user's own profile or, without one, the profile named in the field `profile`. Then overrides replace
+    single settings.
     """
     profile = _own_profile(params.get("own_profile")) or _pick(
         "profile", params.get("profile") or "safe", profiles.known()
@@ -148,7 +149,7 @@ def _profile(params: Mapping[str, Any]) -> Profile:
 
 
 def _with_min_isr(profile: Profile, params: Mapping[str, Any]) -> Profile:
-    """Returns `profile`. If the field `min_insync_replicas` is given, its value replaces min.insync.replicas."""
+    """Returns `profile`. If the field `min_insync_replicas` is filled, its value replaces min.insync.replicas."""
     min_isr = params.get("min_insync_replicas")
     if min_isr is None:
         return profile
@@ -206,7 +207,8 @@ def _load(params: Mapping[str, Any], fault: FaultPlan) -> Load:
 
 
 def _pick(field: str, value: str, known: Mapping[str, Any]) -> Any:
-    """Returns the item of `known` whose name is `value`. Raises BadInput about `field` if there is no such item."""
+    """Returns the value of the key `value` in `known`. Raises BadInput, which names `field`, if there is no
+    such key."""
     if value not in known:
         raise BadInput(f"{field} is {value!r}; allowed: {', '.join(known)}. `kdv list` describes them")
     return known[value]

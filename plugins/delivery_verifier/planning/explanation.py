@@ -14,18 +14,19 @@ from delivery_verifier.contract.clients import JavaContract
 from delivery_verifier.contract.guarantees import FAULT_CLASSES, GuaranteeRow, lines, matrix
 from delivery_verifier.contract.rulings import Ruling, contract, effective, guarantees
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.model.anomalies import TRANSACTIONAL
+from delivery_verifier.model.anomalies import EFFECTS, TRANSACTIONAL
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.history import Disturbance
-from delivery_verifier.model.scenario import Arm, Claim, Scenario, expected_text
+from delivery_verifier.model.scenario import Arm, Claim, Scenario
+from delivery_verifier.model.verdict import expected_text
 
 
 class Guarantee(Struct, frozen=True, kw_only=True):
     """A guarantee, and whether settings give it.
 
-    `under_fault`: whether the settings give the guarantee under the fault of the scenario. `always`: whether they give
-    the guarantee under every class of faults (see FaultClass).
+    `under_fault`: whether the settings give the guarantee under the fault of the scenario. `always`: whether the
+    settings give the guarantee under every class of faults (see FaultClass).
     """
 
     guarantee: Claim
@@ -37,12 +38,15 @@ class Guarantee(Struct, frozen=True, kw_only=True):
 class Explanation(Struct, frozen=True, kw_only=True):
     """The explanation of one arm, as `kdv explain --json` prints it.
 
-    `notes`: sentences on what was done to the user's own settings. `expects`: the verdict and the counts that the arm
-    is expected to have, in words. `expected`: the kinds of disturbances that the fault is expected to cause. `rulings`:
-    for each anomaly, whether it is forbidden or permitted under the fault and the claim. `matrix`: for each class of
-    faults (see FaultClass), which guarantees the settings give. `alternatives`: what other values of one or two
-    settings would change. `java`: what the contract says of the Java client, or None if the settings were not written
-    for that client. The other fields tell what holds for librdkafka, the client that every run uses.
+    * `notes`: sentences on how the user's own settings were translated.
+    * `expects`: the verdict and the counts that the arm is expected to have, in words.
+    * `expected`: the kinds of disturbances that the fault is expected to cause.
+    * `rulings`: for each anomaly, whether it is forbidden or permitted under the fault and the claim.
+    * `matrix`: the guarantees that the settings give, for each class of faults (see FaultClass).
+    * `alternatives`: what other values of one or two settings would change.
+    * `java`: what the contract says of the Java client. None: the settings were not written for that client.
+
+    All fields but `java` are about librdkafka, the client that every run uses.
     """
 
     arm: str
@@ -156,8 +160,7 @@ def explanation_text(explanation: Explanation) -> str:
 def scenario_text(scenario: ScenarioExplanation) -> str:
     """Returns the explanation of a scenario as several lines for a person.
 
-    The lines hold the scenario's promise and, for each arm, its claim, the verdict that is expected, and the rulings:
-    for each anomaly, whether it is forbidden or permitted.
+    The lines hold the scenario's promise and, for each arm, the claim, the expected verdict, and the rulings.
     """
     text = [
         f"scenario   {scenario.scenario}: {scenario.title}",
@@ -187,9 +190,11 @@ def _rulings(explanation: Explanation) -> list[str]:
 
 
 def _yes_or_no(guarantee: Guarantee) -> str:
-    """Returns two columns of text. The first says whether the settings give the guarantee under the scenario's fault.
+    """Returns two columns of text. The first column says whether the settings give the guarantee under the scenario's
+    fault.
 
-    The second says whether they give it under every class of faults, too. It is empty if the first says no.
+    The second column says whether the settings give the guarantee under every class of faults. If the first column says
+    no, the second column is empty.
     """
     always = ""
     if guarantee.always:
@@ -221,10 +226,10 @@ def describe(scenario: Scenario) -> str:
 def promises(scenario: Scenario, arm: Arm) -> list[str]:
     """Returns one line for each anomaly that `arm` can have.
 
-    A line says whether the anomaly is forbidden or permitted under the scenario's fault, and why. The arm's settings
-    and its claim decide this.
+    A line says whether the arm's settings and claim forbid or permit the anomaly under the scenario's fault, and why.
     """
     expected = forecast.expected_disturbances(scenario.fault, arm)
     rulings = effective(Settings.of_arm(scenario, arm), arm.claim, expected).values()
-    possible = [ruling for ruling in rulings if arm.transactional_id or ruling.anomaly not in TRANSACTIONAL]
+    absent = (() if arm.transactional_id else TRANSACTIONAL) + (() if arm.application else EFFECTS)
+    possible = [ruling for ruling in rulings if ruling.anomaly not in absent]
     return [f"{ruling.anomaly:<15} {ruling.ruling:<10} {ruling.sentence}" for ruling in possible]

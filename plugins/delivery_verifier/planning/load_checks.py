@@ -16,10 +16,11 @@ def check_transactions(scenario: Scenario) -> None:
 
 
 def check_exposure(scenario: Scenario) -> None:
-    """Raises BadInput if the load has fewer records per arm than `min_exposed` times the number of cycles.
+    """Raises BadInput if the load has too few records: fewer than `min_exposed` times the number of cycles.
 
-    Each cycle must expose at least `min_exposed` records, or else no arm can be HELD. A load with the pacing `flat_out`
-    and without a rate is never refused. It sends as many records as it can while the fault lasts.
+    If a cycle exposes fewer than `min_exposed` records, no arm can be HELD. The check is left out for a fault plan
+    without steps, and for a load without a rate whose pacing is not `spread`. (With `flat_out`, such a load sends as
+    many records as possible while the fault lasts.)
     """
     load, cycles, records = scenario.load, scenario.fault.cycles, scenario.subjects[0].records
     needed = scenario.min_exposed * cycles

@@ -56,7 +56,7 @@ def _one_of(known: Iterable[str], remedy: str = "") -> Check:
 def _number(owner: type[Struct], name: str, example: int, least: int = 0) -> Check:
     """Returns the check for a whole number within the limits that the struct `owner` declares for its field `name`.
 
-    The number must be at least `least`, too. The error message proposes the number `example`.
+    The number must also be at least `least`. The error message proposes the number `example`.
     """
     low, high = limits(owner, name)
     low = max(low, least)
@@ -93,5 +93,5 @@ FIELDS: dict[str, Check] = {
     "deadline_s": _seconds(0, LONGEST_S, above=True),
     **dict.fromkeys(("own_profile", "producer_overrides", "topic_overrides", "owner"), lambda _field, value: value),
 }
-"""Maps the name of a field of a run to the check of this field. The checks of the last four fields accept any value.
-The code that uses these four fields checks their values later."""
+"""Maps the name of a field of a run to the check of the field. The checks of the last four fields accept any value. The
+code that uses these fields checks their values."""

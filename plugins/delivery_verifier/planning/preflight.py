@@ -38,20 +38,17 @@ FILES_FIXED, FILES_PER_REPLICA = 1024, 6
 
 
 class Unfit(VerifierError, RuntimeError):
-    """The host cannot do the run. The message says what the host lacks and, where there is a remedy, the remedy."""
+    """The host cannot do the run. The message says what the host lacks, and gives a remedy if there is one."""
 
 
 class Unavailable(Unfit):
-    """The host cannot inject the scenario's faults, or cannot run its cluster. No later attempt can succeed here.
-
-    So the scenario gets no verdict on this host.
-    """
+    """The host cannot inject the scenario's faults, or cannot run the scenario's cluster, now or later."""
 
     exit_code = 69
 
 
 class Check(Struct, frozen=True, kw_only=True):
-    """The result of one check of the host: whether the host passed, what was found, and the remedy if it failed."""
+    """The result of one check of the host: whether the host passed, what was found, and a remedy if the host failed."""
 
     name: str
     ok: bool
@@ -70,9 +67,9 @@ class FolderSpace(Struct, frozen=True, kw_only=True):
 class Host(Struct, frozen=True, kw_only=True):
     """The facts about a host.
 
-    `memory`: available bytes. `open_files`: how many files the operating system lets one process open.
-    `unwritable`: folders that should be writable and are not. `missing_bytes`: size of the jars that are not
-    on this host yet. `mirror`: the reason why these jars cannot be fetched; empty if they can be fetched.
+    `memory`: available bytes. `open_files`: how many files the operating system lets one process open. `unwritable`:
+    folders that a run must write to, but cannot. `missing_bytes`: the bytes of all jars that this host lacks. `mirror`:
+    why these jars cannot be fetched; empty if they can.
     """
 
     runs: FolderSpace
@@ -146,9 +143,9 @@ def run_checks(host: Host, scenario: Scenario) -> list[Check]:
 def require(scenario: Scenario, host: Host | None = None) -> None:
     """Raises Unfit if the host cannot do the run now, and Unavailable if the host can never do the run.
 
-    A host can never do the run if it lacks a capability that the faults need, or cannot run the backend, which is the
-    software that runs the cluster. If `host` is None, the facts about this host are looked up. Raises BadInput for an
-    unknown backend.
+    A host can never do the run if it lacks a capability that the faults need, or cannot run the backend (the software
+    that runs the cluster). `host`: the facts about the host. None: the function looks up the facts about this host.
+    Raises BadInput for an unknown backend.
     """
     backend = backend_of(scenario.cluster)
     if lack := backend.lack():
@@ -178,9 +175,9 @@ def needed_bytes(scenario: Scenario) -> dict[str, float]:
 
 
 def _disks(host: Host, needed: dict[str, float]) -> list[Check]:
-    """Checks each file system that the run needs: is its free space enough for all folders of the run that are on it?
+    """Checks whether each file system has enough free space for all folders of the run on this file system.
 
-    `needed` is the result of `needed_bytes`.
+    `needed`: the result of `needed_bytes`.
     """
     needs = [
         (host.workspace, needed["workspace"], "KDV_WORKSPACES"),

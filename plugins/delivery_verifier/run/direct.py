@@ -40,14 +40,14 @@ T = TypeVar("T")
 def run(
     params: Mapping[str, Any], name: str, listener: ProgressListener, spark: SparkSession | None = None
 ) -> RunVerdict:
-    """Runs all steps and returns the verdict. If a step fails, raises its error, and there is no verdict.
+    """Runs all steps and returns the verdict. If a step fails, raises the error of the step, and there is no verdict.
 
     `params` holds the fields of the run, by name. `name` is the name of the run directory. `listener` is called when a
-    step begins and when a step ends. `spark` is a session that outlives the run. If `spark` is None, the run starts and
-    ends a session of its own.
+    step begins and when a step ends. `spark` is a session that outlives the run. If it is None, the run starts and ends
+    a session of its own.
 
     The caller must turn SIGTERM into an exception, so that the step stop_cluster still runs. If this process is killed,
-    the keeper (the parent process of the brokers) ends the cluster.
+    the keeper ends the cluster.
     """
     if spark is not None:
         session = spark
@@ -68,7 +68,7 @@ def observe(
 
     Returns the run directory. `params`, `name` and `listener` are those of `run`. `spark` returns the session that
     reads the topics. `before_load` is called when the topics exist and nothing has been sent yet. `planned` is called
-    when the step plan has finished: what takes long can start beside the cluster.
+    when the step plan has finished. It can start slow work, which then runs while the cluster starts.
 
     The cluster is stopped at the end, even if a step fails. If all steps succeed, the brokers' data stay until `judge`
     decides whether to keep them.
@@ -97,7 +97,7 @@ def judge(
 ) -> RunVerdict:
     """Performs the second half of a run: the steps reconcile, validate and conclude. Returns the verdict.
 
-    This half needs no cluster: its result depends only on the run directory. `spark` returns the session that
+    This half needs no cluster, because the result depends only on the run directory. `spark` returns the session that
     reconciles. `end_spark` is called as soon as Spark is no longer needed. If `end_spark` fails, the run gets no
     verdict.
     """
@@ -127,8 +127,8 @@ def _removing_unjudged_workspace(run_dir: Path) -> Iterator[None]:
 def _load_under_fault(run_dir: Path, steps: _Steps) -> None:
     """Runs the step produce in this thread and, at the same time, the step inject_fault in another thread.
 
-    The producers end when the thread that started them ends, so produce runs in this thread. If inject_fault fails,
-    produce fails, too. The error of inject_fault is raised then, because it is the cause.
+    Produce runs in this thread, because the producers end with the thread that started them. If inject_fault fails,
+    produce fails, too. The error of inject_fault is then raised, because it is the cause.
     """
     failures: list[BaseException] = []
 
@@ -179,8 +179,8 @@ class _Steps:
 def _raising_interruptions() -> Iterator[None]:
     """If Ctrl-C has caused an error of the block, raises KeyboardInterrupt in place of this error.
 
-    If Py4J waits for the JVM when Ctrl-C is pressed, the clean-up of Py4J fails. The error of the clean-up then hides
-    the KeyboardInterrupt.
+    If a user presses Ctrl-C while Py4J waits for the JVM, Py4J's clean-up fails with an error that hides the
+    KeyboardInterrupt.
     """
     try:
         yield

@@ -98,5 +98,5 @@ def own_session(run_dir: Path) -> Iterator[OwnSession]:
 
 
 def _records(run_dir: Path) -> int:
-    """Returns how many records the run sends at least, in all arms together."""
+    """Returns the least number of records that the run sends, in all arms together."""
     return sum(arm.records for arm in RunDirectory(run_dir).read_scenario().loaded)

@@ -1,6 +1,6 @@
 """Progress on a terminal: the current step, the number of acknowledged sends, and the time that the run still needs.
 
-With acks=0, brokers acknowledge nothing. For an arm with acks=0, the sends that the client calls sent are counted.
+With acks=0, brokers acknowledge nothing, so the sends that the client reports as sent are counted.
 """
 
 from __future__ import annotations

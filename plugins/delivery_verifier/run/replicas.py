@@ -1,8 +1,8 @@
-"""Reads every replica of the snapshot, and compares each follower's log with its leader's.
+"""Reads every replica of the snapshot, and compares the log of each follower with the log of its leader.
 
-Spark compares single records, but only those in the leaders' logs. If a follower's log differs from its leader's below
-the high watermark, nobody sees this until the follower becomes leader. Each broker is read by a thread of its own. The
-threads are daemons: whoever interrupts the step, or waits until the deadline, does not wait for a broker that is slow.
+Spark reads only the leaders' logs. If a follower's log differs below the high watermark, nobody else sees this until
+the follower becomes leader. A thread per broker reads the replicas of the broker. The threads are daemons, so that a
+slow broker cannot delay the end of the step, be it by an interruption or by its deadline.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from delivery_verifier.store.table import arrow_schema
 DEADLINE_S = 60.0
 """Seconds in which the high watermarks of all replicas must pass the end of the snapshot."""
 READING_S = 600.0
-"""Seconds in which all replicas must have been read, differences located, and the above waited for."""
+"""Seconds in which all replicas must have been read and compared, including the wait of DEADLINE_S."""
 
 TOO_LATE = "did not end within"
-"""Words of the reason why a replica was not read, if the reading took too long."""
+"""Words in the reason why a replica was not read, if the time was too short."""
 
 
 class _Replica(NamedTuple):
@@ -44,21 +44,22 @@ _Logs = dict[_Replica, ReplicaLog | str]
 
 
 class _Deadlines(NamedTuple):
-    """The deadlines of a reading, by the monotonic clock. `in_sync_s`: until when high watermarks must reach the end of
-    the snapshot. `end_s`: until when all must have been read. `reading_s`: how many seconds that gives."""
+    """The deadlines of a reading, by the monotonic clock. `in_sync_s`: until when the high watermarks must have reached
+    the end of the snapshot. `end_s`: until when all replicas must have been read. `reading_s`: the seconds from the
+    start to `end_s`."""
 
     in_sync_s: float
     end_s: float
     reading_s: float
 
     def check(self) -> None:
-        """Raises DeadlinePassed once all must have been read."""
+        """Raises DeadlinePassed once `end_s` has passed."""
         if time.monotonic() >= self.end_s:
             raise DeadlinePassed(self.passed)
 
     @property
     def passed(self) -> str:
-        """Why a replica was not read by the end, in words."""
+        """The reason, in words, why a replica was not read until `end_s`."""
         return f"the reading of all replicas {TOO_LATE} {self.reading_s:g} s"
 
 
@@ -70,9 +71,9 @@ def read_replicas(
 ) -> pa.Table:
     """Returns the table `REPLICAS`: what each replica of the partitions in `snapshot` holds.
 
-    A replica that cannot be read gets a row with the reason, and no digest. `deadline_s`: seconds in which the high
-    watermarks of all replicas must pass the end of the snapshot. `reading_s`: seconds in which all replicas must have
-    been read. A replica that has not been read by then gets a row that says so.
+    A replica that cannot be read, or was not read in time, gets a row with the reason, and no digest. `deadline_s`:
+    seconds in which the high watermarks of all replicas must pass the end of the snapshot. `reading_s`: seconds in
+    which all replicas must have been read.
     """
     now_s = time.monotonic()
     deadlines = _Deadlines(now_s + min(deadline_s, reading_s), now_s + reading_s, reading_s)
@@ -89,9 +90,9 @@ def read_replicas(
 
 
 def _read_brokers(cluster: Cluster, replicas: Mapping[int, Sequence[_Replica]], deadlines: _Deadlines) -> _Logs:
-    """Returns the logs of `replicas`, by broker. Of a replica that was not read in time, the reason says so.
+    """Reads `replicas`, which maps a broker to its replicas. Returns the log of each replica.
 
-    An error that no thread expects is raised here.
+    A replica that was not read in time gets a reason instead of a log. Raises an unexpected error of a thread.
     """
     done, errors = _Logs(), list[BaseException]()
 
@@ -113,8 +114,8 @@ def _read_brokers(cluster: Cluster, replicas: Mapping[int, Sequence[_Replica]], 
 
 
 def _read_broker(cluster: Cluster, replicas: Sequence[_Replica], deadlines: _Deadlines, done: _Logs) -> None:
-    """Adds to `done` the logs of `replicas`, which are all on one broker. A broker that does not answer is not asked
-    again."""
+    """Adds to `done` the logs of `replicas`, which are all on one broker. After a broker did not answer once, it gets
+    no further request."""
     silent = ""
     for replica in replicas:
         try:
@@ -148,7 +149,7 @@ def _read(cluster: Cluster, replica: _Replica, deadlines: _Deadlines) -> Replica
 
 
 def _fetch(cluster: Cluster, replica: _Replica, deadlines: _Deadlines) -> FetchAt:
-    """Returns a function that fetches batches of `replica`, and raises DeadlinePassed once all must have been read."""
+    """Returns a function that fetches batches of `replica`, and raises DeadlinePassed once `end_s` has passed."""
     topic, partition = replica.partition.topic, replica.partition.partition
 
     def fetch(offset: int) -> Fetched:

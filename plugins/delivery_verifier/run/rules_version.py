@@ -1,6 +1,6 @@
-"""Which version of the verifier, and so of its rules, made a run, and which judges it.
+"""The version of the verifier, and so of its rules, that made a run, and the version that judges the run.
 
-A stored run may be judged again by a later version.
+A later version may judge a stored run again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from delivery_verifier.store.run_directory import RunDirectory
 from delivery_verifier.store.tables import FORMAT_VERSION
 
 NOTE = "verifier"
-"""The note of the manifest of plan that names the version of the verifier. Runs of format version 1 lack this note."""
+"""The key of the note in plan.json that holds the version of the verifier. Runs of format version 1 lack this note."""
 
 
 class RulesVersion(NamedTuple):
@@ -44,7 +44,10 @@ def of_run(run: RunDirectory) -> RulesVersion:
 
 
 def difference(own: RulesVersion, judge: RulesVersion) -> list[str]:
-    """Returns one sentence if the version `judge`, which judges a run, is not `own`, which made the run; else none."""
+    """Returns a sentence that names both versions if they differ. Otherwise returns an empty list.
+
+    `own`: the version that made the run. `judge`: the version that judges the run.
+    """
     if own == judge:
         return []
     return [

@@ -17,9 +17,11 @@ class ParallelStepFailed(VerifierError, RuntimeError):
 class Signals:
     """The signals of one run. Each step has three signals: begun, ended well, failed.
 
-    A step that waits for a failed step gets ParallelStepFailed, so that no step waits in vain. `workspace` is the
-    workspace of the run's cluster, the folder that holds the signals. If the cluster ends, this folder is removed, and
-    a step that waits gets ParallelStepFailed, too.
+    `workspace` is the folder of the run's cluster, which holds the signals. A step that waits gets ParallelStepFailed
+    in two cases, so that no step waits in vain:
+
+    * The step that it waits for fails.
+    * The cluster ends, which removes the folder.
     """
 
     def __init__(self, workspace: Path) -> None:

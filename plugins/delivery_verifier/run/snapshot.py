@@ -1,12 +1,13 @@
-"""Takes the snapshot: at which offset each partition ends, and how many earlier records are hidden from consumers.
+"""Takes the snapshot: the offset at which each partition ends, and the number of records before it that consumers do
+not see.
 
-No consumer shows the control records that end transactions. A read_committed consumer hides the records of aborted
+No consumer shows control records, which end transactions. A read_committed consumer hides the records of aborted
 transactions, too.
 
-Markers prove where a partition ends. A *marker* is a record that this module writes with acks=all. The acknowledgement
-of a marker proves that the high watermark has passed every record before the marker. Two markers with adjacent offsets
-prove that no record came between them. The snapshot of a partition ends at the first of two adjacent markers that were
-written at least a second apart.
+A *marker* is a record that this module writes with acks=all, to prove where a partition ends. The acknowledgement of a
+marker proves that the high watermark has passed every record before it. Two markers with adjacent offsets prove that no
+record came between them. The snapshot of a partition ends at the first of two adjacent markers that were written at
+least a second apart.
 """
 
 from __future__ import annotations
@@ -70,8 +71,6 @@ class AckedWriter:
 
 
 def _store_offset(offsets: dict[int, int], index: int) -> Callable[[KafkaError | None, Message], None]:
-    """Returns a delivery callback that stores the offset of record number `index` in `offsets`."""
-
     def on_delivery(error: KafkaError | None, message: Message) -> None:
         offset = message.offset()
         if error is None and offset is not None and offset >= 0:
@@ -124,14 +123,13 @@ def _write_markers(
     markers: _MarkersByPartition,
     round_number: int,
 ) -> None:
-    """Writes one marker to each partition, and updates `markers`.
+    """Writes one marker to each partition, and updates `markers`. `round_number` distinguishes the new markers from
+    earlier ones.
 
-    Markers are records that prove where a partition ends. Each partition is treated alone. If the offset of its new
-    marker does not directly follow that of its previous marker, a record came between the two. The end of the snapshot
-    is then unknown again. If the offset does follow, no record came between. If the end is unknown, and the new marker
-    was written at least MARKERS_APART_S after the previous one, the offset of the previous one becomes the end.
-
-    `round_number` distinguishes the new markers from earlier ones.
+    * If the offset of the new marker does not directly follow the previous marker, a record came between. The end of
+      the snapshot is then unknown again.
+    * If the two offsets are adjacent, and the markers were written at least MARKERS_APART_S apart, the previous marker
+      becomes the end, unless the end is known already.
     """
     started_s = time.monotonic()
     values = [(arm.topic_name, partition, _marker_value(scenario, arm, round_number)) for arm, partition in partitions]
@@ -206,9 +204,8 @@ def _longest_transaction_s(scenario: Scenario) -> float:
 def _unseen(scenario: Scenario, cluster: Cluster, arm: Arm, partition: int, leader: int, end: int) -> batches.Unseen:
     """Returns how many control records and how many records of aborted transactions a partition has below `end`.
 
-    `leader` is the id of the partition's leader, the broker that is asked. If the arm writes no transactions, both
-    numbers are taken to be 0, and no broker is asked. The step reconcile checks this assumption later (check
-    `offsets_accounted`).
+    `leader` is the id of the partition's leader, from which the records are fetched. If the arm writes no transactions,
+    returns 0 for both numbers without a request. The law `offsets_accounted` checks this later.
     """
     if arm.name not in scenario.transactional:
         return batches.Unseen(0, 0)

@@ -26,11 +26,13 @@ def with_unreadable(
 ) -> tuple[list[PartitionSnapshot], dict[str, str]]:
     """Returns the partitions of `snapshot`, each with the offsets that cannot be read from its leader, and notes.
 
-    `replicas`: what `read_replicas` returned. Where the leader's log is known to be sound up to the end of the
-    snapshot, only the markers behind this end are read again. `end_s`: until when all must have been read, by the
-    monotonic clock. A partition whose leader did not answer, or was too slow, may have more unreadable offsets than
-    named: the notes say why, by `unreadable/<arm>/<partition>`. Then the step reconcile cannot read the partition
-    either, and fails.
+    `replicas`: the result of `read_replicas`. If it proves the leader's log sound up to the end of the snapshot, only
+    the markers behind this end are read again. `end_s`: until when all partitions must have been read, by the monotonic
+    clock.
+
+    If a log was not searched completely, e.g. because the leader did not answer or was too slow, some unreadable
+    offsets may be missing. The note `unreadable/<arm>/<partition>` then gives the reason. The step reconcile fails
+    later if it cannot read the partition either.
     """
     rows = {(row["arm"], row["partition"], row["broker"]): row for row in replicas.to_pylist()}
     partitions, notes, silent = list[PartitionSnapshot](), dict[str, str](), dict[int, str]()

@@ -1,9 +1,10 @@
 """The books: small tables of exact counts that the step reconcile wrote. This module reads the tables strictly.
 
 A missing table, an empty table, or a null in a column that forbids nulls never means "nothing found". Each of them is
-listed in `Books.problems`, and forbids the verdicts HELD and VIOLATED. Only two tables may be empty.
-books/exposure.parquet is empty if there was no injection. books/cases.parquet may be empty, because its counts are
-also in books/laws.parquet, in the rows whose column `law` is `anomaly_rows`.
+listed in `Books.problems`, and forbids the verdicts HELD and VIOLATED. Only two tables may be empty:
+
+* books/exposure.parquet, if there was no injection.
+* books/cases.parquet. Its counts are also in books/laws.parquet, in the rows whose column `law` is `anomaly_rows`.
 """
 
 from __future__ import annotations
@@ -31,9 +32,8 @@ STRANGERS = "strangers/"
 """The prefix of counts of reconcile.json: `strangers/<arm>` is the number of records in the arm's topic that another
 client wrote."""
 MISSING = "missing/"
-"""The prefix of counts of reconcile.json: `missing/<arm>/<partition>` is the number of reported attempts of which no
-record was found, but which are not proven LOST, because the partition has unreadable offsets. Only counts above 0 are
-there."""
+"""The prefix of counts of reconcile.json: `missing/<arm>/<partition>` is the number of reported attempts that were not
+found, but are not proven LOST, because the partition has unreadable offsets. Counts of 0 are left out."""
 STRANGERS_SINCE = 2
 """The first version of the format with counts of STRANGERS. Before, such a record counted as a corrupted record."""
 
@@ -91,7 +91,7 @@ class Books:
     def rows(self, name: str, **where: object) -> pa.Table:
         """The rows of the table called `name`, e.g. `laws`, that match `where`. `where` maps columns to values.
 
-        If the table lacks one of the columns in `where`, no rows are returned. `problems` names the missing column.
+        If the table lacks a column of `where`, returns no rows. `problems` then names the missing column.
         """
         table = self.tables[_file(name)]
         for key, value in where.items():
@@ -121,10 +121,11 @@ class Books:
         return counted | {f"effects_{name}": _sum(effects[name]) for name in names}
 
     def cases_at(self, arm: str, anomaly: Anomaly, partition: int) -> int:
-        """How often `anomaly` was found in `partition` of the arm, including where another anomaly hides it.
+        """How many attempts and records in `partition` of the arm show `anomaly`, even if they are cases of another
+        anomaly.
 
-        A record can show several anomalies. It is a case of the first of them in order of precedence (see `Anomaly`).
-        This first anomaly hides the others.
+        An attempt or record that shows several anomalies is a case of only the first of them, in order of precedence
+        (see `Anomaly`). The first anomaly hides the others.
         """
         return sum(sum(self.values("producers", name, arm=arm, partition=partition)) for name in _columns(anomaly))
 
@@ -137,7 +138,8 @@ def counts_of(version: int) -> tuple[str, ...]:
 
 
 def count_strangers(run: RunDirectory, arms: Collection[str]) -> dict[str, int]:
-    """Returns by arm how many records in its topic another client wrote. Empty if the books are of format version 1.
+    """Maps each arm to the number of records in its topic that another client wrote. Empty for books of format version
+    1.
 
     Raises IncompleteRun if reconcile.json of a later version lacks the count of an arm.
     """
@@ -150,7 +152,7 @@ def count_strangers(run: RunDirectory, arms: Collection[str]) -> dict[str, int]:
 
 
 def count_missing(run: RunDirectory) -> dict[tuple[str, int], int]:
-    """Returns the counts MISSING of reconcile.json by (arm, partition)."""
+    """Maps (arm, partition) to the count MISSING in reconcile.json."""
     counts = run.manifest("reconcile").counts
     keys = {name: name.removeprefix(MISSING).rsplit("/", 1) for name in counts if name.startswith(MISSING)}
     return {(arm, int(partition)): counts[name] for name, (arm, partition) in keys.items()}
@@ -159,19 +161,22 @@ def count_missing(run: RunDirectory) -> dict[tuple[str, int], int]:
 def total_column(anomaly: Anomaly) -> str:
     """The column that `with_totals` adds for `anomaly`, e.g. `lost_total`. Great Expectations judges this column.
 
-    The column counts the cases of the anomaly. It also counts the records that show the anomaly, but are cases of a
-    kind of higher precedence.
+    The column counts the cases of the anomaly, and the records that show the anomaly but are cases of an anomaly of
+    higher precedence.
     """
     return f"{column(anomaly)}_total"
 
 
 def with_totals(rows: pa.Table, late_convicts: bool = False) -> pa.Table:
-    """Returns rows of books/producers with one more column per anomaly, `<anomaly>_total`.
+    """Returns rows of books/producers with one more column per anomaly, `<anomaly>_total`. The total is the sum of
 
-    The total is `<anomaly>`, plus `also_<anomaly>` if another anomaly can hide this one (see `Books.cases_at`).
-    If `late_convicts` is true, late INDETERMINATE attempts speak against the arm: the total of REORDERED then includes
-    the column `resolved_late`. If one of the summed columns is missing, the column of the total is missing. If a summed
-    value is null, the total is null. So neither can pass for 0 when Great Expectations evaluates the totals.
+    * the column `<anomaly>`
+    * the column `also_<anomaly>`, if another anomaly can hide this one (see `Books.cases_at`)
+    * the column `resolved_late`, for REORDERED and if `late_convicts` is true: late INDETERMINATE attempts then speak
+      against the arm.
+
+    If a summed column is missing, so is the total's column. If a summed value is null, the total is null. So Great
+    Expectations never takes a missing value for 0.
     """
     for anomaly in Anomaly:
         parts = _columns(anomaly) + (["resolved_late"] if late_convicts and anomaly is Anomaly.REORDERED else [])
@@ -182,12 +187,11 @@ def with_totals(rows: pa.Table, late_convicts: bool = False) -> pa.Table:
 
 
 def _columns(anomaly: Anomaly) -> list[str]:
-    """The columns of books/producers.parquet that count `anomaly`, also where it is hidden (see `Books.cases_at`)."""
+    """The columns of books/producers.parquet that count `anomaly`, including cases that another anomaly hides."""
     return [column(anomaly), also_column(anomaly)] if anomaly in SECONDARY else [column(anomaly)]
 
 
 def _file(name: str) -> str:
-    """The file of the table called `name`, e.g. `laws`."""
     return next(file for file in TABLES if file.endswith(f"/{name}.parquet"))
 
 
@@ -196,7 +200,6 @@ def _sum(values: pa.ChunkedArray) -> int:
 
 
 def _empty(table: Table) -> pa.Table:
-    """A table without rows, with the columns of the declaration `table`."""
     return pa.table({name: pa.array([], pa.null()) for name in table.column_names})
 
 

@@ -58,9 +58,10 @@ def _files() -> list[Path]:
 
 
 def newest(most: int) -> list[CatalogueRun]:
-    """The catalogue runs whose files were written last, at most `most`. A run whose file is damaged is left out.
+    """The `most` catalogue runs whose files were written last. Runs with damaged files are left out, without
+    replacement.
 
-    The result is sorted by the time when the catalogue run started, latest first.
+    The catalogue run that started last comes first.
     """
     files = sorted(_files(), key=lambda file: file.stat().st_mtime, reverse=True)[:most]
     runs = []

@@ -14,8 +14,8 @@ LATE = "reordered_late"
 """A key of `ArmEvidence.totals`. Its value is the sum of the arm's column `resolved_late`. The key exists only if
 this sum is above 0, and `ArmEvidence.late_convicts` says that late INDETERMINATE attempts count as REORDERED."""
 UNPROVEN = "lost_unproven"
-"""A key of `ArmEvidence.totals`. Its value is the number of reported attempts of the arm that were not found, but may
-be at unreadable offsets, so that they are not counted as LOST. The key exists only if this number is above 0."""
+"""A key of `ArmEvidence.totals`. Its value is the number of the arm's reported attempts that were not found, but are
+not counted as LOST, because they may stand at unreadable offsets. The key exists only if this number is above 0."""
 
 _COUNTS_OF_ATTEMPTS = {
     "attempted": "attempts in the ledger",
@@ -50,11 +50,11 @@ COUNTS = (
 
 
 def case_counts(totals: Mapping[str, int], anomaly: Anomaly) -> tuple[int, int]:
-    """Returns the number of cases of `anomaly`, and how many attempts show it but are cases of another anomaly.
+    """Returns the number of cases of `anomaly`, and the number of other attempts that show `anomaly`.
 
-    An attempt is a case of the first anomaly (in the order of `Anomaly`) that it shows. `totals` is
-    `ArmEvidence.totals`. For REORDERED, the second number includes the count `totals[LATE]`, too: INDETERMINATE
-    attempts that are no cases.
+    An attempt that shows several anomalies is a case of the first of them, in the order of `Anomaly`. `totals`:
+    `ArmEvidence.totals`. For REORDERED, the second number includes `totals[LATE]`, which counts INDETERMINATE attempts
+    that are no cases.
     """
     also = totals.get(also_column(anomaly), 0) if anomaly in SECONDARY else 0
     if anomaly is Anomaly.REORDERED:

@@ -8,8 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 
 SETTLED_NS = 1_000_000_000
-"""The digest of a file is remembered only if the file's last change is at least this old, in ns. After a younger
-change, a second change could fall into the same tick of the file system's clock, and leave the same times."""
+"""The digest of a file is remembered only if the file's last change is at least this old, in ns. Shortly after a
+change, a second change could fall into the same tick of the file system's clock: the file's times would stay the same.
+"""
 _REMEMBERED = 4096
 """The greatest number of digests that a process remembers."""
 
@@ -18,15 +19,16 @@ def sha256(file: Path) -> str:
     """The SHA-256 of a file, as hexadecimal digits. Raises OSError if the file cannot be read.
 
     This process remembers the digest as long as path, size, inode, modification time and change time of the file stay
-    the same. So a large ledger is not read again each time the files of its step are checked. The remembered digest is
-    safe enough for two reasons. Files of a finished step are only ever replaced as a whole. Every write call changes
-    the times, even if the size stays the same. A file that changed less than one second ago is read every time, because
-    a second write within the resolution of the file system's clock would leave the same times.
+    the same, so that a large ledger is not read again for each check. A file that changed less than one second ago is
+    read every time (see SETTLED_NS). The remembered digest is safe enough for two reasons:
+
+    * Files of a finished step are only ever replaced as a whole.
+    * Every write call changes the times, even if the size stays the same.
 
     A process that remembers the digest does not notice some changes: a write to the block device, a write through a
     memory map, a write while the clock of the machine is set back, and any write on a file system that keeps no change
-    times. The next process notices these changes, because nothing is remembered between processes. Airflow executes
-    every step of a run in a process of its own.
+    times. The next process notices them, because nothing is remembered between processes. Airflow executes every step
+    of a run in a process of its own.
     """
     state = file.stat()
     times_ns = state.st_mtime_ns, state.st_ctime_ns

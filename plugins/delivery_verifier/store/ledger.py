@@ -20,9 +20,8 @@ time, each producer sends a few records to warm up."""
 OUTCOMES_SINCE = 2
 """The format version from which on produce.json and settle.json hold the producers' own counts of outcomes."""
 MISCOUNTED = "miscounted"
-"""The word in `outcomes_key` for reports that a killed process of a producer counted otherwise than its ledger has it.
-
-Not counted is the difference that a kill explains (see `load.resends.recount`)."""
+"""Stands for an outcome in `outcomes_key`: the number of reports by which the counters of a killed producer process
+differ from the ledger. A difference that the kill explains does not count (see `load.resends.recount`)."""
 
 SCHEMA = arrow_schema(LEDGER)
 """The Arrow schema of the ledger, which has one row per attempt. `tables.LEDGER` gives the meaning of each column."""
@@ -62,8 +61,8 @@ def outcomes_key(outcome: str, producer: str) -> str:
 def reported_counts(counts: Mapping[str, int], outcome: str) -> dict[str, int]:
     """Maps each arm to the number of its attempts that the client reported with `outcome`.
 
-    `counts` are the counts of produce.json. An arm is left out if its producers did not count that themselves, because
-    the run is of a format before OUTCOMES_SINCE.
+    `counts` are the counts of produce.json. An arm is left out if its producers made no such counts, because the run's
+    format is older than OUTCOMES_SINCE.
     """
     reported, prefix = Counter[str](), outcomes_key(outcome, "")
     for name, count in counts.items():

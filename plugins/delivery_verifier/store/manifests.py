@@ -28,16 +28,21 @@ class IncompleteRun(VerifierError, RuntimeError):
 
 
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The manifest of a finished step, `<step>.json`. The step writes the manifest last.
+    """The manifest of a finished step, `<step>.json`. A step writes it last, so a step without a manifest is
+    unfinished.
 
-    So a step without a manifest is unfinished. `files` maps the path of each file that the step wrote, relative to the
-    run directory, to the file's SHA-256. `counts` and `notes` are the step's own figures and texts. `started_at_us` and
-    `finished_at_us` are in µs since the epoch. `format_version` is the version of the run directory's format
-    (docs/run-directory.md). A manifest without this field is of version 1.
+    * `files`: maps the path of each file that the step wrote, relative to the run directory, to the file's SHA-256.
+    * `counts`, `notes`: the step's own figures and texts.
+    * `started_at_us`, `finished_at_us`: µs since the epoch.
+    * `format_version`: the version of the run directory's format (docs/run-directory.md). A manifest without this field
+      is of version 1.
 
-    `run_id` is the run's id in scenario.json. `required` maps each finished step on whose output this step rests
-    (`steps.REQUIRES`) to the SHA-256 of its manifest. `seal` is the checksum of all other fields (see `seal_of`). A
-    manifest of version 1 has none of these three fields.
+    A manifest of version 1 lacks the following fields, too:
+
+    * `run_id`: the run's id in scenario.json.
+    * `required`: maps each finished step on whose output this step rests (`steps.REQUIRES`) to the SHA-256 of its
+      manifest.
+    * `seal`: the checksum of all other fields (see `seal_of`).
     """
 
     step: str
@@ -77,8 +82,9 @@ def sealed(manifest: Manifest) -> Manifest:
 def read(file: Path, run_id: str | None) -> Manifest:
     """Reads and checks the manifest `file`. `run_id` is the run's id in scenario.json.
 
-    If scenario.json cannot be read, `run_id` is None, and the manifest may be of any run: a run with a damaged scenario
-    has no verdict, but can still be removed by its owner.
+    If scenario.json cannot be read, `run_id` is None. The manifest may then be of any run, because a run with a damaged
+    scenario has no verdict, but its owner must be able to remove it.
+
     Raises IncompleteRun if the manifest is damaged or altered, is of another run, or has an unknown version.
     """
     try:

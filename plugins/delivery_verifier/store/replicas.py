@@ -40,11 +40,11 @@ REPLICAS = Table(
 
 
 def read_replicas(run: RunDirectory) -> pa.Table | None:
-    """Returns the table of the replicas of a run. The step `settle` writes it.
+    """Returns the table of the replicas of a run, which the step `settle` writes.
 
-    If settle wrote no such table, returns a table without rows and columns. But if the format of settle is too old to
-    have this table, returns None. Raises IncompleteRun if the file is not as settle wrote it, or is there although
-    settle did not write it. Raises pyarrow.ArrowException if the file lacks a column.
+    If settle wrote no such table, returns a table without rows and columns. Returns None if settle's format version is
+    too old to have this table. Raises IncompleteRun if the file was altered, or if settle did not write it. Raises
+    pyarrow.ArrowException if the file lacks a column.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

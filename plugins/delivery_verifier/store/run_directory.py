@@ -33,8 +33,6 @@ __all__ = ["IncompleteRun", "Manifest", "RunDirectory", "StepOutput"]
 
 
 class _Run(Struct, frozen=True):
-    """The part of scenario.json that names the run."""
-
     run_id: str
 
 
@@ -68,14 +66,14 @@ class RunDirectory:
             raise IncompleteRun(f"{file} is damaged: {error}; `kdv reconcile` judges the run anew") from None
 
     def run_id(self, folder: Path | None = None) -> str | None:
-        """The run's id in scenario.json of `folder`, by default the run directory. None if it cannot be read."""
+        """The run's id in scenario.json of `folder`, by default the run directory. None if the file cannot be read."""
         try:
             return msgspec.json.decode(((folder or self.path) / "scenario.json").read_bytes(), type=_Run).run_id
         except (OSError, msgspec.MsgspecError):
             return None
 
     def manifest(self, step: str) -> Manifest:
-        """Reads the manifest of `step`, and checks it by itself. `require` also checks the files and other manifests.
+        """Reads and checks the manifest of `step`. Only `require` also checks the step's files and other manifests.
 
         Raises IncompleteRun if the manifest is missing, damaged or altered, is of another run, or has an unknown
         version.
@@ -110,7 +108,7 @@ class RunDirectory:
         """Raises IncompleteRun unless every step has finished, and each file is still as its step wrote it.
 
         Also raises IncompleteRun if a folder of one of the steps holds a file that no step wrote, or if a manifest on
-        which a step rests is no longer the one that the step read.
+        which a step rests was replaced since.
         """
         for step in steps:
             for name, digest in self.manifest(step).files.items():
@@ -123,10 +121,11 @@ class RunDirectory:
         self._require_no_stranger(*steps)
 
     def _require_links(self, *steps: str) -> None:
-        """Raises IncompleteRun if one of `steps`, or a step on which it rests, rested on other manifests than today's.
+        """Raises IncompleteRun if a manifest on which a step rested was replaced since. Checks `steps` and the steps
+        before them on which they rest.
 
-        A manifest of version 1 does not name the manifests on which it rests. Of such a manifest, this checks only that
-        none of them has a higher version: an older program refuses the output of a newer program.
+        A manifest of version 1 does not name the manifests on which it rests. For such a manifest, only their versions
+        are checked: none may be higher, because an older program refuses the output of a newer program.
         """
         rested = {name for step in steps for name in (*REQUIRES.get(step, ()), step)}
         for step in sorted(name for name in rested if (self.path / f"{name}.json").is_file()):
@@ -142,7 +141,7 @@ class RunDirectory:
                 raise IncompleteRun(f"step {step} rests on another {min(differing)}.json than the one that is there")
 
     def rested_on(self, step: str) -> dict[str, str]:
-        """The SHA-256 of each manifest that is there and on which `step` rests, by step."""
+        """Maps each step on which `step` rests to the SHA-256 of its manifest. Leaves out steps without a manifest."""
         files = {name: self.path / f"{name}.json" for name in REQUIRES.get(step, ())}
         return {name: sha256(file) for name, file in files.items() if file.is_file()}
 
@@ -214,8 +213,8 @@ class StepOutput:
         """Moves all files below `staging` into the run directory. Writes the manifest last.
 
         First removes this step's old manifest, and the manifests of the steps whose output becomes invalid (VOIDS). If
-        the step may be repeated, also removes the folders that it wrote last time and now writes again. Raises
-        IncompleteRun if no scenario.json names the run.
+        the step is in REPEATABLE, also removes the old folders that the step now writes again. Raises IncompleteRun if
+        no scenario.json names the run.
         """
         files = {str(file.relative_to(self.staging)): sha256(file) for file in _data_files(self.staging)}
         run_id = self.run.run_id(self.staging) or self.run.run_id()

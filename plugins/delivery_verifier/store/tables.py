@@ -4,9 +4,9 @@ These tables are the interface between the steps, and the interface for other pr
 Everything else that names their columns is derived from these declarations: the Arrow schemas, Spark's schemas
 (`spark_jobs.schemas`), the columns that `store.books` requires, the input of the report, and the documentation.
 
-A *session* is all that a producer sends with one series of consecutive numbers. A producer that is killed and started
-again continues its series, and so keeps its session. A *view* of a topic is the records in a range of offsets that one
-kind of consumer sees (read_uncommitted or read_committed).
+A *session* is all that a producer sends with one series of consecutive numbers. It outlives the death of the producer:
+a producer that is killed and started again continues its series. A *view* of a topic holds the records that one kind of
+consumer (read_uncommitted or read_committed) sees in a range of offsets.
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 def versions(run: RunDirectory, *steps: str) -> tuple[int, ...]:
-    """Returns the format version in the manifest of each of `steps`, which stand in the order of a run.
+    """Returns the format versions in the manifests of `steps`, which must be in the order of a run.
 
-    A newer program may reconcile and validate a stored run again, so a later step may have a newer version. But no
-    program continues a run that a newer program wrote. So if a later step has an older version than an earlier step, a
-    manifest was altered. Raises IncompleteRun in this case, and if a manifest is missing or damaged.
+    Raises IncompleteRun if a manifest is missing or damaged, or if a later step has an older version than an earlier
+    step. This shows that a manifest was altered, because no program continues the run of a newer program. A later step
+    may have a newer version, because a newer program can reconcile and validate a stored run again.
     """
     known = tuple(run.manifest(step).format_version for step in steps)
     for (earlier, older), (later, newer) in pairwise(zip(steps, known, strict=True)):

@@ -33,10 +33,11 @@ LOG_BYTES = 2_000_000
 class About(Struct, kw_only=True):
     """The content of about.json, which describes the bundle.
 
-    `run` is the name of the run directory. `verifier` is the version of this program. `full` is whether the bundle also
-    holds ledger/ and log/. `members` are the names of all files in the bundle except about.json. `left_out` maps each
-    file or folder that is not in the bundle to the reason. `redacted` maps each file with secrets to the number of
-    secrets that were replaced in this file.
+    * `run`: the name of the run directory. `verifier`: the version of this program.
+    * `full`: whether the bundle also holds ledger/ and log/.
+    * `members`: the names of all files in the bundle except about.json.
+    * `left_out`: maps each file or folder that is not in the bundle to the reason.
+    * `redacted`: maps each file with secrets to the number of secrets that were replaced in it.
     """
 
     run: str

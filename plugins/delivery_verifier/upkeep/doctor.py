@@ -23,16 +23,16 @@ def examine() -> list[Check]:
 
 
 def heal() -> Iterator[str]:
-    """Removes what ended runs left behind. Touches nothing if a run holds this host, because this run may be healthy.
+    """Removes what ended runs left behind. Yields a line after each action.
 
-    Ends no run: `kdv stop` does. A keeper (the parent process of the brokers) ends its cluster by itself when the run's
-    owner has ended, or when nobody has renewed the lease for `lease.LEASE_S` seconds.
+    If a run holds this host, touches nothing, because this run may be healthy. It then yields only one line, which says
+    who uses the host. Ends no run: `kdv stop` does. (A keeper ends its cluster by itself when the run's owner has
+    ended, or when nobody has renewed the lease for `lease.LEASE_S` seconds.)
 
-    A workspace is the folder with the data of one cluster. Unmounts the disks of workspaces that have no keeper.
-    Removes workspaces that have no keeper, except those for which `workspaces.is_kept` is true. Also removes the oldest
-    workspaces that are marked as kept, if there are too many (see `workspaces.trim`). Also undoes changes outside
-    workspaces, for example rules of the packet filter. Yields a line after each action. If the host is in use, yields
-    only one line, which says by whom.
+    * Unmounts the disks of kept workspaces (folders with the data of one cluster) that have no keeper.
+    * Undoes changes outside workspaces, for example rules of the packet filter.
+    * Removes workspaces that have no keeper, except those for which `workspaces.is_kept` is true.
+    * Removes the oldest workspaces that are marked as kept, if there are too many (see `workspaces.trim`).
     """
     try:
         host = lease.acquire_host("kdv doctor --heal")

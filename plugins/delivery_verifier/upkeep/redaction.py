@@ -25,7 +25,7 @@ _NAMED = re.compile(
 )
 """Matches the name of a secret together with its value, in properties, JSON, JSON in a log, or a command line.
 
-Does not match `run_token`, because it is no secret.
+Does not match `run_token`, which is no secret.
 """
 
 

@@ -26,10 +26,11 @@ _PARTIAL = re.compile(r"\.[a-z_]+\.([0-9]+)\.partial")
 class Retained(Struct, frozen=True, kw_only=True):
     """A unit of retention: a single run, or a catalogue run with all its runs. A unit stays or is removed as a whole.
 
-    `path` is the directory of the run or of the catalogue run. `runs` are the run directories of a catalogue run; a
-    single run has none. `size` is the number of bytes in all directories of the unit. `planned_at` is when the run was
-    planned, in seconds since the epoch. For a catalogue run, it is when the newest of its runs was planned or when its
-    record was last written, whichever is later.
+    * `path`: the directory of the run or of the catalogue run.
+    * `runs`: the run directories of a catalogue run; empty for a single run.
+    * `size`: the number of bytes in all directories of the unit.
+    * `planned_at`: when the run was planned, in seconds since the epoch. For a catalogue run: when its newest run was
+      planned, or when its record was last written, whichever is later.
     """
 
     path: Path
@@ -79,8 +80,8 @@ def units(folder: Path) -> list[Retained]:
 def surplus(folder: Path, keep: int | None, max_bytes: float | None) -> list[Retained]:
     """Returns the units to remove from `folder`, oldest first.
 
-    The newest units stay: as many as both limits allow. The limits are `keep` units, and `max_bytes` bytes in total.
-    None means no limit. A unit that may be in progress counts towards the limits, but is never returned.
+    The newest units stay: at most `keep` units, and at most `max_bytes` bytes in total. None means no limit. A unit
+    that may be in progress counts towards the limits, but is never returned.
     """
     removable, count, size = [], 0, 0
     for unit in units(folder):
@@ -119,10 +120,10 @@ def _is_real_folder(path: Path) -> bool:
 
 
 def _is_in_progress(unit: Retained) -> bool:
-    """Returns whether a unit may be in progress. For a single run, `in_progress` decides this.
+    """Returns whether a unit may be in progress. For a single run, `in_progress` decides.
 
-    A catalogue run may be in progress if one of its runs may be in progress. It may also be in progress if it has not
-    ended and its record, catalogue.json, changed within the last IDLE_S seconds.
+    A catalogue run may be in progress if one of its runs may be, or if it has not ended and its record, catalogue.json,
+    changed within the last IDLE_S seconds.
     """
     if unit.path.parent.name != folders.CATALOGUES:
         return in_progress(unit.path)
@@ -131,20 +132,21 @@ def _is_in_progress(unit: Retained) -> bool:
 
 
 def _began_run(catalogue: Path, run: str) -> bool:
-    """Returns whether `run`, the name of a run directory, belongs to the catalogue run in the directory `catalogue`.
+    """Returns whether the run directory named `run` belongs to the catalogue run in the directory `catalogue`.
 
-    It does if `run` begins with the name of `catalogue`, a hyphen, and the name of an entry that was chosen for the
-    catalogue run. The record of the catalogue run may not contain the run itself yet, so it is not searched for `run`.
+    It does if `run` begins with the name of `catalogue`, a hyphen, and the name of an entry of the catalogue run. The
+    run is not looked up in catalogue.json, because that file names a run only later.
     """
     return any(run.startswith(f"{catalogue.name}-{name}") for name in catalogue_runs.names(catalogue))
 
 
 def in_progress(path: Path) -> bool:
-    """Returns whether the run in the run directory `path` may be in progress.
+    """Returns whether the run in the run directory `path` may be in progress. The run may be in progress if
 
-    The run may be in progress if a living process is writing the output of a step there, or if the run holds the host's
-    lock. A run without a verdict may also be in progress if the process that asked for the run still lives, or if the
-    directory changed within the last IDLE_S seconds.
+    * a living process is writing the output of a step there
+    * the run holds the host's lock
+    * it has no verdict, and the process that asked for it still lives
+    * it has no verdict, and its directory changed within the last IDLE_S seconds.
     """
     if any(_is_being_written(entry.name) for entry in path.iterdir()):
         return True

@@ -39,10 +39,13 @@ def running(name: str | None) -> Holder:
 def end(holder: Holder) -> str:
     """Ends `holder`, the run that uses this host. Returns what happened, in words, once the host is free.
 
-    The keeper (the parent process of the brokers) ends the brokers. Then the current step of the run fails with the
-    text that this function leaves in the workspace, and the run removes the workspace. But a run whose topics have been
-    read needs no broker any more, and goes on to its verdict. Raises StepFailed if the keeper does not answer, and
-    DeadlinePassed if the run does not end in time.
+    The keeper ends the brokers. What happens to the run depends on how far it is:
+
+    * If it still needs the brokers, the current step fails with a text that this function writes into the workspace.
+      The run then removes the workspace.
+    * If it has already read its topics, it continues to its verdict.
+
+    Raises StepFailed if the keeper does not answer, and DeadlinePassed if the run does not end in time.
     """
     workspace = wait_until(lambda: _workspace(holder), "the run's keeper to start", BEGUN_WITHIN_S)
     if not _holds(holder):
@@ -86,7 +89,7 @@ def _outlook(holder: Holder) -> str:
 def _workspace(holder: Holder) -> Path | None:
     """Returns the workspace, the folder of the run's cluster; None until the run's keeper has started.
 
-    If the run no longer uses this host, the result is a path without meaning, which the caller must not use.
+    If the run no longer uses this host, the result is meaningless.
     """
     current = lease.holder()
     if current is None or current.name != holder.name:

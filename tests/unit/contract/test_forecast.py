@@ -78,6 +78,23 @@ def test_every_target_of_a_plan_has_its_brokers_in_the_forecast() -> None:
     )
 
 
+def test_the_brokers_of_the_targets_fit_each_other() -> None:
+    """The forecast elects the least broker in sync, and its plans walk through the brokers in order."""
+    of = TARGET_BROKERS
+    assert of["followers"] == of["all"] - of["leader"]
+    assert of["follower"] | of["other_follower"] == of["followers"]
+    assert of["leader_and_follower"] == of["leader"] | of["follower"]
+    assert min(of["followers"]) in of["new_leader"] and len(of["new_leader"]) == 1
+    assert [*of["next"], *of["second"], *of["third"]] == sorted(of["all"])
+    assert of["transaction_coordinator"] == of["leader"] == {min(of["all"])}
+
+
+def test_what_is_expected_is_planned() -> None:
+    steps = (("kill", "other_follower"), ("kill", "leader_and_follower"), ("start", "other_follower"))
+    assert all(it.planned for it in expected_disturbances(plan(*steps), ARM))
+    assert all(it.planned for it in expected_disturbances(plan(("test_off", "all")), ARM))
+
+
 def test_what_is_done_to_subjects_alone_is_expected_of_no_control() -> None:
     steps = plan(("elect_unclean", "leader"), ("alter_topic", "none"))
     of_subject, of_control = (

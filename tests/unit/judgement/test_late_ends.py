@@ -116,6 +116,27 @@ def test_a_producer_that_the_proof_does_not_name_is_a_doubt() -> None:
     assert ("coverage", "unplanned_disturbance") in doubts(verdict, NAME)
 
 
+@pytest.mark.parametrize("action", ["hold", "delay"])
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"api": "EndTxn", "direction": "request"}, [([0, 1], False)]),
+        ({"api": 26, "direction": "request"}, [([0, 1], False)]),
+        ({"api": "26", "direction": "request"}, [([0, 1], False)]),
+        ({"api": "EndTxn"}, []),  # the response is held: the end was in time
+        ({"api": "AddPartitionsToTxn", "direction": "request"}, []),
+        ({}, []),
+    ],
+)
+def test_ends_that_a_plan_of_the_user_makes_late_excuse_with_a_doubt(
+    action: str, options: dict[str, Any], expected: list[tuple[list[int], bool]]
+) -> None:
+    injection = late(IMPATIENT, IMPATIENT, action=action, options=options)
+    injection.proof["process_before_heal"] = {"broker 1": {"a": 2}}
+    assert seen(injection) == expected
+    assert arm(torn(injection, *SENT), NAME).verdict == ("INCONCLUSIVE" if expected else "VIOLATED")
+
+
 END_US = OVER_US + OBSERVER_LAG_US
 
 

@@ -26,9 +26,9 @@ _ACKS_0 = profile_of(
     acks="0",
     topic_metadata_refresh_interval_ms=1000,
 )
-"""A profile whose client looks for new leaders every second. By default, a client looks for them every five minutes.
-After a change of leader, such a client would go on sending to the old leader, even when the old leader has restarted as
-a follower. The records sent there would be lost in addition to those that the scenario counts."""
+"""A profile whose client looks for new leaders every second. The default is five minutes, during which a client could
+go on sending to a deposed leader. Such a leader keeps none of these records, and the scenario does not count such
+losses."""
 
 _FROZEN_LEADER = Entry(
     name="acks_0.frozen_leader",

@@ -1,8 +1,8 @@
 """Everyday faults under load. Each run has an arm per profile, and the same fault hits all arms at the same moment.
 
-A profile is a set of delivery settings. The load flows at a fixed rate, so that chance decides which records are in
-flight when the fault comes. Therefore an arm with a weak profile breaks its promise in some runs only. Such an arm is a
-control and may be HELD or VIOLATED. The other arms are subjects and must be HELD.
+The load flows at a fixed rate, so that chance decides which records are in flight when the fault comes. An arm with a
+weak profile therefore breaks its promise in some runs only. Such an arm is a control and may be HELD or VIOLATED. The
+other arms are subjects and must be HELD.
 """
 
 from __future__ import annotations

@@ -66,10 +66,9 @@ _REFUSED_AND_TAKEN = Entry(
     deterministic=False,
     rules=("reordered.retries", "reordered.never"),
 )
-"""The fault plan kills a follower. Two replicas are left in sync, but min.insync.replicas is 3. While the leader is
-frozen, the plan lowers this setting to 2. When the leader wakes up, it refuses the requests in its socket until it has
-learned the new value. How many requests it refuses depends on the speed of the host. In one measurement, it refused 108
-of 1000."""
+"""The fault plan kills a follower, so that two replicas are left in sync. This is too few for min.insync.replicas=3.
+While the leader is frozen, the plan lowers this setting to 2. When the leader wakes up, it refuses the requests that
+wait in its socket, until it learns the new value. In one measurement, it refused 108 of 1000."""
 
 
 def _record_by_record(profile: str) -> Profile:
@@ -122,14 +121,14 @@ _STALLED_LEADER = Entry(
     ),
     rules=("reordered.retries", "reordered.one_in_flight", "reordered.never"),
 )
-"""The load has three partitions, each with a leader of its own. A client's request for metadata waits behind the
-requests in flight on its connection. So only a client with a second connection learns of the new leader while the
-connection to the old leader is stuck. This client sends the next records to the new leader. The stuck records are sent
-again only later, so that they come out of order: five in the arm acks_all, and one in the arm in_flight_1."""
+"""The load has three partitions, each with a leader of its own. The connection to one leader is stuck, because its
+requests are dropped. A client's request for metadata waits behind the requests in flight on its connection. So a client
+learns of the new leader only through a second connection, which is not stuck. It sends the next records to the new
+leader, and the stuck records again later, out of order: five in the arm acks_all, and one in the arm in_flight_1."""
 
 _LARGE_BLOCK = 800
 """The number of records in a block. Records have 1000 bytes, so that a block fits into one request (batch.size is
-1,000,000 by default). It does not fit into the sockets between a client and a broker that does not read."""
+1,000,000 by default). If the broker does not read, the sockets between client and broker are too small for a block."""
 
 
 def _one_large_request(profile: str, **producer: Setting) -> Profile:
@@ -146,7 +145,7 @@ def _one_large_request(profile: str, **producer: Setting) -> Profile:
 def _sent_late(name: str, **producer: Setting) -> ArmPlan:
     """Returns a subject arm with acks=0 that must end with every record of one request REORDERED, and none DUPLICATED.
 
-    `producer` is as in `_one_large_request`.
+    `producer`: further settings (see `_one_large_request`).
     """
     return ArmPlan(
         name=name,
@@ -189,11 +188,10 @@ _ACKS_0_PARTLY_SENT = Entry(
     session_timeout_ms=12_000,
     rules=("reordered.acks_0", "reordered.never"),
 )
-"""The frozen leader does not read, so that its connection takes only a part of the first request. Then another replica
-is elected leader, and gets the second request. When the frozen broker is killed, the connection breaks, and the client
-sends the whole first request again, behind the second one. The election comes before the session of the frozen broker
-times out. After the timeout, the client would no longer find the broker in the metadata, and would close the connection
-at once."""
+"""The frozen leader does not read, so its connection takes only a part of the first request. Then another replica is
+elected leader, and gets the second request. When the frozen broker is killed, the connection breaks, and the client
+sends the whole first request again, behind the second one. The election must come before the session of the frozen
+broker times out, because the client would then close the connection at once."""
 
 
 def _soon_gone(profile: str) -> Profile:

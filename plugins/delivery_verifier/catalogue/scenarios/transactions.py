@@ -1,4 +1,5 @@
-"""Transactions: what they promise when the broker that coordinates them is killed, and when their end comes late."""
+"""Transactions: what they promise when the broker that coordinates them is killed, and when a request to end one comes
+late."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ _COORDINATOR_KILLED = Entry(
 _BLOCK = 20
 _LATE_MS, _PATIENCE_MS = 6000, 2000
 """_LATE_MS: how late the end of a transaction comes. _PATIENCE_MS: how long the impatient client waits for an answer.
-Between the two, the client must have asked again and sent the first records of its next transaction."""
+In the time between the two, the client must ask again, and send the first records of its next transaction."""
 _IMPATIENT = replace(
     PROFILES["transactional"],
     name="transactional_impatient",
@@ -72,12 +73,13 @@ _IMPATIENT = replace(
 
 
 def _overtaken_end() -> tuple[FaultStep, ...]:
-    """Returns the steps that end a transaction twice: the second end, which was sent first, hits the next transaction.
+    """Returns the steps after which a late request ends the wrong transaction.
 
-    At the first `send`, the open transaction of every producer is complete, and its end comes late. Then a new
-    transaction begins with a block to partition 2. The step that waits for the bite waits until the late ends are
-    answered. The second `send` begins with a block to partition 0, which is new in the open transaction, and is also
-    its last.
+    1. At the first `send`, each client completes its open transaction, and asks the coordinator to end it. The proxy
+       delays this request. The impatient client asks again, and the second request ends the transaction.
+    2. The client begins its next transaction with a block to partition 2. The delayed request arrives, and ends this
+       next transaction. The step `wait` waits for the answers to all delayed requests.
+    3. At the second `send`, the client completes this next transaction with a block to partition 0.
     """
     return (
         step(AT_ONCE, "delay_end", "all", delay_ms=_LATE_MS, clients=2),
@@ -118,10 +120,16 @@ _LATE_END = Entry(
     ),
     rules=("torn.late_end", "aborted_visible.late_end", "torn.never", "aborted_visible.never", "lost.never"),
 )
-"""Every transaction holds two blocks, and every `send` three, to the partitions 0, 1 and 2. So a transaction that is
-open after the warm-up, or after an even number of `send` steps, holds the block to partition 2, and gets the block to
-partition 0 next. The transactions are aborted and committed in turn. The first late end is the abort of the fourth
-transaction: it aborts the first block of the fifth, which the client then commits (TORN). The second late end is the
-commit of the seventh: it commits the first block of the eighth, which the client then aborts (ABORTED_VISIBLE)."""
+"""Every transaction holds two blocks. Every `send` step sends three blocks, to the partitions 0, 1 and 2. So after the
+warm-up, and after every second `send` step, one transaction is open. It holds a block to partition 2, and its next
+block goes to partition 0.
+
+Every second transaction is aborted, the others are committed.
+
+* The first late request is the abort of the fourth transaction. It aborts the first block of the fifth transaction,
+  which the client then commits (TORN).
+* The second late request is the commit of the seventh transaction. It commits the first block of the eighth
+  transaction, which the client then aborts (ABORTED_VISIBLE).
+"""
 
 ENTRIES: tuple[Entry, ...] = (_COORDINATOR_KILLED, _LATE_END)

@@ -24,12 +24,11 @@ ANSWER_DEADLINE_S = 60.0
 
 
 class KeeperSpec(Struct, frozen=True, kw_only=True):
-    """The inputs of a keeper (the parent process of the brokers). They are stored in the file `keeper.json` in the
-    workspace, the folder of the cluster.
+    """The inputs of a keeper. They are stored in the file `keeper.json` in the workspace, the folder of the cluster.
 
     `run_id`, `workspace`, `deadline_s` and `owner` are copied from the `StartRequest`. `lock_descriptor`: the
-    descriptor of an open file that holds the host's lock. If the descriptor is None, the keeper takes the lock itself.
-    `lease_s`: seconds that the cluster lives after the last renewal of its lease.
+    descriptor of an open file that holds the host's lock. None: the keeper takes the lock itself. `lease_s`: seconds
+    that the cluster lives after the last renewal of its lease.
     """
 
     run_id: str

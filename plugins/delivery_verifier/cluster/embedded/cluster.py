@@ -80,7 +80,9 @@ class EmbeddedCluster:
     def release(self) -> None:
         """Removes what a killed keeper left on the host: its rules in the packet filter, the mounts of the brokers'
         disks, and the sockets of the keeper and the proxy. Keeps the logs, and the image files with the brokers' data.
-        Also removes rules that other killed processes left in the packet filter."""
+
+        Also removes the rules that other killed processes left in the packet filter.
+        """
         packet_filter.sweep()
         disks.release(self.workspace)
         for socket in (self.socket, self.workspace / PROXY_SOCKET):

@@ -2,8 +2,8 @@
 
 Each disk is an ext4 file system in a sparse file, mounted through a loop device. To cut the power, the kernel shuts the
 file system down without a flush of its journal (`EXT4_IOC_SHUTDOWN` with `NOLOGFLUSH`). Data that had not reached the
-disk are lost, as after a power failure of the host. If only the broker's process is killed, these data survive in the
-page cache.
+disk are then lost, as after a power failure of the host. A kill of the broker's process alone does not lose these data:
+they stay in the page cache.
 """
 
 from __future__ import annotations
@@ -129,12 +129,10 @@ def release(workspace: Path) -> None:
 
 
 def _quietly(*command: str) -> bool:
-    """Runs a command. Returns whether the command succeeded."""
     return subprocess.run(command, capture_output=True, timeout=30, check=False).returncode == 0
 
 
 def _call(*command: str) -> None:
-    """Runs a command. Raises DiskError if the command fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.SubprocessError) as error:

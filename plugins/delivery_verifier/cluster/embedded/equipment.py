@@ -31,9 +31,9 @@ _REFUSALS = re.compile(
     r"no such device|protocol not available",
     re.IGNORECASE,
 )
-"""Parts of error messages of tools such as `mount`. A message with such a part shows that the kernel forbids or lacks
-something. So the message proves that the host lacks the capability that is tried. Without such a part, a message proves
-this only if it reports that the host has no loop devices (see `_refused`)."""
+"""Parts of error messages of tools such as `mount`. A message with such a part proves that the kernel forbids or lacks
+something, so that the host lacks the capability that is tried. One other message proves this, too: that the host has no
+loop devices (see `_refused`)."""
 
 
 @cache
@@ -63,8 +63,8 @@ def _network() -> Lack | None:
 
 
 def _power() -> Lack | None:
-    """Tries the capability `power`: makes a small disk, and cuts the disk's power. Returns None if the disk then fails,
-    as it must. Otherwise, returns what is lacking. If the disk still works although no tool reported an error,
+    """Tries the capability `power`: makes a small disk, and cuts the disk's power. If the disk then fails, as it must,
+    returns None. Otherwise, returns what is lacking. If the disk still works although no tool reported an error,
     `Lack.failed` is True."""
     if reason := _lacks("e2fsprogs and mount", "mkfs.ext4", "mount", "umount"):
         return Lack(reason)
@@ -115,9 +115,9 @@ def sweep() -> list[Path]:
 def _refused(message: str, error: Exception) -> Lack:
     """Returns a `Lack` for the error of a trial. `message`: the reason and the remedy, in words.
 
-    `Lack.failed` is False only if `error` proves that the host lacks the capability. `mount` reports the same error in
-    two cases: the host has no loop devices, or all loop devices are busy. If this process may open /dev/loop-control,
-    loop devices exist and are only busy, so the error proves nothing.
+    `Lack.failed` is False only if `error` proves that the host lacks the capability. `mount` reports the same error if
+    the host has no loop devices, and if all of them are busy. If this process may open /dev/loop-control, there are
+    loop devices, and the error proves nothing.
     """
     no_loop_devices = "failed to setup loop device" in str(error) and not os.access(LOOP_CONTROL, os.R_OK | os.W_OK)
     return Lack(message, failed=not no_loop_devices and _REFUSALS.search(str(error)) is None)

@@ -11,14 +11,15 @@ from delivery_verifier.model.step_options import Link
 
 
 def rules(layout: ClusterLayout, broker: int, links: Iterable[Link]) -> list[FilterRule]:
-    """Returns the rules with which the packet filter cuts `broker` off from the peers that `links` names. The rules
-    stop the broker's requests to these peers, and the peers' requests to the broker. For each link,
-    the rules drop these packets:
+    """Returns the rules with which the packet filter cuts `broker` off from the peers that `links` names.
+
+    The rules stop the broker's requests to these peers, and the peers' requests to the broker. For each link, they drop
+    these packets:
 
     * `controller`: the packets that the broker sends to the controller's port. The controller itself sends no requests
       to brokers.
     * `replication`: the packets that the broker sends to the replication ports of other brokers, and all packets to and
-      from the broker's own replication port. A broker receives the requests of other brokers at its replication port.
+      from the broker's own replication port. At this port, the broker receives the requests of other brokers.
     * `client`: all packets to and from the ports at which the broker serves clients.
     """
     from_broker = f"-m owner --gid-owner {GROUPS + broker} -m tcp --dport"
@@ -65,8 +66,10 @@ class Isolation:
         self._rules.pop(broker, None)
 
     def dropped(self) -> dict[int, dict[str, int]]:
-        """Maps the id of each broker that is cut off to its cut links, and each link to the number of packets that were
-        dropped so far. Leaves out a link if the kernel lacks one of the link's rules."""
+        """Returns how many packets each cut link has dropped so far: {broker id: {link: packets}}.
+
+        Leaves out a link if the kernel lacks one of the link's rules.
+        """
         counters, packets_of = self._read(), dict[int, dict[str, int]]()
         for broker, filter_rules in self._rules.items():
             packets_of[broker] = {}

@@ -1,5 +1,5 @@
-"""The keeper: the parent process of the brokers. The keeper makes sure that no process of a run outlives the run, even
-if the run was killed.
+"""The keeper: the parent process of the brokers. It makes sure that no process of a run outlives the run, even if the
+run was killed.
 
 The keeper ends the cluster for one of these reasons:
 
@@ -11,7 +11,7 @@ The keeper ends the cluster for one of these reasons:
 * The keeper has received SIGTERM or SIGINT.
 
 The keeper then kills its children and the processes that it has adopted. It also removes the workspace, unless the
-request `finish` asks to keep the workspace. If the keeper itself is killed, the kernel kills the keeper's children.
+request `finish` asks to keep it. If the keeper itself is killed, the kernel kills the keeper's children.
 
 The keeper takes requests on a Unix socket in the workspace, one JSON object per line (see `lease.call`). The operations
 are those of `backend.KeeperOperations`.
@@ -104,7 +104,6 @@ class Keeper(NodeProcesses):
         return getattr(operations, operation)(**arguments)
 
     def _reason_to_end(self) -> str:
-        """Returns why the cluster has to end now; an empty text if the cluster goes on."""
         now_s = time.monotonic()
         if ended := self.proxy_ended():
             return f"the proxy ended with {ended}, by no plan"

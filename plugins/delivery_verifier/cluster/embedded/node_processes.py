@@ -1,5 +1,5 @@
-"""The processes of an embedded cluster, and the operations on these processes. This code runs in the keeper, the parent
-process of these processes."""
+"""The processes of an embedded cluster, and the operations on them. This code runs in the keeper, which is their parent
+process."""
 
 from __future__ import annotations
 
@@ -101,8 +101,11 @@ class NodeProcesses:
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
         """Drops packets between the brokers `nodes` and the peers that `links` names. Returns the wall time (µs) just
-        before the first packet was dropped. Raises CapabilityMissing if the cluster lacks the capability `network`,
-        ValueError if a broker is isolated already, and FilterError if the packet filter cannot be changed."""
+        before the first packet was dropped.
+
+        Raises CapabilityMissing if the cluster lacks the capability `network`, ValueError if a broker is isolated
+        already, and FilterError if the packet filter cannot be changed.
+        """
         self._require("network")
         at_us = now_us()
         for node in nodes:
@@ -116,14 +119,19 @@ class NodeProcesses:
             self.isolation.mend(node)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Maps the id of each isolated broker to its cut links (see `isolate`), and each link to the number of packets
-        that were dropped so far. Leaves out a link if the packet filter lacks one of the link's rules."""
+        """Returns how many packets each cut link (see `isolate`) has dropped so far: {broker id: {link: packets}}.
+
+        Leaves out a link if the packet filter lacks one of the link's rules.
+        """
         return self.isolation.dropped()
 
     def power_off(self, nodes: list[int]) -> int:
         """Kills the brokers `nodes` and cuts the power of their disks. Returns the wall time (µs) just before the first
-        kill. Raises CapabilityMissing if the cluster lacks the capability `power`, ValueError if a broker does not run,
-        and OSError if a disk's power cannot be cut."""
+        kill.
+
+        Raises CapabilityMissing if the cluster lacks the capability `power`, ValueError if a broker does not run, and
+        OSError if a disk's power cannot be cut.
+        """
         self._require("power")
         at_us = min(self.send(node, "SIGKILL") for node in nodes)
         for node in nodes:
@@ -171,7 +179,6 @@ class NodeProcesses:
 
 
 def _state(process: Process) -> tuple[ProcessState, int | None]:
-    """Returns the state of a process, and its exit code if the process has exited."""
     exit_code = process.poll()
     if exit_code is not None:
         return "exited", exit_code

@@ -55,9 +55,12 @@ _BROKER = {
 
 
 def lay_out(workspace: Path, spec: ClusterSpec) -> ClusterLayout:
-    """Chooses free loopback ports, and writes configurations and formatted data folders into `workspace`. If the
-    cluster has the capability `power`, each broker's data folder is a file system of its own. Returns the layout.
-    Raises StepFailed if a data folder cannot be formatted, and DiskError if a file system cannot be made."""
+    """Chooses free loopback ports, and writes configurations and formatted data folders into `workspace`. Returns the
+    layout.
+
+    If the cluster has the capability `power`, each broker's data folder is a file system of its own. Raises StepFailed
+    if a data folder cannot be formatted, and DiskError if a file system cannot be made.
+    """
     ids = list(range(1, spec.brokers + 1))
     controller, *ports = _free_ports(1 + 4 * len(ids))
     client, replication, proxied, proxy = (dict(zip(ids, ports[kind::4], strict=True)) for kind in range(4))
@@ -127,7 +130,6 @@ def _java(layout: ClusterLayout, *arguments: str) -> list[str]:
 
 
 def _properties(layout: ClusterLayout, node: int) -> str:
-    """Returns the configuration of a node, as the text of a properties file."""
     spec = layout.spec
     settings = {
         "node.id": node,
@@ -162,12 +164,11 @@ def _properties(layout: ClusterLayout, node: int) -> str:
 
 
 def _template(layout: ClusterLayout) -> Path:
-    """Returns the template: a folder with a formatted data folder for each node. Every cluster gets a copy of the
-    template.
+    """Returns the template: a folder with a formatted data folder for each node. Every cluster gets a copy of it.
 
-    The function makes a template only if there is none yet for this Kafka version and this number of brokers, with ELR
-    (eligible leader replicas, KIP-966) on or off as in this cluster. This saves time, because formatting takes one JVM
-    start per node. Raises StepFailed if Kafka's storage tool fails.
+    There is one template for each combination of Kafka version, number of brokers, and eligible leader replicas (ELR,
+    KIP-966) on or off. If the template does not exist, the function makes it. Templates save time, because formatting
+    takes one JVM start per node. Raises StepFailed if Kafka's storage tool fails.
     """
     spec = layout.spec
     without = "" if spec.elr else "-without-elr"
@@ -206,7 +207,6 @@ def _template(layout: ClusterLayout) -> Path:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Returns `count` free loopback ports."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for listener in sockets:

@@ -1,9 +1,10 @@
-"""The packet filter: rules of iptables that cut brokers off. Every process that adds rules has a chain of its own, so
-that the rules of a killed process can be recognised and removed.
+"""The packet filter: rules of iptables that cut brokers off.
 
-A rule recognises the packets that a broker sends by the group id of the broker's process. Address and port are not
-enough, because the brokers on one host have the same address, and connections that a broker opens have no fixed port of
-their own. This module reads and changes the packet filter only with iptables, and caches nothing.
+Every process that adds rules has a chain of its own, so that the rules of a killed process can be recognised and
+removed. A rule recognises the packets that a broker sends by the group id of the broker's process. Address and port are
+not enough: all brokers on a host have the same address, and a connection that a broker opens has no fixed port.
+
+This module reads and changes the packet filter only with iptables, and caches nothing.
 """
 
 from __future__ import annotations
@@ -74,9 +75,11 @@ class Chain(NamedTuple):
             _run("iptables", "-w", "-D", self.name, *str(rule).split())
 
     def dropped(self) -> list[tuple[str, int]]:
-        """Returns (name, number of dropped packets) for every rule that the kernel now has in this chain. The result is
-        empty if no rule of the chain OUTPUT jumps to this chain, because then no packet gets here. Raises FilterError
-        if the packet filter cannot be read."""
+        """Returns (name, number of dropped packets) for every rule that the kernel now has in this chain.
+
+        The result is empty if no rule of the chain OUTPUT jumps to this chain, because then no packet gets here. Raises
+        FilterError if the packet filter cannot be read.
+        """
         table = _save()
         if self._jump not in table:
             return []
@@ -116,8 +119,8 @@ def sweep() -> list[str]:
 
 
 def _short(process: ProcessId) -> int:
-    """Returns the low 32 bits of the process's start time. The full start time does not fit into a chain's name, which
-    has at most 28 characters."""
+    """Returns the low 32 bits of the process's start time. A chain's name has at most 28 characters, too few for all
+    bits."""
     return process.started & 0xFFFF_FFFF
 
 
@@ -127,7 +130,6 @@ def _save() -> str:
 
 
 def _call(*command: str, stdin: str | None = None) -> str:
-    """Runs a command. Returns its output. Raises FilterError if the command fails."""
     done = _run(*command, stdin=stdin)
     if done.returncode:
         raise FilterError(f"{command[0]}: {done.stderr.strip() or f'exit code {done.returncode}'}")

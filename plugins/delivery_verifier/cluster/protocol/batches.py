@@ -1,10 +1,10 @@
 """Counts the control records and the aborted records of a log. No read_committed consumer shows these records, so this
-module counts them from the headers of the log's batches.
+module counts them from the batches of the log.
 
-The module fetches the batches from the leader in Kafka's own protocol (`cluster.protocol.fetch`). For the verdict,
-Spark reads the log's records with a consumer. This module shares no code with Spark, so the two results check each
-other: every offset that the consumer skips must be counted here. Only the control batch in the log tells this module
-whether a transaction was committed or aborted. The module does not use the producer's reports.
+The module fetches the batches from the leader in Kafka's own protocol (`cluster.protocol.fetch`). It shares no code
+with Spark, which reads the same log with a consumer. So the two results check each other: every offset that the
+consumer skips must be counted here. Whether a transaction was committed or aborted is read from the control batches in
+the log, not from the producer's reports.
 """
 
 from __future__ import annotations
@@ -47,12 +47,14 @@ class Unseen(NamedTuple):
 
 
 def unseen(address: Address, topic: str, partition: int, start: int, end: int) -> Unseen:
-    """Counts the records at the offsets [start, end) that are hidden from every read_committed consumer. `address`: the
-    address of the partition's leader. Records of a batch whose checksum is wrong are not counted.
+    """Counts the records at the offsets [start, end) that are hidden from every read_committed consumer.
 
-    Every transaction with records in this range must have been committed or aborted. The control batch that ends such a
-    transaction may stand after `end`, so the log is read until all these transactions have ended. Raises OSError if a
-    transaction is still open, if the broker cannot be reached or holds no replica, or if an offset is missing.
+    `address`: the address of the partition's leader. Batches with a wrong checksum are not counted. Every transaction
+    with records in this range must have ended. Its control batch may stand after `end`, so the log is read until all
+    these transactions have ended.
+
+    Raises OSError if a transaction is still open, if the broker cannot be reached or holds no replica, or if an offset
+    is missing.
     """
     control = aborted = 0
     undecided: Counter[int] = Counter()
@@ -88,7 +90,7 @@ def _batches(address: Address, topic: str, partition: int, offset: int) -> Itera
 def parse(data: bytes) -> Iterator[Batch]:
     """Yields the complete batches in `data`, the bytes of a fetch. Raises the same errors as `whole_batches`.
 
-    A batch whose checksum is wrong is yielded as a batch without records: what it holds is unknown.
+    A batch with a wrong checksum is yielded as a batch without records, because its content is unknown.
     """
     for raw in whole_batches(data):
         if not raw.sound:
@@ -117,13 +119,10 @@ def _control_kind(record: bytes, offset: int) -> int:
 
 
 def _behind_varint(data: bytes, position: int) -> int:
-    """Returns the position after the varint that begins at `position`."""
     while position < len(data) and data[position] & 0x80:
         position += 1
     return position + 1
 
 
 def _fetch(address: Address, topic: str, partition: int, offset: int) -> bytes:
-    """Fetches batches of a partition from `offset` on. Returns the bytes of these batches. Raises OSError if the broker
-    does not answer or reports an error."""
     return fetch(address, topic, partition, offset).data

@@ -46,8 +46,8 @@ class SocketRequests:
 
 
 class RepeatedRequests(SocketRequests):
-    """Sends requests like SocketRequests, but keeps a connection to each broker for `describe_partitions`, so that this
-    method can be called many times. Only one thread may call this method for the same broker."""
+    """Sends requests like SocketRequests. For `describe_partitions`, keeps a connection to each broker, so that many
+    calls are fast. Only one thread may call this method for the same broker."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
@@ -55,8 +55,8 @@ class RepeatedRequests(SocketRequests):
         self._last: dict[int, tuple[bytes, dict[tuple[str, int], PartitionState]]] = {}
 
     def describe_partitions(self, broker: int, topics: list[str]) -> dict[tuple[str, int], PartitionState]:
-        """Returns the state of every partition of `topics`, by (topic, partition), as `broker` sees it. If the broker
-        gives the same answer as before, returns the same object as before. So the caller must not change the object."""
+        """Returns the state of every partition of `topics`, by (topic, partition), as `broker` sees it. The caller must
+        not change the result: if the broker repeats an answer, the method returns the same object again."""
         address = self._connection.address(broker)
         answer = self._channels[broker].call(requests.description_request(topics), requests.TIMEOUT_S)
         if broker not in self._last or self._last[broker][0] != answer:

@@ -1,5 +1,5 @@
-"""The encoding of Kafka's protocol: the fields of requests and answers, and exchanges of a request and its answer over
-a plain socket."""
+"""Kafka's protocol over a plain socket: encodes the fields of requests, sends requests, and decodes the fields of
+answers."""
 
 from __future__ import annotations
 
@@ -98,9 +98,11 @@ class Channel:
 
     def call(self, request: bytes, timeout_s: float) -> bytes:
         """Sends `request`. Returns the answer without the size that precedes it. Connects first if there is no
-        connection. Raises OSError if the broker cannot be reached, closes the connection, or is silent for `timeout_s`
-        seconds. After an error the connection is closed, so that a late answer is never taken for the answer to a later
-        request."""
+        connection.
+
+        Raises OSError if the broker cannot be reached, closes the connection, or is silent for `timeout_s` seconds. An
+        error closes the connection, so that a late answer is never taken for the answer to a later request.
+        """
         try:
             if self._socket is None:
                 self._socket = socket.create_connection(self._address, timeout=timeout_s)
@@ -131,8 +133,6 @@ def call(address: Address, request: bytes, timeout_s: float) -> bytes:
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:
-    """Reads `count` bytes. Raises ConnectionError if the broker closes the connection before it has sent all of
-    them."""
     chunks = bytearray()
     while len(chunks) < count:
         chunk = connection.recv(count - len(chunks))

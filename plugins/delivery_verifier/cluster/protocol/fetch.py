@@ -1,9 +1,10 @@
 """Fetches batches of a partition from one broker, be it the partition's leader or a follower.
 
-The module sends the request Fetch of Kafka's protocol, in version 12 (`FetchRequest.json`). A follower answers a
-consumer's Fetch only from version 11 on, and only up to the follower's own high watermark (KIP-392). From version 13
-on, a Fetch must name a topic by its id instead of its name. The module gets uncommitted records, too, like a consumer
-with read_uncommitted.
+Gets uncommitted records, too, like a consumer with read_uncommitted. The module sends the request Fetch of Kafka's
+protocol in version 12 (`FetchRequest.json`) for two reasons:
+
+* A follower answers a consumer only from version 11 on, and only up to its own high watermark (KIP-392).
+* From version 13 on, a Fetch must name a topic by its id instead of its name.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _HEADER_BYTES, _FRAME_BYTES = 61, 12
 """Sizes in bytes. `_HEADER_BYTES`: the size of all fields before the records of a batch. `_FRAME_BYTES`: the size of
 the fields base offset and length together."""
 _CHECKED_FROM = 21
-"""The position in a batch from which on its CRC covers all bytes."""
+"""The CRC of a batch covers all bytes from this position on."""
 CORRUPT_MESSAGE = 2
 """Kafka's error code for a batch that a broker or a client cannot read."""
 
@@ -67,15 +68,16 @@ class RawBatch(NamedTuple):
 
     @property
     def sound(self) -> bool:
-        """Whether the checksum in the header fits the bytes. It covers all but the first five fields of the header."""
+        """Whether the checksum in the header fits the bytes. The checksum covers all but the first five fields of the
+        header."""
         return self.computed_crc == self.crc
 
 
 def fetch(address: Address, topic: str, partition: int, offset: int, most_bytes: int = FETCH_BYTES) -> Fetched:
-    """Fetches batches of a partition from `offset` on. The first of them may begin before `offset`.
+    """Fetches batches of a partition from `offset` on. The first batch may begin before `offset`.
 
-    If `most_bytes` is 1, the broker sends a single batch, and does not wait for one.
-    Raises Refused if the broker reports an error, and another OSError if the broker does not answer.
+    If `most_bytes` is 1, the broker sends one batch, and answers at once. Raises Refused if the broker reports an
+    error, and another OSError if the broker does not answer.
     """
     wait_ms = WAIT_MS if most_bytes > 1 else 0
     body = struct.pack(">hhih", 1, 12, 6, 3) + b"kdv\0" + struct.pack(">iiiibii", -1, wait_ms, 1, most_bytes, 0, 0, -1)

@@ -100,7 +100,7 @@ def transaction_end_of(frame: bytes) -> TransactionEnd | None:
 
 def error_of_transaction_end(frame: bytes) -> int:
     """Returns the error code in a response to an EndTxn request that is not flexible. Raises NotKafka if the frame ends
-    too early. Before the code stand the correlation id and the throttle time (int32 each)."""
+    too early. The code follows the correlation id and the throttle time (int32 each)."""
     try:
         (code,) = struct.unpack_from(">h", frame, 12)
     except struct.error as error:
@@ -132,7 +132,6 @@ def _acks(frame: bytes, version: int, offset: int) -> int:
 
 
 def _varint(frame: bytes, offset: int) -> tuple[int, int]:
-    """Returns the unsigned varint at `offset`, and the position after it."""
     value = shift = 0
     while True:
         byte = frame[offset]

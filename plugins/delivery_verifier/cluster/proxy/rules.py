@@ -25,15 +25,18 @@ class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     * `drop` discards the frame.
     * `hold` makes the frame wait until the proxy gets a control request `release` (see `proxy.server`) for the broker.
-      Later frames of the same connection and direction wait, too. All these frames then go out in order. Held requests
+      Later frames of the same connection and direction wait, too. Then all these frames go out in order. Held requests
       go out even if the client has hung up meanwhile.
     * `delay` makes the frame wait for `delay_ms` milliseconds. Later frames go out after this frame.
     * `close` closes both sides of the connection, and does not pass the frame on.
 
-    A frame matches if three things hold: it has the rule's `direction`, it comes from or goes to one of `brokers`, and
-    its API is `api`. `api` is a name in `step_options.APIS`, or an API key. The rule acts from the `nth` matching frame
-    on, `count` times (0: without end). Matching frames are counted separately for each broker and client.id, from the
-    moment when the rule is put in force. A frame on which an earlier rule acts is not counted.
+    A frame matches if it has the rule's `direction`, comes from or goes to one of `brokers`, and has the API `api` (a
+    name in `step_options.APIS`, or an API key). The rule acts from the `nth` matching frame on, `count` times. A
+    `count` of 0 means: without end. Matching frames are counted
+
+    * separately for each broker and client.id
+    * from the moment when the rule is put in force
+    * without the frames on which an earlier rule acts.
     """
 
     action: Literal["drop", "hold", "delay", "close"]
@@ -51,13 +54,14 @@ class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class LateEnd(Struct, kw_only=True):
-    """An EndTxn request, the request that ends a transaction, that a rule holds or delays.
+    """An EndTxn request (it ends a transaction) that a rule holds or delays.
 
-    `is_commit`: whether the request commits the transaction of `transactional_id`; otherwise it aborts it. `came_at`:
-    when the proxy got the request (seconds, monotonic). `late_ms`: the time from `came_at` to the broker's answer, in
-    ms. `error_code`: Kafka's code in this answer (0: no error). `late_ms` and `error_code` are None until the broker
-    answers. `overtaken_by`: by API key, how many requests the same client sent to the same broker on other connections
-    between `came_at` and the answer.
+    * `is_commit`: whether the request commits the transaction of `transactional_id`. If not, it aborts the transaction.
+    * `came_at`: when the proxy got the request (seconds, monotonic).
+    * `late_ms`: the time from `came_at` to the broker's answer, in ms; None until the broker answers.
+    * `error_code`: Kafka's code in this answer (0: no error); None until the broker answers.
+    * `overtaken_by`: how many requests the same client sent to the same broker on other connections between `came_at`
+      and the answer; by API key.
     """
 
     client: str
@@ -90,10 +94,13 @@ def number(api: str | int) -> int:
 
 
 class _RuleInForce:
-    """A rule in force. `matched`: how many frames the rule matched, by (broker id, client.id). `acted`: on how many
-    frames the rule acted, by (broker id, client.id). `brokers`: the brokers on whose frames the rule still acts. A
-    control request `release` removes brokers from this set. `late_ends`: the EndTxn requests that the rule made late,
-    in the order in which they came."""
+    """A rule in force.
+
+    * `matched`: how many frames the rule matched, by (broker id, client.id). `acted`: on how many of them it acted.
+    * `brokers`: the brokers on whose frames the rule still acts. A control request `release` removes brokers from this
+      set.
+    * `late_ends`: the EndTxn requests that the rule made late, in the order in which they came.
+    """
 
     def __init__(self, rule: ProxyRule) -> None:
         self.rule, self.api, self.brokers = rule, number(rule.api), set(rule.brokers)
@@ -116,11 +123,10 @@ class RuleBook:
         self._in_force[rule.key] = _RuleInForce(rule)
 
     def decide(self, direction: Direction, api: int, client: str, broker: int) -> ProxyRule | None:
-        """Returns the rule that acts on a frame, or None if no rule acts and the frame passes. `api`: the API key of
-        the frame's request. `client`: the client.id of this request.
+        """Returns the rule that acts on a frame, or None if no rule acts and the frame passes.
 
-        The rule that acts counts the frame, and so do all earlier rules that match it. If no rule acts, all matching
-        rules count the frame.
+        `api`: the API key of the frame's request. `client`: the client.id of this request. The frame is counted by the
+        rule that acts, and by all earlier rules that match it. If no rule acts, it is counted by all matching rules.
         """
         for active in self._in_force.values():
             rule = active.rule
@@ -138,7 +144,8 @@ class RuleBook:
         self._in_force[rule.key].late_ends.append(end)
 
     def note_overtaking(self, api: int, client: str, broker: int) -> None:
-        """Notes in every late end of `client` that `broker` has not answered that another request overtook it."""
+        """Counts a request of the API `api` in each unanswered late end of the same client and broker: the request
+        overtook it."""
         for active in self._in_force.values():
             for end in active.late_ends:
                 if (end.client, end.broker) == (client, broker) and end.error_code is None:

@@ -1,11 +1,13 @@
 """The process of the proxy between the producers under test and the brokers. The proxy forwards Kafka's frames, and
 applies its rules to some of the frames.
 
-The keeper, the parent process of the brokers, starts the proxy. Brokers advertise the proxy's addresses only on their
-listener PROXIED, so that clients can also connect directly. The proxy takes control requests on a Unix socket in the
-workspace, the folder with the cluster's data (see `lease.call`). `put` puts a rule in force. `hits` asks how often a
-rule acted, and `late_ends` which EndTxn requests it made late. `release` removes brokers from all rules, and sends all
-frames that wait on connections to these brokers.
+The keeper starts the proxy. Brokers advertise the proxy's addresses only on their listener PROXIED, so that clients can
+also connect directly. The proxy takes these control requests on a Unix socket in the workspace (see `lease.call`):
+
+* `put` puts a rule in force.
+* `hits` returns how often a rule acted.
+* `late_ends` returns the EndTxn requests that a rule made late.
+* `release` removes brokers from all rules, and sends all frames that wait on connections to these brokers.
 """
 
 from __future__ import annotations
@@ -78,7 +80,6 @@ class Proxy:
             self._settle(self._touched.pop(), now)
 
     def _accept(self, listener: socket.socket, upstream: Address, broker: int) -> None:
-        """Accepts a client's connection, and opens the connection to the broker at `upstream`."""
         try:
             client, _ = listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
@@ -103,7 +104,6 @@ class Proxy:
             self._close(link)
 
     def _settle(self, link: Link, now: float) -> None:
-        """Sends what can be sent over a link, and registers the events that the link waits for next."""
         if link not in self.links:
             return
         link.advance(now)

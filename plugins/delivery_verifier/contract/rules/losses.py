@@ -1,7 +1,7 @@
 """The rules that permit LOST and MISPLACED.
 
-LOST: the log has no copy of a reported record. MISPLACED: the log lacks the copy of a record that was acknowledged, but
-has another copy of this record.
+LOST: the log has no copy of a reported record. MISPLACED: one copy of a record was acknowledged. The log lacks this
+copy, but has another copy of the record.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ LOST: tuple[ContractRule, ...] = (
 def _misplaced(loss: ContractRule) -> ContractRule:
     """Returns the rule that permits MISPLACED under the conditions under which `loss` permits LOST.
 
-    For example, a retry wrote a second copy of a record, and the offset of this copy was acknowledged. Then the log is
-    truncated between the two copies. The acknowledged copy is gone, and the first copy remains at another offset.
+    Example: a retry wrote a second copy of a record, and the offset of this second copy was acknowledged. Then the log
+    is truncated between the two copies. The second copy is gone, and the first copy remains at another offset.
     """
     return replace(
         loss,

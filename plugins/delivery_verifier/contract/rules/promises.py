@@ -27,7 +27,8 @@ PROMISES: dict[Anomaly, Promise] = {
 
 
 def unexplained(anomaly: Anomaly) -> Promise:
-    """Returns the reason why a case of `anomaly` is forbidden although the contract permits the anomaly elsewhere."""
+    """Returns the reason why a case of `anomaly` is forbidden although the contract permits the anomaly: no disturbance
+    can excuse this case."""
     return Promise(
         f"{column(anomaly)}.unexplained",
         f"No disturbance that was seen on its partition when it was acknowledged, or later, can excuse it. "
@@ -46,5 +47,6 @@ LATE = Promise(
 )
 """The promise about records that arrive late. It holds for an idempotent producer that was not killed.
 
-Brokers append no record of this producer behind a later record of the same producer. So even an INDETERMINATE attempt
-(one with unknown outcome) is a case of REORDERED if its record stands behind the record of a later attempt."""
+Brokers append no record of such a producer behind a later record of the same producer. So if the record of an attempt
+stands behind the record of a later attempt, this is REORDERED, even if the earlier attempt is INDETERMINATE.
+"""

@@ -1,6 +1,7 @@
 """The rules that permit DUPLICATED, REORDERED and RESENT: the client or the application sends a record again.
 
-Some of these rules describe a client library, and not Kafka. They say so, and look at the client in the settings.
+Some of these rules describe a client library, and not Kafka. Such a rule says so, and depends on the field `client` of
+the settings.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Disturbance, DisturbanceKind
 
 ELECTIONS: tuple[DisturbanceKind, ...] = ("leader_change", "unclean_election")
-"""The kinds of disturbance in which a partition gets another leader, in an orderly way or not."""
+"""The kinds of disturbance in which a partition gets another leader, by a clean election or an unclean one."""
 
 PRODUCER_DOCS = "Apache Kafka documentation, producer configurations"
 TOPIC_DOCS = "Apache Kafka documentation, topic configurations"
@@ -30,9 +30,9 @@ class ContractRule:
 
     * `applies(settings)` is true. `condition` says in words which settings these are.
     * There was a disturbance of one of `kinds`, for which `far_enough(settings, disturbance)` is true, e.g. because
-      enough replicas lost their power. `far_enough_text` says in words which disturbances these are. If `kinds` is
-      empty, the rule needs no disturbance, and permits the anomaly at any time.
-    * For each kind in `also_required`, there was a disturbance of this kind, too.
+      enough replicas lost their power. `far_enough_text` says this in words. If `kinds` is empty, this condition always
+      holds.
+    * There was a disturbance of each kind in `also_required`.
 
     `sentence` explains the rule to people. `source` says where the behaviour is documented or how it was found. If
     librdkafka and the Java client behave differently here, `java` says what the Java client does, with its source.
@@ -50,4 +50,5 @@ class ContractRule:
     far_enough_text: str = ""
     java: str = ""
     transactional: bool = True
-    """Whether the rule can apply to a transactional producer, which always has acks=all."""
+    """Whether the rule can apply to a transactional producer. For example, a rule about acks=1 cannot, because a
+    transactional producer always has acks=all."""

@@ -53,11 +53,11 @@ _FORGOTTEN = subset(
 def _of_coordinator(anomaly: Anomaly) -> ContractRule:
     """Returns the rule that permits `anomaly` after an unclean election of a transaction coordinator.
 
-    The election loses no record of the arm's topic. So it excuses only TORN and ABORTED_VISIBLE. The settings of the
-    arm's topic do not matter, because the topic `__transaction_state` has its own settings. Such an election happens
-    only if an operator asks for it or alters `__transaction_state`.
-
-    The arm must have a transactional.id that this partition of `__transaction_state` keeps.
+    * The rule permits only TORN and ABORTED_VISIBLE, because the election loses no record of the arm's topic.
+    * The settings of the arm's topic do not matter, because the topic `__transaction_state` has its own settings. Such
+      an election happens only if an operator asks for it or alters `__transaction_state`.
+    * The disturbance counts only for an arm with a transactional.id that the disturbed partition keeps (see
+      `disturbances_of_arm`).
     """
     return ContractRule(
         id=f"{anomaly.value.lower()}.coordinator",
@@ -74,9 +74,9 @@ def _of_coordinator(anomaly: Anomaly) -> ContractRule:
 def _acknowledged_by_all(settings: Settings, disturbance: Disturbance) -> bool:
     """Whether all replicas that had confirmed the end of a transaction lost their power.
 
-    At least transaction.state.log.min.isr in-sync replicas confirm it. If fewer of them lost their power, Kafka elects
-    one that has the entry, provided that there are eligible leader replicas (see `power.isr_power_losses`). The arm's
-    topic has other replicas: how many they are, and whether they are eligible, does not matter.
+    At least transaction.state.log.min.isr in-sync replicas confirm the end. If fewer replicas lost their power, Kafka
+    elects a replica that has the entry. This needs eligible leader replicas for the transaction log (see
+    `power.isr_power_losses`). The replicas of the arm's topic do not matter.
     """
     return not settings.transaction_log_elr or disturbance.replicas >= settings.transaction_log_min_isr
 
@@ -84,8 +84,8 @@ def _acknowledged_by_all(settings: Settings, disturbance: Disturbance) -> bool:
 def _of_coordinators_power(anomaly: Anomaly) -> ContractRule:
     """Returns the rule that permits `anomaly` after all in-sync replicas of a coordinator's log lost their power.
 
-    Kafka writes that log with acks=all, and leaves flushing to the operating system, whatever flush.messages the arm's
-    topic has.
+    Kafka writes that log with acks=all, and leaves flushing to the operating system. The flush.messages of the arm's
+    topic does not matter.
     """
     return ContractRule(
         id=f"{anomaly.value.lower()}.power_of_coordinator",

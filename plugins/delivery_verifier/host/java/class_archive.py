@@ -19,10 +19,10 @@ stdout. The message is harmless, because the JVM then runs without the archive."
 
 
 class ClassArchive(NamedTuple):
-    """One class data archive. `file` is its path, and exists only if the archive is complete.
+    """One class data archive. `file` is its path. A file at this path is always a complete archive.
 
-    A JVM writes the archive to another path, `written`, so that no other JVM maps half an archive. Once the JVM that
-    writes the archive has ended, `keep` renames `written` to `file`.
+    A JVM writes the archive to another path, `written`, so that no other JVM maps half an archive. `keep` renames
+    `written` to `file` once the JVM that writes the archive has ended.
     """
 
     file: Path
@@ -60,10 +60,10 @@ class ClassArchive(NamedTuple):
         return [f"-XX:ArchiveClassesAtExit={self.written}", *QUIET.split()]
 
     def keep(self) -> None:
-        """Renames `written` to `file`. Removes what processes that have ended left behind unfinished.
+        """Renames `written` to `file`. Removes unfinished archives of processes that have ended.
 
-        Call this method only when the JVM that writes the archive has ended. Before, the archive is not complete. Does
-        nothing if no JVM of this process wrote an archive.
+        Call this method only after the JVM that writes the archive has ended, because the archive is complete only
+        then. Does nothing if no JVM of this process wrote an archive.
         """
         if self.written.exists():
             os.replace(self.written, self.file)

@@ -47,9 +47,9 @@ def kafka_versions() -> list[str]:
 def kafka_jars(version: str, progress: Callable[[str], None] = lambda line: None) -> list[Path]:
     """Returns the class path of a broker of Kafka `version`. Fetches missing jars.
 
-    Before it fetches jars, it calls `progress` with a line about them. The jars have a fixed order, because a JVM uses
-    a class data archive (see `class_archive`) only with the class path with which the archive was written. Raises
-    JarError for a version that the lock file does not know, a failed download or a wrong checksum.
+    Before it fetches jars, it calls `progress` with a line about them. The jars always have the same order, because a
+    class data archive (see `class_archive`) fits only the class path with which it was written. Raises JarError for a
+    version that the lock file does not know, a failed download or a wrong checksum.
     """
     if f"kafka-{version}" not in _lock():
         raise JarError(f"kafka_version is {version!r}; known are {', '.join(kafka_versions())}")

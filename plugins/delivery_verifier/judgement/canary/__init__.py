@@ -1,7 +1,8 @@
 """The canary: an arm without load. The step `settle` writes known anomalies of every kind to the canary's topic.
 
-Their ledger is written here (`ledger`). Beside it, a real producer process gets real acknowledgements for records that
-no cluster keeps, and its ledger is sealed like that of any producer. So one kind of case, LOST, takes the whole way.
+The module `ledger` writes the ledger of these records. In addition, a real producer process sends records to a fake
+broker, which acknowledges them but stores nothing. This producer's ledger is sealed like the ledger of any producer. So
+these cases of LOST take the same way as a real loss.
 
 The reconciliation, which compares ledger and log, must report exactly these anomalies. If it reports anything else, the
 checker is broken, and no verdict may be given.

@@ -1,5 +1,5 @@
-"""The canary's layout: the records to write, in their order, the outcomes that the canary's ledger claims for these
-records, and the counts that the canary's books must then show."""
+"""The canary's layout: the records to write, the outcomes that the canary's ledger claims for these records, and the
+counts that the canary's books must then show."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ NOWHERE = 1_000_000_000
 class CanaryAttempt:
     """A row of the canary's ledger: what the canary's producer claims about one attempt.
 
-    `sequence` is the number of the record. `attempt` is 0, and counts up if the application sends the record again.
-    `acked_at` says which offset the ledger claims to be acknowledged. None: no offset. A number below NOWHERE is an
-    index in `CanaryLayout.values`, and stands for the offset of the record with this index. Any other number is itself
-    the acknowledged offset, and no record stands there.
+    * `sequence`: the number of the record.
+    * `attempt`: 0 for the first attempt. It counts up if the application sends the record again.
+    * `acked_at`: the offset that the ledger claims to be acknowledged, in one of three forms. None: no offset. A number
+      below NOWHERE: the offset of the record with this index in `CanaryLayout.values`. Any other number: this offset
+      itself, at which no record stands.
     """
 
     sequence: int
@@ -50,11 +51,13 @@ class CanaryEffect:
 class CanaryLayout:
     """What `settle` writes for the canary, and what the canary's books must then show.
 
-    `values`: the records as (partition, value) pairs, in the order in which they are written. `rows`: the ledger.
-    `transactions` has a pair for each transaction, in order: how many records it has, and whether it is committed. The
-    records of transactions stand at the end of `values`. `counts` maps a column of the books to the total that this
-    column must have over all partitions. A column that `counts` does not name must have the total 0. `effects`: what an
-    application did with the records, in order; used only in a run in which an arm has an application.
+    * `values`: the records as (partition, value) pairs, in the order in which they are written. The records of
+      transactions stand at the end.
+    * `rows`: the ledger.
+    * `transactions`: a pair for each transaction, in order: how many records it has, and whether it is committed.
+    * `counts`: maps a column of the books to the total that it must have over all partitions. The total of any other
+      column must be 0.
+    * `effects`: what an application did with the records, in order; only for runs in which an arm has an application.
     """
 
     values: list[tuple[int, bytes]] = field(default_factory=list)
@@ -92,7 +95,7 @@ class Planter:
         self.layout.effects.append(CanaryEffect(self.partition, position, value))
 
     def value(self, sequence: int, attempt: int = 0) -> bytes:
-        """Returns the encoded record of an attempt of the canary's only producer."""
+        """Returns the encoded record of an attempt of producer 0 of the canary, which is no process."""
         scenario = self._scenario
         return record.encode(
             scenario.run_token,

@@ -1,7 +1,7 @@
-"""The canary's planters: functions that plant cases. A case is a record that shows a known anomaly.
+"""The canary's planters: functions that plant cases.
 
-A planter writes the records of a case, claims outcomes for these records in the ledger, and says what the case adds to
-the books, which are the tables of counts that the reconciliation writes.
+A planter writes the records of a case, and claims outcomes for these records in the ledger. It also adds to the counts
+that the books must then show.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ PER_KIND = 3
 HEALTHY = 20
 """How many healthy records, i.e. records without any anomaly, `lay_out` adds first."""
 HEADER_TRACE = 13
-"""The number of first bytes that stay of an illegible record: the magic and the token of the run. Without them, the
-record would be that of a stranger."""
+"""How many of its first bytes an illegible record keeps: the magic and the token of the run. Without these bytes, the
+record would count as a record of another client."""
 COMBINED = 9
 """How many sequence numbers `_combined` uses, for records with two anomalies and for cases that are easily missed."""
 
 FORGOTTEN = 10
 """The number of records that the canary's real producer process sends to a broker that acknowledges and forgets them
-(see `load.forgetful`). The lowest offsets of the canary's topic hold healthy records, so the offsets that this broker
-acknowledges are those of other records."""
+(see `load.forgetful`). The broker acknowledges them with the lowest offsets. At these offsets of the canary's topic,
+there are healthy records."""
 FORGOTTEN_SINCE = 2
-"""The format version from which on the canary has FORGOTTEN records."""
+"""The first format version whose canary has FORGOTTEN records."""
 
 Plant = Callable[[Planter, int], None]
 """A planter. Its second argument is the sequence number of the case's record."""
@@ -42,10 +42,10 @@ Plant = Callable[[Planter, int], None]
 def lay_out(scenario: Scenario, version: int = FORMAT_VERSION) -> CanaryLayout:
     """Returns the canary's records and ledger rows, and the counts that the canary's books must then show.
 
-    In a run of the format `version`, the verifier looks for some anomalies (see `searched_for`). The canary has cases
-    of these anomalies only. If an arm writes transactions, `_in_transactions` plants cases, too. If the topics have
-    more than one partition, the records of `_combined` and `_in_transactions` are in partition 1. All other records are
-    in partition 0.
+    The canary has cases only of the anomalies that the verifier looks for in a run of the format `version` (see
+    `searched_for`). If an arm writes transactions, `_in_transactions` plants cases, too. If the topics have more than
+    one partition, the records of `_combined` and `_in_transactions` are in partition 1. All other records are in
+    partition 0.
 
     Do not change a planter: the canaries of stored runs hold what it planted. Write a new planter for a new anomaly.
     """
@@ -67,8 +67,8 @@ def lay_out(scenario: Scenario, version: int = FORMAT_VERSION) -> CanaryLayout:
 def expected_counts(scenario: Scenario, planted: int = FORMAT_VERSION, counted: int = FORMAT_VERSION) -> dict[str, int]:
     """Maps each column of counts in the books to the total that the canary must have there, in a run of `scenario`.
 
-    The step that wrote the canary used version `planted` of the run directory's format. The step that wrote the books
-    used version `counted`. The books may count an anomaly that an older canary does not have. Its total must be 0.
+    `planted`: the format version of the step that wrote the canary. `counted`: the format version of the step that
+    wrote the books. If the books count an anomaly that is newer than the canary, its total must be 0.
     """
     layout = lay_out(scenario, planted)
     counts = Counter(layout.counts)
@@ -124,7 +124,9 @@ def _resent(planter: Planter, sequence: int) -> None:
 
 
 def _reordered(planter: Planter, sequence: int) -> None:
-    """Plants two records. The one with the lower sequence number is written last, and so is a case of REORDERED."""
+    """Plants two records. The record with the lower sequence number is written last, so this record is a case of
+    REORDERED.
+    """
     planter.sequence += 1
     planter.acked(sequence + 1)
     planter.acked(sequence)
@@ -171,8 +173,8 @@ def _combined(planter: Planter, first: int) -> None:
 def _in_transactions(planter: Planter) -> None:
     """Plants two real transactions, one committed and one aborted. The ledger names eight other transactions instead.
 
-    The ledger therefore contradicts the log. A read_committed consumer sees records that were aborted according to the
-    ledger, and does not see records that were committed according to the ledger.
+    So the ledger contradicts the log. A read_committed consumer sees records that were aborted according to the ledger,
+    and does not see records that were committed according to the ledger.
     """
     committed, aborted, unknown = TransactionOutcome
     values, before = planter.layout.values, len(planter.layout.values)

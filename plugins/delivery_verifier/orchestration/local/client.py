@@ -23,10 +23,10 @@ class AirflowError(VerifierError, RuntimeError):
 
 
 class AirflowSilent(AirflowError):
-    """Airflow did not answer a request, or it could not carry out a request because its database was busy.
+    """Airflow did not answer a request, or could not carry it out because its database was busy.
 
-    Airflow does not answer if the host is too busy or if Airflow has ended. It may nevertheless have carried out a
-    request that it did not answer.
+    Airflow does not answer if the host is too busy or if Airflow has ended. It may have carried out the request all the
+    same.
     """
 
 

@@ -50,9 +50,9 @@ class TaskNeverStarted(RunFailed):
 class QueueWatch:
     """A watch over the tasks of one run, which finds a task that stays queued.
 
-    If a worker of the local executor dies just after it has taken a task, the executor does not notice this and cannot
-    take the task back (it has no `revoke_task`). The task stays queued for ever. Without this watch, a process that
-    waits for the run would wait for ever, too.
+    A worker of the local executor may die just after it has taken a task. The executor does not notice this, and cannot
+    take the task back (it has no `revoke_task`). The task then stays queued for ever, and without this watch, a process
+    that waits for the run would wait for ever, too.
     """
 
     def __init__(self) -> None:
@@ -85,9 +85,10 @@ def run_through_airflow(
     """Runs verify_delivery in the local Airflow, and returns the run directory, which then holds a verdict.
 
     `conf` holds the fields of the run, by name. `listener` is called with each change of a task's state. `port` is the
-    port of the local Airflow. If the local Airflow is not running, this function starts it. The run ends when this
-    process ends. Raises RunFailed if the run has no verdict, or if the verdict contradicts the run's state in Airflow.
-    Raises AirflowError if Airflow refuses the run or cannot be reached.
+    port of the local Airflow, which this function starts if it is not running. The run ends when this process ends.
+
+    Raises RunFailed if the run has no verdict, or if the verdict contradicts the run's state in Airflow. Raises
+    AirflowError if Airflow refuses the run or cannot be reached.
     """
     status = lifecycle.up(port)
     client = Client(status.url or "", "admin", ensure_passwords()["admin"])
@@ -137,10 +138,10 @@ def _remove_unjudged_data() -> str:
 def trigger(client: Client, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
     """Starts the run `run_id` of the DAG. `conf` holds the fields of the run, by name.
 
-    First ends each run whose owner (see `Client.owners`) has ended and that has no running task. Such a run would wait
-    for ever, and the new run would wait for that run. If Airflow does not answer the request for the new run in time,
-    Airflow may have started the run nevertheless. So this function looks for the run before it repeats the request.
-    Raises AirflowError if Airflow refuses the run or cannot be reached.
+    First ends each run that has no running task and whose owner (see `Client.owners`) has ended, because such a run
+    would wait for ever, and the new run would wait for it. If Airflow does not answer the request for the new run in
+    time, it may have started the run nevertheless: the function looks for the run before it repeats the request. Raises
+    AirflowError if Airflow refuses the run or cannot be reached.
     """
     for busy_dag_id in (CATALOGUE_DAG_ID, DAG_ID):
         for orphan, owner in patiently(partial(client.owners, busy_dag_id)).items():
@@ -208,8 +209,8 @@ def end_quietly(client: Client, dag_id: str, run_id: str, stuck: bool = False) -
 def _require_verdict(client: Client, run_id: str, state: str, run: Path) -> None:
     """Raises RunFailed unless the run has a verdict that agrees with `state`, the run's state in Airflow.
 
-    A run that succeeded must have a green verdict and no failed task. A run that failed must have a verdict that is not
-    green, and no failed task but the gate, the task conclude.
+    * A run that succeeded must have a green verdict and no failed task.
+    * A run that failed must have a verdict that is not green, and no failed task except the gate (the task conclude).
     """
     tasks = patiently(lambda: client.tasks(DAG_ID, run_id))
     failed = [task for task in tasks if task.state in FAILED_TASK]

@@ -40,11 +40,12 @@ def run_catalogue_through_airflow(
 
     `conf` holds the fields of the form, by name. `listener` is called when the run of a scenario has ended. `port` is
     the port of the local Airflow, or None for the default. If the local Airflow is not running, this function starts
-    it. The catalogue run ends when this process ends.
+    it. The catalogue run ends when this process ends. Raises
 
-    Raises RunFailed if a task failed, unless this task runs a scenario or is the gate (the last task). Also raises
-    RunFailed if catalogue.json contradicts the state of the DAG run. Raises TaskNeverStarted if a task stays queued.
-    Raises AirflowError if Airflow refuses the catalogue run or cannot be reached.
+    * RunFailed if a task failed that neither runs a scenario nor is the gate (the last task)
+    * RunFailed if catalogue.json contradicts the state of the DAG run
+    * TaskNeverStarted if a task stays queued
+    * AirflowError if Airflow refuses the catalogue run or cannot be reached.
     """
     status = lifecycle.up(port)
     client = Client(status.url or "", "admin", ensure_passwords()["admin"])
@@ -110,8 +111,8 @@ def _end_all(client: Client, run_id: str, stuck: bool) -> None:
 def _read_record(client: Client, run_id: str, state: str) -> CatalogueRun:
     """Returns the content of catalogue.json, the record of the catalogue run. `state` is the state of the DAG run.
 
-    Raises RunFailed if a task failed, unless this task runs a scenario or is the gate (the last task). Also raises
-    RunFailed if the record has no end or contradicts `state`.
+    Raises RunFailed if the record has no end or contradicts `state`, or if a task failed that neither runs a scenario
+    nor is the gate (the last task).
     """
     tasks = patiently(lambda: client.tasks(CATALOGUE_DAG_ID, run_id))
     failed = [task for task in tasks if task.state == "failed" and task.map_index < 0 and task.task_id != "gate"]
@@ -126,7 +127,6 @@ def _read_record(client: Client, run_id: str, state: str) -> CatalogueRun:
 
 
 def _log(client: Client, run_id: str, task: Task) -> list[str]:
-    """Returns the last lines of the log of a task of the catalogue run."""
     return patiently(lambda: client.log_tail(CATALOGUE_DAG_ID, run_id, task))
 
 
@@ -134,7 +134,7 @@ def item_of(catalogue: CatalogueRun, run_id: str) -> Item | None:
     """Returns the item to which the run `run_id` of verify_delivery belongs; None if there is no such item.
 
     An item is one scenario of the catalogue run. The run id begins with `<id of the catalogue run>-<name of the item>`.
-    If the names of two items fit the run id, because one name is the beginning of the other, the longer name counts.
+    If this is true for several items, because the name of one is the beginning of another, the longest name counts.
     """
     longest_first = sorted(catalogue.items, key=lambda item: -len(item.name))
     return next((item for item in longest_first if run_id.startswith(f"{catalogue.id}-{item.name}")), None)

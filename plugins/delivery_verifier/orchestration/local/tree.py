@@ -55,9 +55,9 @@ def marked(mark: str) -> list[psutil.Process]:
 def _has_mark(process: psutil.Process, mark: str) -> bool:
     """Whether the process lives and belongs to the local Airflow whose AIRFLOW_HOME is `mark`.
 
-    It belongs there if its environment variable settings.MARK is `mark`. A process that sets its own title may
-    overwrite its environment. So a process with the title `airflow ...` also belongs there if its current folder is
-    `mark`.
+    It belongs there if its environment variable settings.MARK is `mark`, or if its title is `airflow ...` and its
+    current folder is `mark`. The second test is needed because a process that sets its own title may overwrite its
+    environment.
     """
     try:
         if not _runs(process):
@@ -71,9 +71,13 @@ def _has_mark(process: psutil.Process, mark: str) -> bool:
 def end_all(find: Callable[[], list[psutil.Process]], grace_s: float, deadline_s: float) -> list[psutil.Process]:
     """Ends all processes that `find` returns. Calls `find` repeatedly, to end processes that appear later, too.
 
-    Both times count from the call. In the first `grace_s` seconds, each process gets SIGTERM when `find` first returns
-    it. After that, every process that `find` returns gets SIGKILL. Ends as soon as `find` returns no process, and then
-    returns an empty list. Otherwise returns the processes that are left after `deadline_s` seconds.
+    Both times count from the call:
+
+    * In the first `grace_s` seconds, each process gets SIGTERM when `find` first returns it.
+    * After that, every process that `find` returns gets SIGKILL.
+    * After `deadline_s` seconds, returns the processes that are left.
+
+    Returns an empty list as soon as `find` returns no process.
     """
     begun, signalled = time.monotonic(), set[int]()
 

@@ -160,10 +160,11 @@ def data_docs(path: str) -> FileResponse:
 def run_file(path: str, reads_logs: _ReadsLogs) -> Response:
     """A file of a run directory or of a catalogue run. `path` is relative to the folder of all runs.
 
-    The address of a file ends with its path on disk. So a link between two reports works in the web server, and also
-    when a user opens the files from disk. The files of catalogue runs quote errors of runs, so only users who may read
-    the logs of runs (`reads_logs`) get these files. A repeated step reconcile or validate makes the report of its run
-    void. In place of a void report, this function returns a page that says so.
+    * The address of a file ends with its path on disk, so that a link between two reports works in the web server, and
+      also when a user opens the files from disk.
+    * Files of catalogue runs need `reads_logs` (the user may read the logs of runs), because they quote errors of runs.
+    * In place of a void report, this function returns a page that says so. A report is void once the step reconcile or
+      validate of its run was repeated.
     """
     file = _file(folders.runs_dir(), path)
     inside = Path(file.path).relative_to(folders.runs_dir().resolve())
@@ -178,8 +179,8 @@ def run_file(path: str, reads_logs: _ReadsLogs) -> Response:
 def nothing(path: str) -> None:
     """Answers 404 to any other path, but only to users who may view plugins.
 
-    FastAPI checks the access only for paths that have a route. Without this route, FastAPI would answer a request for
-    any other path without a check of the user.
+    FastAPI checks the access only for paths that have a route. Without this route, it would answer a request for any
+    other path without a check of the user.
     """
     raise HTTPException(404, "no such page")
 

@@ -1,7 +1,6 @@
 """The pages that the plugin shows in place of a missing report, matrix or Data Docs.
 
-The matrix is the page of a catalogue run. The Data Docs are the pages that Great Expectations writes. The page of a run
-without a report says which step is running, or which step failed, with the end of that step's log.
+The page of a run without a report says which step is running, or which step failed, with the end of that step's log.
 """
 
 from __future__ import annotations

@@ -53,15 +53,14 @@ def number(
 def bounds(minimum: int, maximum: int | None) -> dict[str, Any]:
     """Returns the limits of an integer as arguments of Param. `maximum` is None if there is no greatest value.
 
-    The result uses Param's exclusive limits: one less than `minimum`, and one more than `maximum`. With them, Airflow
-    refuses a value outside the limits when the run is triggered. With Param's inclusive limits, the UI would silently
-    replace such a value by the limit.
+    The result uses Param's exclusive limits: one less than `minimum`, and one more than `maximum`. Airflow then refuses
+    a value outside the limits when the run is triggered. Inclusive limits would not do: the UI would silently replace
+    such a value by the limit.
     """
     return {"exclusiveMinimum": minimum - 1} | ({"exclusiveMaximum": maximum + 1} if maximum is not None else {})
 
 
 def default(owner: type[Struct], field: str) -> Any:
-    """Returns the default of `field`, a field of the class `owner`."""
     return next(entry.default for entry in msgspec.structs.fields(owner) if entry.name == field)
 
 

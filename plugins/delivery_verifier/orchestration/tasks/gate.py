@@ -1,11 +1,12 @@
 """The gate: the task at the end of a DAG. A run of the DAG is green only if the gate succeeds.
 
-Airflow derives the colour of a run from the states of its leaf tasks. When a user marks a run failed, Airflow skips the
-plain tasks of the run, and a run whose leaf tasks were all skipped is green. Airflow never skips teardown tasks. So the
-gate is a teardown task. It runs even if earlier tasks failed or were skipped, and asks Airflow for the states of these
-tasks. If one of them did not succeed, the gate fails. If all of them succeeded, the gate fails only if the judgement of
-the run is red. Once the gate has succeeded, the judgement is final. If a user then clears an earlier task without
-clearing the gate, too, that task raises GatePassed.
+The gate asks Airflow for the states of the tasks before it that must succeed. It fails if one of them did not succeed,
+or if the judgement of the run is red. Once the gate has succeeded, the judgement is final: if a user clears an earlier
+task without clearing the gate, too, that task raises GatePassed.
+
+The gate is a teardown task, because it must run even if earlier tasks failed or were skipped. Airflow derives the
+colour of a run from the states of its leaf tasks. When a user marks a run failed, Airflow skips its plain tasks, but
+never teardown tasks. A run whose leaf tasks were all skipped would be green.
 """
 
 from __future__ import annotations

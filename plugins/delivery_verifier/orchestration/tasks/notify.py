@@ -34,8 +34,8 @@ class RedRunMail(SmtpNotifier):
     def notify(self, context: Context) -> None:
         """Sends the mail. Raises any error of SMTP. Airflow logs the error and does not change the state of the run.
 
-        Airflow renders the fields of a notifier as templates before it calls this method. So this method, and not the
-        constructor, sets subject and text. Otherwise Airflow would render texts of the run as templates.
+        This method, and not the constructor, sets subject and text, because Airflow renders the fields of a notifier as
+        templates before it calls this method. Texts of the run must not be rendered.
         """
         self.subject, self.html_content = self.message(str(context["run_id"]))
         super().notify(context)

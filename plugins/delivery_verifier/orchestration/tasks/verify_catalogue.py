@@ -31,8 +31,8 @@ from delivery_verifier.store.run_directory import IncompleteRun
 POKE_S = 2
 """Seconds between two looks at the state of a triggered run."""
 FIRST, AGAIN, GATE = "run_scenario", "run_again", "gate"
-"""The ids of three tasks. FIRST runs every scenario. AGAIN runs the scenarios that ended INCONCLUSIVE once more. GATE
-is the last task, which decides whether the catalogue run is green."""
+"""The ids of three tasks. FIRST runs every scenario. AGAIN runs each scenario that ended INCONCLUSIVE a second time.
+GATE is the last task, which decides whether the catalogue run is green."""
 Cell = dict[str, str]
 """The argument of a task instance that runs one scenario. The key `scenario` holds the name of the scenario. The key
 `run` holds the id of the run of verify_delivery that the task instance triggers."""
@@ -131,11 +131,11 @@ def write_matrix() -> None:
 
 
 def require_green() -> None:
-    """The task `gate`: raises CatalogueNotGreen unless the catalogue run is green. The error names each red scenario.
+    """The task `gate`: raises CatalogueNotGreen unless the catalogue run has ended and is green. The error names each
+    red scenario.
 
-    Raises gate.GateClosed if a task before the gate did not succeed. Before it raises GateClosed, this task stores when
-    the catalogue run ended, if catalogue.json exists. Usually the task `matrix` stores this time, but `matrix` may not
-    have run.
+    Raises gate.GateClosed if the task `plan`, `repeat` or `matrix` did not succeed. If catalogue.json exists, it then
+    first stores when the catalogue run ended, because `matrix`, which usually stores this time, may not have run.
     """
     from delivery_verifier.catalogue_run.loop import now
 
@@ -156,8 +156,7 @@ def with_attempts(catalogue: CatalogueRun, triggered: Mapping[str, list[tuple[st
     """Returns `catalogue` with an `Attempt` for each run of verify_delivery that was triggered for a scenario.
 
     An `Attempt` describes one run of a scenario, not one send of a record. The new Attempts replace those in
-    `catalogue`. `triggered` maps the name of a scenario to its triggered runs. Each run is given as (run id, Airflow
-    state).
+    `catalogue`. `triggered` maps the name of a scenario to its triggered runs, as pairs (run id, Airflow state).
     """
     items = [
         replace(item, attempts=tuple(attempt_of(*run) for run in triggered.get(item.name, [])))
@@ -169,9 +168,11 @@ def with_attempts(catalogue: CatalogueRun, triggered: Mapping[str, list[tuple[st
 def attempt_of(run_id: str, state: str) -> Attempt:
     """Returns the result of the run `run_id` of verify_delivery as an `Attempt`. `state` is Airflow's state of the run.
 
-    The Attempt has no verdict if the run has stored no readable verdict, or if the stored verdict contradicts `state`.
-    A verdict that is not green contradicts a run that succeeded. A green verdict contradicts a run that did not
-    succeed. For example, stop_cluster may fail although the verdict is green, because the gate does not wait for it.
+    The Attempt has no verdict if the run has stored no readable verdict, or if the stored verdict contradicts `state`:
+
+    * The run succeeded, but the verdict is not green.
+    * The run did not succeed, but the verdict is green. For example, stop_cluster failed, for which the gate does not
+      wait.
     """
     from delivery_verifier.catalogue_run import results
     from delivery_verifier.catalogue_run.loop import now

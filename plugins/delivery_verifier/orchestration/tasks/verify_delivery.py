@@ -2,8 +2,8 @@
 
 The task `plan` creates the run directory. Every other task performs its step on this run directory.
 
-Airflow's DAG processor imports this module every few seconds, and each task imports this module once more. So each
-step, with the modules that the step needs, is imported inside the function that calls the step.
+Each step, with the modules that it needs, is imported inside the function that calls the step, because Airflow's DAG
+processor imports this module every few seconds, and each task once more.
 """
 
 from __future__ import annotations

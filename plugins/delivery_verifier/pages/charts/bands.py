@@ -1,10 +1,9 @@
 """The bands. A band is the span of time from the bite of one fault to the recovery of the cluster from this fault.
 
-The bite is the time when the fault took effect. The recovery is the time when all replicas were in sync again.
+The bite is the time when the fault took effect. The recovery is the time when all replicas were in sync again. If the
+cluster never recovered, the band ends at the end of the time axis.
 
-The timeline shows each band in two ways. One plot, the strip, has a bar per fault. Every plot of the timeline has a red
-background for as long as a band lasts. If the cluster never recovered from a fault, the band ends at the end of the
-time axis.
+The timeline shows each band twice: as a bar in one plot, the strip, and as a red background in every plot.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ bars share one row without names. The tooltip of a bar still shows the name."""
 def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> Figure:
     """The strip: the plot of the faults, with one bar per fault.
 
-    A bar is solid from the bite of the fault to its healing, that is, the time when the fault was undone. The bar is
-    pale from the healing to the recovery. `end_s`: the end of the time axis in s. If the fault was not healed, the
-    solid part lasts until `end_s`. If the cluster did not recover, the pale part lasts until `end_s`.
+    `end_s`: the end of the time axis in s. A bar is solid from the bite of the fault to its healing, that is, the time
+    when the fault was undone. It is pale from the healing to the recovery. If the fault was not healed, the solid part
+    lasts until `end_s`. If the cluster did not recover, the pale part lasts until `end_s`.
     """
     drawn = material.injections[:BANDS_DRAWN]
     named = len(drawn) <= LABELS_DRAWN
@@ -76,9 +75,8 @@ def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> F
 def _bars(drawn: list[Injection], clock: Clock, end_s: float, named: bool) -> dict[str, Any]:
     """The data of the bars by column, with one value per bar. Times are in s.
 
-    `named`: whether each fault has a row with its name. The text of the name begins at the bite of the fault. If the
-    bite is in the second half of the time axis, the text ends at the recovery instead, so that it stays inside the
-    plot.
+    `named`: whether each fault has a row with its name. The name begins at the bite of the fault. But if the bite is in
+    the second half of the time axis, the name ends at the recovery, so that it stays inside the plot.
     """
     columns: dict[str, list[Any]] = {name: [] for name in _BAR_COLUMNS}
     for row, injection in enumerate(drawn):
@@ -111,8 +109,8 @@ def _time_text(at_us: int | None, clock: Clock) -> str:
 def shade(plot: Figure, material: Material, clock: Clock, end_s: float) -> None:
     """Gives `plot` a red background from the bite to the recovery of each fault.
 
-    The red becomes paler at the healing of the fault. `end_s`: the end of the time axis in s. The red lasts until
-    `end_s` if the cluster did not recover. It stays strong until `end_s` if the fault was not healed.
+    `end_s`: the end of the time axis in s. The red becomes paler when the fault is healed. If the fault was not healed,
+    the red stays strong until `end_s`. If the cluster did not recover, the pale red lasts until `end_s`.
     """
     drawn = material.injections[:BANDS_DRAWN]
     bites = [clock.seconds(injection.bite_at_us) for injection in drawn]

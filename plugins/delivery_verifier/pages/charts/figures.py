@@ -116,7 +116,7 @@ def seconds_axis(end_s: float) -> Range1d:
 def safe(text: object) -> str:
     """Returns `text` with full-width signs in place of `$`, `\\` and `@`.
 
-    Bokeh gives these signs a meaning. For example, it would load MathJax from the network to draw text between dollar
-    signs. The result also has no characters that could deceive a reader, because `words.clean` replaces them.
+    Bokeh gives these signs a meaning. For example, Bokeh would load MathJax from the network to draw text between
+    dollar signs. Also replaces the characters that could deceive a reader (see `words.clean`).
     """
     return clean(text).replace("$", "\uff04").replace("\\", "\uff3c").replace("@", "\uff20")

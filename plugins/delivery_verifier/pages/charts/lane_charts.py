@@ -27,11 +27,10 @@ SHRUNK = "#c9711b"
 
 
 def lane_plots(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> list[Figure]:
-    """Returns the plot of the lanes, and possibly a plot of counts before it.
+    """Returns the plot of the lanes. If some partitions have no lane, returns a plot of counts before it.
 
-    `end_s`: the end of the time axis in s. The list has the plot of counts only if not all partitions have a lane. This
-    plot shows how many of all partitions had no leader, and how many had a shrunk ISR. Returns an empty list if no
-    partition was observed before `end_s`.
+    The plot of counts shows how many of all partitions had no leader, and how many had a shrunk ISR. `end_s`: the end
+    of the time axis in s. Returns an empty list if no partition was observed before `end_s`.
     """
     drawn = segments(material, clock, end_s)
     if not drawn:

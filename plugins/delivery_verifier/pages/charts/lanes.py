@@ -18,9 +18,8 @@ from delivery_verifier.pages.material import Material
 LANES_SHOWN = 16
 """The greatest number of partitions that have a lane."""
 SEGMENTS_DRAWN = 200
-"""The greatest number of segments (see Segment) that are drawn per lane. If a lane has more segments, its time is
-divided into this many equal spans. Of the segments that begin in one span, one is drawn: a segment without a leader or,
-if there is none, the segment with the smallest ISR."""
+"""The greatest number of segments (see Segment) that are drawn per lane. If a lane has more, `_thin` chooses the
+segments that are drawn."""
 COUNTS_DRAWN = 2000
 """The greatest number of PartitionCounts that are drawn."""
 
@@ -50,7 +49,8 @@ def segments(material: Material, clock: Clock, end_s: float) -> list[Segment]:
 
 
 def _lane(observations: Sequence[Observation], clock: Clock, end_s: float) -> Iterable[Segment]:
-    """Yields the segments of one partition. Each observation holds until the next one, the last one until `end_s`."""
+    """Yields the segments of one partition. An observation holds until the next one. The last observation holds until
+    `end_s`."""
     for observation, after in zip(observations, [*observations[1:], None], strict=True):
         start = max(0.0, clock.seconds(observation.at_us))
         end = end_s if after is None else min(end_s, clock.seconds(after.at_us))
@@ -61,9 +61,9 @@ def _lane(observations: Sequence[Observation], clock: Clock, end_s: float) -> It
 def _thin(lane: list[Segment], end_s: float) -> list[Segment]:
     """The segments of `lane`, reduced to at most SEGMENTS_DRAWN, because a screen cannot show more.
 
-    The time until `end_s` is divided into SEGMENTS_DRAWN equal spans. Of the segments that begin in one span, one
-    remains: a segment without a leader or, if there is none, the segment with the smallest ISR. So no time without a
-    leader disappears.
+    If there are more, the time until `end_s` is divided into SEGMENTS_DRAWN equal spans. Of the segments that begin in
+    one span, one remains: a segment without a leader or, if there is none, the segment with the smallest ISR. Each
+    remaining segment lasts until the next one begins.
     """
     if len(lane) <= SEGMENTS_DRAWN:
         return lane
@@ -104,7 +104,6 @@ def in_sync(drawn: Iterable[Segment]) -> list[tuple[int, int, float, float]]:
 
 
 def _joined_spans(lane: Iterable[Segment]) -> list[tuple[float, float]]:
-    """The spans (from, until) of the segments, in s. Adjacent spans are joined."""
     spans: list[tuple[float, float]] = []
     for segment in lane:
         if spans and spans[-1][1] == segment.start:
@@ -130,7 +129,7 @@ class PartitionCounts:
 def partition_counts(material: Material, clock: Clock) -> list[PartitionCounts]:
     """The PartitionCounts after each observed change of a partition, in order of time.
 
-    If there are more than COUNTS_DRAWN of them, several consecutive PartitionCounts become one. It has the greatest
+    If there are more than COUNTS_DRAWN PartitionCounts, consecutive ones are joined. A joined one has the greatest
     value of each count.
     """
     topic = subject_topic(material)
@@ -155,7 +154,6 @@ def partition_counts(material: Material, clock: Clock) -> list[PartitionCounts]:
 
 
 def _set_membership(members: set[int], partition: int, *, present: bool) -> None:
-    """Adds `partition` to `members` if `present` is true. Else removes `partition` from `members`."""
     if present:
         members.add(partition)
     else:

@@ -29,9 +29,10 @@ _Floats = npt.NDArray[np.float32]
 class Series:
     """The load of one arm over time. `x`: the start of each interval, in s. `interval_s`: the length of an interval.
 
-    `reported`: the reported records per second. `errors`: the attempts that became FAILED or INDETERMINATE, per second.
-    `p50`: the median of the latency, in ms. `p99`: the 99th percentile of the latency, in ms. Both are NaN for an
-    interval without reports. If intervals were joined, both are the greatest value of the joined intervals.
+    * `reported`: the reported records per second.
+    * `errors`: the attempts that became FAILED or INDETERMINATE, per second.
+    * `p50`, `p99`: the median and the 99th percentile of the latency, in ms. NaN: no reports in the interval. If
+      intervals were joined, these are the greatest values of the joined intervals.
     """
 
     arm: str

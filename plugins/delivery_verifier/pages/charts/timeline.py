@@ -115,8 +115,8 @@ def _over_time(lines: list[Series], height: float) -> dict[str, Any]:
 def _hover_all(plot: Figure, source: ColumnDataSource, lines: list[Series], values: list[str]) -> None:
     """Adds a tooltip to `plot` with the values of all arms in the interval at which the pointer stands.
 
-    `source`: the data of the plot. `values`: for each of `lines`, the text in the tooltip. This text names the column
-    of `source` that holds the value, in the syntax of Bokeh.
+    `source`: the data of the plot. `values`: for each line, the text in the tooltip, with the column of `source` in
+    Bokeh's syntax, e.g. `@column`.
     """
     anchor = plot.line("middle", "anchor", source=source, line_alpha=0)
     tooltips = [(safe(line.arm), value) for line, value in zip(lines, values, strict=True)]

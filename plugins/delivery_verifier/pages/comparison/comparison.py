@@ -17,8 +17,7 @@ from delivery_verifier.pages.words import latency, number
 from delivery_verifier.store.run_directory import RunDirectory
 
 BOOKS = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "found")
-"""The columns of the books (counts per arm) that the comparison shows. The numbers of anomalies come from the findings
-of the verdict instead."""
+"""The columns of the books that the comparison shows. It takes the numbers of anomalies from the verdict."""
 
 ABSENT = "–"
 """The text of a figure that a run does not have."""
@@ -46,10 +45,12 @@ class Row:
 class Pair:
     """Two matching arms, one of each run, side by side. If one run has no matching arm, the pair has only one arm.
 
-    Subjects match by their order. Other arms match by role and name. `name`: the names of both arms, or one name if
-    they are equal. `verdicts`: the verdict of the left arm and of the right arm, None for a missing arm. `anomalies`: a
-    row for each kind of anomaly. Each of its two values is a number of cases and a ruling, e.g. `3 (forbidden)`. If the
-    arm has two findings of the kind, the value has both, e.g. `6 (permitted), 1 (forbidden)`.
+    Subjects match by their order. Other arms match by role and name.
+
+    * `name`: the names of both arms, or one name if they are equal.
+    * `verdicts`: the verdict of the left arm and of the right arm, None for a missing arm.
+    * `anomalies`: a row for each kind of anomaly. Each of its two values is a number of cases and a ruling, e.g. `3
+      (forbidden)`. If the arm has two findings of the kind, the value has both, e.g. `6 (permitted), 1 (forbidden)`.
     """
 
     name: str
@@ -72,10 +73,10 @@ class Side:
 class Comparison:
     """Two runs side by side. A comparison is meant to show what another version of Kafka changes.
 
-    `obstacles`: the properties in which the two scenarios differ, without the versions. An obstacle may be the cause of
-    a difference between the figures. `versions`: a row for each version that a run used, e.g. the version of Kafka. A
-    version that both runs share has a row, too. `missing`: the parts of both runs that could not be read, each with the
-    reason.
+    * `obstacles`: the properties, except for versions, in which the two scenarios differ. An obstacle may cause a
+      difference between the figures.
+    * `versions`: a row for each version that a run used, e.g. the version of Kafka, even if both runs share it.
+    * `missing`: the parts of both runs that could not be read, each with the reason.
     """
 
     left: Side
@@ -110,11 +111,9 @@ def _side(path: Path) -> Side:
 
 
 def _properties(scenario: Scenario) -> dict[str, object]:
-    """The load, the fault, the cluster, the settings of the arms, and the other properties of a scenario.
+    """The properties of a scenario, by their names on the page.
 
-    The versions of Kafka and other software are left out, because `_versions` returns them.
-
-    A key is the name of a property on the page.
+    Versions are left out, because `_versions` returns them.
     """
     properties: dict[str, object] = {"seed": scenario.seed, "min_exposed": scenario.min_exposed}
     properties |= _prefixed("load", msgspec.to_builtins(scenario.load)) | _prefixed(
@@ -144,7 +143,6 @@ def _rows(left: Mapping[str, object], right: Mapping[str, object]) -> list[Row]:
 
 
 def _text(value: object) -> str:
-    """A value of a scenario as text for the page."""
     if value is None:
         return ABSENT
     if isinstance(value, list):
@@ -164,9 +162,9 @@ def _arm_pairs(first: Scenario, second: Scenario) -> list[tuple[str, tuple[Arm |
 
 
 def _keys(scenario: Scenario) -> dict[tuple[str, str], Arm]:
-    """The arms of a scenario by key. An arm matches the arm of the other run that has the same key.
+    """The arms of a scenario by key. Arms of two runs match if their keys are equal.
 
-    The key of a subject is its role and its position among the subjects. The key of another arm is its role and name.
+    The key of a subject is (role, position among the subjects). The key of another arm is (role, name).
     """
     subjects = [arm.name for arm in scenario.subjects]
     return {
@@ -199,7 +197,6 @@ def _case(finding: Finding) -> str:
 
 
 def _figures(side: Side, arm: ArmVerdict | None) -> dict[str, object]:
-    """The figures of an arm by their names on the page. Returns an empty dictionary if `arm` is None."""
     if arm is None:
         return {}
     counts: dict[str, object] = {name: number(arm.books[name]) for name in BOOKS if name in arm.books}
@@ -213,7 +210,7 @@ def _figures(side: Side, arm: ArmVerdict | None) -> dict[str, object]:
 
 
 def _throughput(material: Material, arm: str) -> dict[str, object]:
-    """The throughput of `arm` as text, in a dictionary whose only key is its name on the page.
+    """The throughput of `arm` as text, under the name that this figure has on the page.
 
     Returns an empty dictionary if the throughput is not known.
     """
@@ -222,7 +219,6 @@ def _throughput(material: Material, arm: str) -> dict[str, object]:
 
 
 def _latency(material: Material, arm: str) -> dict[str, object]:
-    """The latencies of an arm, by their names on the page."""
     figures: dict[str, object] = {}
     for spread in spreads(material):
         if spread.arm == arm:

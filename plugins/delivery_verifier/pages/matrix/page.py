@@ -16,9 +16,9 @@ from delivery_verifier.pages.words import enumeration, number, share
 from delivery_verifier.store import catalogue_runs
 
 SIGNS = {"good": "✔", "proven": "✔", "bad": "✘", "unsure": "?"}
-"""The sign on the page for each tone. The field `tone` of a `Cell` says whether the arm ended as expected."""
+"""The sign on the page for each value of `Cell.tone`."""
 TONES = {"good": "as expected", "proven": "as expected", "bad": "not as expected", "unsure": "cannot be told"}
-"""The words on the page for each tone. The field `tone` of a `Cell` says whether the arm ended as expected."""
+"""The words on the page for each value of `Cell.tone`."""
 
 
 def write(catalogue: CatalogueRun) -> Path:
@@ -67,8 +67,8 @@ def render(catalogue: CatalogueRun, runs: str, history: Sequence[CatalogueRun] =
 def headline(catalogue: CatalogueRun) -> str:
     """The sentence at the top of the page.
 
-    During the catalogue run, it says how many scenarios are done. After the end, it says how many ended as predicted. A
-    scenario counts once per round of the catalogue run.
+    During the catalogue run, the sentence says how many scenarios are done. Afterwards it says how many scenarios ended
+    as predicted. A scenario counts once per round of the catalogue run.
     """
     total = len(catalogue.items)
     noun = "scenario" if total == 1 else "scenarios"
@@ -95,7 +95,10 @@ def counts(catalogue: CatalogueRun) -> str:
 
 
 def excused(catalogue: CatalogueRun) -> str:
-    """How many of the permitted cases a disturbance excuses, as a sentence; empty if no case needs a disturbance."""
+    """A sentence on how many of the permitted cases a disturbance excuses.
+
+    Returns an empty text if no case needs a disturbance.
+    """
     count, whole = catalogue.excused
     if not whole:
         return ""
@@ -106,15 +109,11 @@ def excused(catalogue: CatalogueRun) -> str:
 
 
 def _seconds(catalogue: CatalogueRun) -> int:
-    """The sum of the durations of all runs in the catalogue run, in s."""
     return round(sum(attempt.seconds for item in catalogue.items for attempt in item.attempts))
 
 
 def _when(text: str) -> str:
-    """The ISO 8601 time `text`, which is in UTC, as text for the page.
-
-    Returns `text` itself if it is not such a time.
-    """
+    """The ISO 8601 time `text`, which is in UTC, as text for the page. Returns `text` itself if it is malformed."""
     try:
         return f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M} UTC"
     except ValueError:

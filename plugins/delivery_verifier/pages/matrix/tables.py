@@ -1,8 +1,8 @@
 """The tables of the matrix, computed from the record of a catalogue run.
 
 Each kind of scenario has a table, with a row per scenario and a column per profile. A catalogue run runs each scenario
-in one or more rounds. If the first run of a scenario in a round was INCONCLUSIVE, the round has a second run of it. An
-`Attempt` is the record of one such run, not a send of a record.
+in one or more rounds. If a scenario's first run in a round is INCONCLUSIVE, the round has a second run of this
+scenario. In this module, an `Attempt` is one run of a scenario, not a send of a record.
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ HEADINGS = {
 class Cell:
     """The results of one arm of a scenario, from the last run of the scenario in each round.
 
-    `verdict`: the different verdicts as text, e.g. `HELD / VIOLATED`. `counts`: for each kind of anomaly, a heading and
-    the number of cases as text. `figures`: for each other figure, such as the longest gap, a heading and a text.
-    `sentence`: the sentence of the verdict in one round. It is the first round in which the arm did not end as
-    expected. If the arm always ended as expected, it is the first round. `tone`: `unsure` (INCONCLUSIVE in some round),
-    `bad` (not as expected), `proven` (VIOLATED as expected) or `good` (HELD as expected).
+    * `verdict`: the different verdicts as text, e.g. `HELD / VIOLATED`.
+    * `counts`: for each kind of anomaly, a heading and the number of cases as text.
+    * `figures`: for each other figure, such as the longest gap, a heading and a text.
+    * `sentence`: the sentence of the verdict in the first round in which the arm did not end as expected or, if there
+      is none, in the first round.
+    * `tone`: `unsure` (INCONCLUSIVE in some round), `bad` (not as expected), `proven` (VIOLATED as expected) or `good`
+      (HELD as expected).
     """
 
     arm: str
@@ -58,11 +60,11 @@ class Cell:
 class ScenarioRow:
     """One scenario over all rounds. `cells`: the cells of its arms, by profile.
 
-    A round is green if it ended as expected, or if this host could not run it and the user expected that. `green`:
-    whether all rounds are green. `state` and `note` describe one round: the first round that is not green or, if all
-    are green, the first round. `note`: why this round has no results, e.g. `not run yet`, or an empty text if it has
-    results. `runs`: all runs of the scenario, as pairs. The first item of a pair is the text of the link to the report
-    of the run, e.g. `round 2`.
+    * `green`: whether all rounds are green. A round is green if the scenario ended as expected, or if this host could
+      not run the scenario and the user expected that.
+    * `state`, `note`: about the first round that is not green or, if all are green, the first round. `note` says why
+      that round has no results, e.g. `not run yet`; empty if it has results.
+    * `runs`: for each run of the scenario, the text of the link to its report, e.g. `round 2`, and the run.
     """
 
     name: str
@@ -84,7 +86,7 @@ class ScenarioRow:
 
 @dataclass(frozen=True)
 class Table:
-    """The table of the scenarios of one kind. `columns`: the profiles of their arms. `rows`: a row per scenario.
+    """The table of the scenarios of one kind. `columns`: the profiles of the arms. `rows`: a row per scenario.
 
     `counts`: the headings of the counts in each cell. There is one count for each kind of anomaly that the table shows.
     """
@@ -121,10 +123,6 @@ def _table(kind: str, items: Sequence[Item]) -> Table:
 
 
 def _row(rounds: Sequence[Item], anomalies: Sequence[Anomaly]) -> ScenarioRow:
-    """The row of one scenario. `rounds`: an item per round, with the runs of the scenario in this round.
-
-    `anomalies`: the kinds of anomaly that the table shows.
-    """
     last = [item.attempts[-1] for item in rounds if item.attempts]
     worst = next((item for item in rounds if not item.green), rounds[0])
     names = dict.fromkeys(arm.arm for attempt in last for arm in attempt.arms)
@@ -159,7 +157,7 @@ def _note(item: Item) -> str:
 
 
 def _runs(rounds: Sequence[Item]) -> list[tuple[str, Attempt]]:
-    """All runs of a scenario, each after the text of the link to its report, e.g. `round 2`."""
+    """All runs of a scenario, as pairs: the text of the link to the report, e.g. `round 2`, and the run."""
     runs = []
     for item in rounds:
         for ordinal, attempt in enumerate(item.attempts, 1):
@@ -219,7 +217,7 @@ def _figures(arms: Sequence[ArmResult]) -> list[tuple[str, str]]:
 
 
 def _refused(arms: Sequence[ArmResult]) -> str:
-    """The number of FAILED attempts as text. The number of INDETERMINATE attempts follows, e.g. `3 + 2 unknown`.
+    """The numbers of FAILED and INDETERMINATE attempts as text, e.g. `3 + 2 unknown`.
 
     If no attempt was INDETERMINATE, the text has only the first number. If a number differs between rounds, the text
     gives the least and the greatest number.

@@ -1,8 +1,8 @@
 """The rows of the page of all runs, one per run directory.
 
 Unknown fields in files are ignored, and missing fields have defaults, because this version must also list the runs of
-older versions. A verdict counts only if its file is as the step `conclude` wrote it. A run is green if it ended as
-expected. If the verdict is missing, damaged or altered, the run is never green.
+older versions. A run is green if it ended as expected. It is never green if its verdict is missing or damaged, or was
+changed after the step `conclude` wrote it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 NO_VERDICT = "NO VERDICT"
 READ_AT_MOST = 2000
-"""The greatest number of run directories that are read. They are those with the newest scenario.json."""
+"""The greatest number of run directories that are read. Those with the newest scenario.json are read."""
 _CACHE_SIZE = 4 * READ_AT_MOST
 
 
@@ -62,10 +62,11 @@ class _Verdict(Struct, frozen=True):
 class Figures(Struct, frozen=True, kw_only=True):
     """The figures of a run's subjects, from the verdict of the run. A figure is None if it is not known.
 
-    `lost`: the LOST cases of all subjects together. `duplicated`: the DUPLICATED cases. `reordered`: the REORDERED
-    cases. `others` maps each further kind of anomaly that occurred to its number of cases. `longest_gap_s`: the longest
-    time for which a subject had no report on a partition. `exposed`: the number of reported attempts of a subject that
-    the faults exposed. If the subjects have different numbers, it is the smallest.
+    * `lost`, `duplicated`, `reordered`: the cases of these kinds, of all subjects together. `others` maps each further
+      kind that occurred to its number of cases.
+    * `longest_gap_s`: the longest time for which a subject had no report on a partition.
+    * `exposed`: the number of reported attempts of a subject that the faults exposed; of several subjects, the
+      smallest.
     """
 
     lost: int | None = None
@@ -76,7 +77,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     others: dict[Anomaly, int] = {}
 
     def cases(self, anomaly: Anomaly) -> int | None:
-        """The number of cases of `anomaly`, a kind without a field of its own. Returns None if `lost` is None."""
+        """Returns `others[anomaly]`. If `others` lacks `anomaly`, returns 0, or None if `lost` is not known."""
         return self.others.get(anomaly, None if self.lost is None else 0)
 
 
@@ -84,7 +85,7 @@ class StoredRunRow(Struct, frozen=True, kw_only=True):
     """One run as a row of the page. `name`: the name of the run directory. `profiles`: the profiles of the subjects.
 
     `report`: whether the run has a report.html. `sentence`: the sentence of the verdict. If the verdict is missing or
-    cannot be trusted, `verdict` is NO VERDICT, and `why` gives the reason or the step that finished last.
+    cannot be trusted, `verdict` is NO VERDICT, and `why` gives the reason or the last finished step.
     """
 
     name: str
@@ -199,12 +200,11 @@ def _with_verdict(row: StoredRunRow, run: Path, last_step: str) -> StoredRunRow:
 
 
 def _sealed_verdict(run: Path) -> _Verdict:
-    """The verdict of a run, after a check that its file is as the step `conclude` wrote it.
+    """The verdict of a run. Checks that its file was not changed since the step `conclude`.
 
-    Unlike `RunDirectory.verdict`, this function decodes only the fields that the page shows, because verdicts of older
-    versions may have other fields. It does not hash the report, the largest file of `conclude`, because the page lists
-    thousands of runs. Raises IncompleteRun, OSError or msgspec.MsgspecError if the verdict is missing, altered or
-    damaged.
+    Unlike `RunDirectory.verdict`, decodes only the fields that the page shows, because verdicts of older versions may
+    have other fields. Does not hash the report, a large file, because the page lists thousands of runs. Raises
+    IncompleteRun, OSError or msgspec.MsgspecError if the verdict is missing, altered or damaged.
     """
     return msgspec.json.decode(RunDirectory(run).sealed_alone("conclude", "verdict.json"), type=_Verdict)
 
@@ -236,7 +236,7 @@ def others(rows: Iterable[StoredRunRow]) -> dict[Anomaly, str]:
 
 
 def _sum(subjects: list[_ArmVerdict], anomaly: Anomaly) -> int | None:
-    """The number of cases of `anomaly` in all subjects together. Returns None if no subject's books have it."""
+    """The number of cases of `anomaly` in all subjects together. Returns None if the number is known for no subject."""
     counts = [count for arm in subjects if (count := cases(arm.books, anomaly)) is not None]
     return sum(counts) if counts else None
 

@@ -38,7 +38,8 @@ ABSENT = "–"
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table. `text`: a function that returns the text of the column's cell for a measured run."""
+    """One column of a table. `text`: a function that returns the text of a cell. Its parameter is the measured run of
+    the row."""
 
     heading: str
     text: Callable[[MeasuredRun], str]
@@ -133,9 +134,10 @@ class Row:
 
 
 def groups(price: Price) -> list[Group]:
-    """Returns GROUPS with further columns for kinds of anomaly other than LOST, DUPLICATED and REORDERED.
+    """Returns GROUPS, with further columns.
 
-    A group gets a column for such a kind if the kind occurred in a run under one of the group's conditions.
+    A group gets a column for each kind of anomaly, other than LOST, DUPLICATED and REORDERED, that occurred in a run
+    under one of the group's conditions.
     """
     return [replace(group, columns=(*group.columns, *_other_columns(price, group))) for group in GROUPS]
 
@@ -148,10 +150,10 @@ def _other_columns(price: Price, group: Group) -> list[Column]:
 
 
 def _other_count(name: str) -> Callable[[MeasuredRun], str]:
-    """Returns a function that turns a run into a text: the number of cases of one kind of anomaly.
+    """Returns a function that returns the number of cases of one kind of anomaly in a run, as text.
 
     `name`: the column of the kind in the books. The text is `0` if the run has no case of this kind. The text is an en
-    dash if the run has a doubt of the kind `checker`, because its counts may be wrong.
+    dash if the run has a doubt of the kind `checker`, because the counts may be wrong.
     """
     return lambda run: number(None if run.lost is None else run.other_cases.get(name, 0))
 

@@ -28,15 +28,17 @@ from delivery_verifier.store.run_directory import RunDirectory
 class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The figures of one run of one profile under one condition.
 
-    `condition`: `flat_out` (as fast as the client can, no fault), `none` (fixed rate, no fault) or `kill_leader` (fixed
-    rate, a leader killed). `records_per_s`: reported records per second (see `pages.throughput`). A field
-    `latency_ms_p...` is a percentile of the latency, rounded up by at most 12 %, e.g. `latency_ms_p999` is the 99.9th.
-    These fields are None under `flat_out`, where records wait in the client's own queue. `unanswered`: the number of
-    attempts that were FAILED or INDETERMINATE. `other_cases`: the numbers of cases of the kinds of anomaly that have no
-    field here. A key of `other_cases` is the column of a kind in the books. Kinds without a case are left out.
+    * `condition`: `flat_out` (as fast as the client can, no fault), `none` (fixed rate, no fault) or `kill_leader`
+      (fixed rate, a leader killed).
+    * `records_per_s`: reported records per second (see `pages.throughput`).
+    * `latency_ms_p...`: a percentile of the latency, rounded up by at most 12 %, e.g. `latency_ms_p999` is the 99.9th.
+      None under `flat_out`, where records wait in the client's own queue.
+    * `unanswered`: the number of attempts that were FAILED or INDETERMINATE.
+    * `other_cases`: the number of cases of each other kind of anomaly, by the column of the kind in the books. Kinds
+      without a case are left out.
 
-    A doubt of the kind `checker` says that the check itself may be wrong. If the run has such a doubt, `lost`,
-    `duplicated`, `reordered` and `unanswered` are None, and `other_cases` is empty.
+    If the run has a doubt of the kind `checker`, the check itself may be wrong: `lost`, `duplicated`, `reordered` and
+    `unanswered` are then None, and `other_cases` is empty.
     """
 
     run_id: str
@@ -60,9 +62,9 @@ class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The prices of all measured profiles, as `kdv price --json` writes them.
 
-    `conditions`: each condition in words. `rate`: the fixed rate in records/s. `machine`: the host in words.
-    `measured_at`, `payload_bytes`, `versions`, `commit`: the values of the newest run. `measured`: one run per profile
-    and condition. If the function `price` gets several runs for a profile and condition, it keeps the last of them.
+    * `conditions`: each condition in words. `rate`: the fixed rate in records/s. `machine`: the host in words.
+    * `measured_at`, `payload_bytes`, `versions`, `commit`: the values of the newest run.
+    * `measured`: one run per profile and condition. Of several runs, the function `price` keeps the last.
     """
 
     conditions: dict[Condition, str]
@@ -152,7 +154,7 @@ def _scenario(path: Path) -> Scenario:
 
 
 def _other_cases(arm: ArmVerdict) -> dict[str, int]:
-    """The arm's number of cases of each kind of anomaly, by the name of the kind's column in the books.
+    """The number of cases per kind of anomaly, by the kind's column in the books.
 
     LOST, DUPLICATED and REORDERED are left out, because each has a field in MeasuredRun. Kinds without a case are left
     out, too. Returns an empty dictionary if the arm has a doubt of the kind `checker`.
@@ -184,7 +186,8 @@ def _counts(arm: ArmVerdict) -> dict[str, int | None]:
 def _latency(path: Path, arm: str) -> tuple[float | None, float | None, float | None]:
     """The median, the 99th and the 99.9th percentile of the latency of an arm, in ms. `path`: the run directory.
 
-    Each is rounded up to the end of a bucket (a range of latencies). All three are None if no record was reported.
+    Each percentile is rounded up to the end of a bucket (a range of latencies). All three are None if no record was
+    reported.
 
     Records during faults and outside faults count together, because an application meets both.
     """

@@ -27,13 +27,16 @@ OFFSETS_SHOWN = 4
 class Case:
     """One case with its evidence as text. `row`: the row of the case in anomalies/, with times in µs since the epoch.
 
-    `sent`: the time when the record was sent. `settled`: the time when its outcome was known. `leader`: the
-    leader of the partition at `settled` or, if the outcome was never known, at `sent`. `isr`: the ISR at the same time.
-    `injection`: the name of the first injection that could have hurt the record (see `injection_during`). `offsets`:
-    the offsets of the copies of the record. `excuse`: the disturbance that excuses the case (see `excuse_of_row`).
-    A text is an en dash if its value does not exist or is not known.
-    `truncation`: how a lost record was removed when a log was truncated (see `truncation.Truncations`), or an empty
-    text if that is not known.
+    * `sent`: the time when the record was sent. `settled`: the time when its outcome was known.
+    * `leader`, `isr`: the leader and the ISR of the partition at `settled` or, if the outcome was never known, at
+      `sent`.
+    * `injection`: the name of the first injection that could have hurt the record (see `injection_during`).
+    * `offsets`: the offsets of the copies of the record.
+    * `excuse`: the disturbance that excuses the case (see `excuse_of_row`).
+    * `truncation`: how a lost record was removed when a log was truncated (see `truncation.Truncations`); empty if that
+      is not known.
+
+    Every other text is an en dash if its value does not exist or is not known.
     """
 
     row: dict[str, Any]
@@ -52,7 +55,7 @@ class CaseGroup:
     """The first cases of one arm and kind of anomaly, at most CASES_SHOWN.
 
     `role`: the role of the arm, or an empty text if it is not known. `total`: the number of cases in the books, or None
-    if it is not known. `cut`: whether the folder anomalies/ has fewer cases than the books count, because it
+    if it is not known. `cut`: whether the folder anomalies/ has fewer cases than the books count, because the folder
     holds only a limited number of cases.
     """
 
@@ -159,6 +162,5 @@ def offsets_text(offsets: list[int] | None) -> str:
 
 
 def _rows(table: pa.Table | None) -> list[dict[str, Any]]:
-    """The rows of `table`. Returns an empty list if `table` is None."""
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
     return rows

@@ -12,11 +12,9 @@ from delivery_verifier.pages.material import Material
 EVENTS_SHOWN = 60
 """The greatest number of lines in the list."""
 AT_ONCE_US = 250_000
-"""Changes of leadership within this time (in µs after the first of them) share one line, if they make the same broker
-the leader."""
+"""Changes of leadership to the same broker share one line if they follow the first of them within this time (µs)."""
 PARTITIONS_NAMED = 5
-"""The greatest number of partitions that a line names by their numbers. The line also says how many others there
-are."""
+"""The greatest number of partitions that a line names by their numbers. The line counts the others."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +34,9 @@ class Event:
 def events(material: Material, clock: Clock) -> list[Event]:
     """The list of events, oldest first, with at most EVENTS_SHOWN lines. `clock`: the clock of the run.
 
-    The events are the bite (the start of the effect), the healing and the recovery of each fault injection, the changes
-    of leadership, and the changes of the broker processes. If there are too many, the latest lines that are not about
-    injections are left out first, because a reader looks for the injections.
+    The events are the bite (the start of the effect), the healing and the recovery of each injection, the changes of
+    leadership, and the changes of the broker processes. If there are too many, the latest of those that are not about
+    injections are left out first.
     """
     lines = [(at_us, text, True) for injection in material.injections for at_us, text in _injection_events(injection)]
     lines += [(at_us, text, False) for at_us, text in (*_leader_changes(material), *_process_events(material))]

@@ -31,7 +31,7 @@ def explanation(material: Material, row: dict[str, Any]) -> str:
 def _loss_explanation(material: Material, row: dict[str, Any], acks: str) -> str:
     """How acks=0, or acks=1 together with a new leader, caused a loss, as sentences.
 
-    `acks`: the setting of the producer. Returns an empty text if the cause of the loss is not known.
+    `acks`: the producer's setting. Returns an empty text if the cause of the loss is not known.
     """
     if acks == "0":
         return "With acks=0 the client asks nobody whether it arrived: sent is not written."

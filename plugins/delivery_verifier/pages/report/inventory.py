@@ -67,9 +67,9 @@ def _size(size: int) -> str:
 def steps(material: Material) -> list[tuple[str, str, float | None]]:
     """Every step of the run as (name, state in words, duration in s). The duration is None if the step has no manifest.
 
-    A step writes its manifest when it finishes. The step `conclude` writes the report together with the verdict. So
-    `conclude` and the later step `stop_cluster` finish only after the report is written. If there is a verdict and
-    such a step has no manifest yet, its state says that it ends later.
+    A step writes its manifest when it finishes. The steps `conclude`, which writes this report, and `stop_cluster`
+    finish only after the report is written. If one of them has no manifest although there is a verdict, its state says
+    that the step ends later.
     """
     rows: list[tuple[str, str, float | None]] = []
     for step in STEPS:

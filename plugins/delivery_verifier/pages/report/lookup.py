@@ -1,7 +1,8 @@
 """The lookup: finds out what stands at one offset of a partition.
 
-It reads log/, the folder of the run directory with a copy of the topics. The functions get a case as its row in
-anomalies/. The row identifies the record, and has its acknowledged offset and the offsets of its copies.
+The lookup reads log/, the folder of the run directory with a copy of the topics. The parameter `row` of the functions
+is the row of a case in anomalies/. This row identifies the record, and has its acknowledged offset and the offsets of
+its copies.
 """
 
 from __future__ import annotations
@@ -66,10 +67,10 @@ def offset_content(
 
 
 def _description(clock: Clock, row: dict[str, Any], logged: dict[str, Any]) -> str:
-    """Says in words what `logged`, a row of log/, is. `row`: the row of a case in anomalies/.
+    """Says in words which kind of record `logged`, a row of log/, holds.
 
-    `logged` is the record of this case, another record of the load, a marker (a record that the verifier writes after
-    the load), or no record of the verifier.
+    This is the record of the case in `row`, another record of the load, a marker (a record that the verifier writes
+    after the load), or no record of the verifier.
     """
     if not logged["parsed"]:
         return "stands something that is no record of this tool."

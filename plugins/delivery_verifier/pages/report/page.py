@@ -138,10 +138,10 @@ def _run_id(material: Material) -> str:
 
 
 def _further_cases(arm: ArmVerdict) -> list[tuple[str, int]]:
-    """Each anomaly of which `arm` has cases, as (heading, number of cases). Leaves out LOST and DUPLICATED.
+    """The anomalies of which `arm` has cases, as (heading, number of cases), without LOST and DUPLICATED.
 
-    The page shows the numbers of LOST and DUPLICATED for every arm anyway. Returns an empty list for the canary,
-    because the canary has planted cases of every anomaly.
+    The page shows LOST and DUPLICATED for every arm anyway. Returns an empty list for the canary, because the canary
+    has planted cases of every anomaly.
     """
     shown = subset("every tile shows these two, also with no case", (Anomaly.LOST, Anomaly.DUPLICATED))
     kinds = [] if arm.role == "canary" else [kind for kind in columns([arm.books]) if kind not in shown]
@@ -149,7 +149,7 @@ def _further_cases(arm: ArmVerdict) -> list[tuple[str, int]]:
 
 
 def _legend(material: Material) -> dict[str, list[tuple[str, str]]]:
-    """The legend of the plots. The key `arms` has (name, colour) of each arm, the key `brokers` that of each broker.
+    """The legend of the plots. `arms`: the name and colour of each arm. `brokers`: the name and colour of each broker.
 
     The arms stand in the order of the plots, and the brokers in the order of their numbers.
     """

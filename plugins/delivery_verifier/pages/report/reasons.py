@@ -38,7 +38,6 @@ def reasons(verdict: RunVerdict | None) -> list[Reason]:
 
 
 def _reason(arm: ArmVerdict) -> tuple[str, str]:
-    """Returns the fields `lead` and `text` of the Reason of one subject."""
     if broken := [_counted(arm, finding) for finding in arm.findings if _is_broken(finding)]:
         lead = "Violated because" if arm.verdict == "VIOLATED" else "The doubts withhold a verdict, although"
         return f"{lead} {enumeration(broken, 'and')}.", _permitted(arm)
@@ -56,7 +55,6 @@ def _is_broken(finding: Finding) -> bool:
 
 
 def _counted(arm: ArmVerdict, finding: Finding) -> str:
-    """The cases of a finding as a clause, e.g. `3,246 acknowledged records are missing from the log`."""
     count, beyond = finding.cases, f" (tolerated: {number(finding.tolerance)})" if finding.tolerance else ""
     beyond += _beside(arm, finding)
     if count == 1:
@@ -72,9 +70,10 @@ def _counted(arm: ArmVerdict, finding: Finding) -> str:
 
 
 def _beside(arm: ArmVerdict, finding: Finding) -> str:
-    """A clause on the permitted cases of the anomaly of which `finding` forbids other cases; empty if there are none.
+    """A clause on other cases of the anomaly of `finding`, which are permitted because of disturbances.
 
-    The contract then permits the anomaly because of disturbances, and no disturbance excuses the cases of `finding`.
+    `finding` counts the cases that no disturbance excuses. Returns an empty text if the contract does not permit the
+    anomaly because of disturbances.
     """
     permitted = [other for other in arm.findings if other.anomaly == finding.anomaly and other.tolerance is None]
     others = sum(other.cases for other in permitted)

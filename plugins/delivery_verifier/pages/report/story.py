@@ -53,9 +53,10 @@ class Story:
 def stories(material: Material, clock: Clock, groups: list[CaseGroup]) -> list[Story]:
     """The stories of a run: at most one story for each anomaly in KINDS_WITH_A_STORY.
 
-    `groups`: the case groups of the run, one per arm and anomaly (see `cases.groups`). The stories stand in the order
-    of `_rank`, and each story tells a case of the first group of its anomaly. If no case shows an anomaly in
-    KINDS_WITH_A_STORY, one case of another anomaly gets a story. The canary gets no story: its cases are planted.
+    `groups`: the case groups of the run, one per arm and anomaly (see `cases.groups`). For each anomaly, the story
+    tells a case of the first group. The stories stand in the order of `_rank`. If no case shows an anomaly in
+    KINDS_WITH_A_STORY, one case of another anomaly gets a story. The canary gets no story, because its cases are
+    planted.
     """
     ranked = sorted(
         (group for group in groups if group.role != "canary" and group.cases),
@@ -88,9 +89,9 @@ def _record_name(row: dict[str, Any]) -> str:
 
 
 def _is_permitted(material: Material, group: CaseGroup) -> bool:
-    """Whether, by the verdict, the arm `group.arm` may have any number of cases of the anomaly `group.kind`.
+    """Whether the verdict permits any number of cases of the anomaly `group.kind` in the arm `group.arm`.
 
-    An anomaly can have two findings. The anomaly is permitted only if none of them sets a limit.
+    An anomaly can have two findings. The result is False if one of them sets a limit.
     """
     tolerances = [
         finding.tolerance
@@ -102,10 +103,10 @@ def _is_permitted(material: Material, group: CaseGroup) -> bool:
 
 
 def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:
-    """The sort key of a group. A group with more cases than tolerated comes before a group without.
+    """The sort key of a group. The group with the lowest key comes first.
 
-    Among groups that are equal in this, a group whose arm is a subject comes first. Among groups that are equal in
-    both, the group whose anomaly has the lowest `AnomalyKind.telling` comes first.
+    The key compares, in this order: whether the group has more cases than tolerated, whether its arm is a subject, and
+    `AnomalyKind.telling` of its anomaly (lower values first).
     """
     broken = any(
         arm.arm == group.arm
@@ -146,7 +147,7 @@ def _events(material: Material, row: dict[str, Any]) -> Iterator[_Event]:
 
 
 def _leadership_changes(observations: list[Observation], since_us: int, until_us: int | None) -> Iterator[_Event]:
-    """Yields the changes of the leader or the ISR after `since_us`, but none after `until_us` (None: no end)."""
+    """Yields the changes of the leader or the ISR after `since_us` and until `until_us` (None: no end)."""
     for before, now in pairwise(observations):
         if now.at_us <= since_us or (until_us is not None and now.at_us > until_us):
             continue
@@ -165,7 +166,7 @@ def _leadership_changes(observations: list[Observation], since_us: int, until_us
 def _leader_at_sending(observation: Observation | None) -> str:
     """A sentence, with a space before it, on which broker led the partition when the record was sent.
 
-    `observation`: the last observation of the partition before the sending. The text is empty if it is None.
+    `observation`: the last observation of the partition before the sending. The text is empty if `observation` is None.
     """
     if observation is None:
         return ""
@@ -178,8 +179,8 @@ def _leader_at_sending(observation: Observation | None) -> str:
 def _outcome_sentence(row: dict[str, Any], leader: int) -> str:
     """The sentence on the outcome that the client reported for the record.
 
-    `leader`: the broker that led the partition both when the record was sent and when its outcome became known. It is
-    -1 if two different brokers led then, or if one of the two leaders is not known.
+    `leader`: the broker that led the partition both when the record was sent and when its outcome became known. -1
+    means: the leader changed in between, or one of the two leaders is not known.
     """
     error = f" ({row['error']})" if row["error"] else ""
     if row["outcome"] == "ACKED":
@@ -197,7 +198,8 @@ def _outcome_sentence(row: dict[str, Any], leader: int) -> str:
 def _fault_events(injection: Injection, observation: Observation | None) -> Iterator[_Event]:
     """Yields the bite (start of the effect), the healing and the recovery of `injection`.
 
-    `observation`: the last observation of the record's partition before the bite. None if there is none.
+    `observation`: the last observation of the record's partition before the bite. None if the partition was not
+    observed before.
     """
     was_leader = observation is not None and observation.leader in injection.brokers
     role = "; it led this partition" if was_leader else ""

@@ -32,10 +32,11 @@ PROOF_SHOWN = 800
 class FindingRow:
     """One row of the findings: one anomaly of one arm, with texts for readers.
 
-    `name`: the name of the anomaly in plain language. `definition`: the definition of the anomaly. `tolerated`: the
-    number of tolerated cases as text. `share`: the cases as a share of a count of the books, e.g. of the attempts. The
-    share is empty if there is no case, or if this count is not known. It is also empty if the cases of REORDERED
-    include attempts that were never reported. `excuses`: which disturbances excuse the cases (see `excuse_lines`).
+    * `name`: the name of the anomaly in plain language. `definition`: its definition.
+    * `tolerated`: the number of tolerated cases.
+    * `share`: the cases as a share of a count of the books, e.g. of the attempts. It is empty if there is no case, if
+      this count is not known, or if cases of REORDERED include attempts that were never reported.
+    * `excuses`: the disturbances that excuse the cases (see `excuse_lines`).
     """
 
     finding: Finding
@@ -53,7 +54,8 @@ class FindingRow:
 
 
 def finding_rows(arm: ArmVerdict, time_text: TimeText) -> list[FindingRow]:
-    """The rows of the findings of one arm. Findings above their tolerance come first, those without a case last."""
+    """The rows of the findings of one arm. Findings with more cases than tolerated come first. Findings without a case
+    come last."""
     rows = [
         FindingRow(
             finding=finding,
@@ -89,12 +91,12 @@ def _share(arm: ArmVerdict, finding: Finding) -> str:
 
 @dataclass(frozen=True)
 class LawRow:
-    """One law, with the results of its checks. A law says that two counts in the books are equal.
+    """One law, with the results of its checks. A law can be checked several times, e.g. once per partition.
 
-    A law can be checked several times, e.g. once per partition. Each check is a row of books/laws. `meaning`: the law
-    in words. `checks`: the number of checks. `left_name`: the name of the count on the left side. `left`: the sum of
-    this count over all checks. `right_name`: the name of the count on the right side. `right`: the sum of that count
-    over all checks. `unbalanced`: the rows of books/laws in which the two counts differ, or the left count is null.
+    * `meaning`: the law in words. `checks`: the number of checks. Each check is a row of books/laws.
+    * `left_name`, `right_name`: the names of the counts on the two sides. `left`, `right`: the sum of each count over
+      all checks.
+    * `unbalanced`: the rows of books/laws in which the two counts differ, or the left count is null.
     """
 
     law: str

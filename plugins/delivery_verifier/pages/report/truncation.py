@@ -1,12 +1,12 @@
 """How lost records were removed when logs were truncated, as far as the replicas show it.
 
 Each new leader of a partition begins a leader epoch. The other replicas then remove the records of earlier leaders,
-from the first offset of the new epoch on. The table REPLICAS says for each replica which leader epochs its log holds,
-and at which offset each epoch begins. So for the offset of a lost record, the table shows the epoch that replaced the
-records there. It also shows which replicas still hold records of an earlier epoch at this offset.
+from the first offset of the new epoch on. The table REPLICAS says which leader epochs the log of each replica holds,
+and at which offset each epoch begins. So it shows which epoch replaced the records at the offset of a lost record, and
+which replicas still hold records of an earlier epoch there.
 
-The epoch of the lost record itself is not known, because a leader can be frozen. When it goes on, it still acknowledges
-records under its old epoch, even long after another leader was elected.
+The epoch of the lost record itself is not known, because a leader that was frozen may still acknowledge records under
+its old epoch, even long after another leader was elected.
 """
 
 from __future__ import annotations
@@ -36,10 +36,12 @@ class Truncations:
     def text(self, case: Row) -> str:
         """How the log changed at the offset at which a lost record was acknowledged, in words.
 
-        `case`: the row of the case in anomalies/. Returns an empty text if the case is not a lost record, if it has no
-        acknowledged offset, or if the replica of the partition's leader was not read. Also returns an empty text if
-        this replica has fewer than two leader epochs that begin at or before the offset. In that case no later leader
-        can have replaced the record.
+        `case`: the row of the case in anomalies/. Returns an empty text if
+
+        * the case is not a lost record, or has no acknowledged offset
+        * the replica of the partition's leader was not read
+        * fewer than two leader epochs of this replica begin at or before the offset. Then no later leader can have
+          replaced the record.
         """
         key, offset = (case["arm"], case["partition"]), case["acked_offset"]
         replicas = {row["broker"]: row for row in self._replicas.get(key, [])}

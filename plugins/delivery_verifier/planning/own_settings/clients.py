@@ -88,11 +88,12 @@ TRANSACTION_TIMEOUT_MS = 60_000
 
 
 def client_of(names: Iterable[str]) -> Client:
-    """Returns the client for which a file with these property `names` was written.
+    """Returns the client for which a file with these property `names` was written. The first rule that applies decides:
 
-    A name that only one client has decides this. Without such a name, a file that sets enable.idempotence counts as
-    the Java client's. Raises BadInput if the file does not set enable.idempotence either: its default is true in the
-    Java client and false in librdkafka.
+    1. A name is in LIBRDKAFKA_ONLY: librdkafka.
+    2. A name is in JAVA_ONLY, or is enable.idempotence: the Java client.
+    3. Otherwise, raises BadInput, because enable.idempotence is true by default in the Java client and false in
+       librdkafka.
     """
     present = set(names)
     if LIBRDKAFKA_ONLY & present:

@@ -32,9 +32,9 @@ _ALL_NAMES = (*EXERCISED, *SAME, *LEFT_OUT, *REFUSED, *_LEVELS, "buffer.memory",
 def translate(properties: Mapping[str, str], client: Client, transactional: bool = False) -> Translation:
     """Returns the translation of the given producer properties, which were written for `client`.
 
-    The result has librdkafka's names and units. If the properties override settings of a profile, `transactional` says
-    whether the profile has a transactional.id. If neither the profile nor the properties have one,
-    transaction.timeout.ms is left out. Raises BadInput, which names the refused property.
+    The result has librdkafka's names and units. `transactional`: whether the profile that the properties override has a
+    transactional.id. If neither the profile nor the properties have one, transaction.timeout.ms is left out. Raises
+    BadInput, which names the refused property.
     """
     translation = Translation()
     for name, text in properties.items():
@@ -79,7 +79,8 @@ def _take_over(translation: Translation, name: str, text: str, properties: Mappi
 def with_defaults(translation: Translation, client: Client) -> Translation:
     """Returns the translation, completed by the client's own defaults and by a note that lists these defaults.
 
-    Raises BadInput, with the Java client's reason, if `client` is the Java client and would refuse the settings.
+    If the Java client would refuse settings that were written for this client, raises BadInput with the client's
+    reason.
     """
     explicit = translation.settings
     if client == "java":
@@ -97,7 +98,7 @@ def with_defaults(translation: Translation, client: Client) -> Translation:
 def with_transactions(translation: Translation) -> Translation:
     """Returns the translation with the other settings that a transactional.id requires, and notes about these settings.
 
-    Timeouts that are longer than transaction.timeout.ms are lowered to it. A translation without a transactional.id is
+    Timeouts longer than transaction.timeout.ms are lowered to this value. A translation without a transactional.id is
     returned unchanged.
     """
     settings, notes = dict(translation.settings), list(translation.notes)
@@ -122,7 +123,7 @@ def with_transactions(translation: Translation) -> Translation:
 def check(settings: Mapping[str, Setting]) -> None:
     """Raises BadInput for a producer property that the verifier's own producers cannot have.
 
-    They can have the properties in EXERCISED. A property in ONLY_VALUE must have the value that stands there.
+    The producers can have only properties in EXERCISED. A property in ONLY_VALUE must have the value in ONLY_VALUE.
     """
     for name, value in settings.items():
         if name in ONLY_VALUE and setting_text(value) != ONLY_VALUE[name][0]:

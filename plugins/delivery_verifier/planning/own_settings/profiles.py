@@ -44,7 +44,7 @@ def saved() -> dict[str, Profile]:
 
 
 def unreadable() -> dict[str, str]:
-    """Returns what is wrong with each saved profile that cannot be read, by the name of its file."""
+    """Maps the file name of each saved profile that cannot be read to a text on what is wrong."""
     results = {file.name: read(file) for file in sorted(folder().glob("*.json"))}
     return {name: result for name, result in results.items() if isinstance(result, str)}
 
@@ -61,9 +61,9 @@ def read(file: Path) -> Profile | str:
 
 
 def save(profile: Profile, name: str) -> Profile:
-    """Saves the profile under `name`, in place of an older profile with that name. Returns the renamed profile.
+    """Saves the profile under `name`. Replaces a saved profile with this name. Returns the renamed profile.
 
-    Raises BadInput if `name` is taken or not allowed.
+    Raises BadInput if `name` is in RESERVED, begins with `control-`, or is no valid name.
     """
     if name in RESERVED or name.startswith("control-"):
         raise BadInput(f"save_profile is {name!r}, which is taken; choose another name")
@@ -85,12 +85,12 @@ def from_files(
 ) -> Profile:
     """Returns the profile that the files describe.
 
-    `client` is the client for which the producer file was written. If `client` is None, the names in that file tell
-    which client it is. If a producer file comes without a topic file, the topic has Kafka's own defaults. Settings that
-    no file describes are taken from `base` or, without a base, from the profile safe. The consumer file is only
-    checked.
+    `client` is the client for which the producer file was written. If `client` is None, the property names in the file
+    decide. With a producer file but no topic file, the topic has Kafka's own defaults. Settings that no file describes
+    are taken from `base` or, without a base, from the profile safe. The consumer file is only checked.
 
-    Raises BadInput, which names the file or the property, and gives librdkafka's reason where librdkafka refuses.
+    Raises BadInput, which names the file or the property. If librdkafka refuses the settings, the message gives
+    librdkafka's reason.
     """
     profile = base or replace(catalogue.PROFILES["safe"], notes=())
     if producer_file:
@@ -116,7 +116,7 @@ def _with_producer_file(profile: Profile, file: str, client: Client | None) -> P
 def _with_topic_file(profile: Profile, file: str | None) -> Profile:
     """Returns `profile` with the topic settings of `file`, completed by Kafka's own defaults.
 
-    If `file` is None, the topic settings are these defaults alone.
+    If `file` is None, the topic has only the defaults.
     """
     entries = properties.read_file(file, "topic_config") if file else {}
     translation = topic.with_defaults(topic.translate(entries))
@@ -131,7 +131,8 @@ def _with_consumer_file(profile: Profile, file: str) -> Profile:
 
 
 def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile:
-    """Returns `profile` with the settings in the two texts. They replace settings of `profile` with the same names.
+    """Returns `profile` with the settings in the two texts. These settings replace settings of `profile` with the same
+    names.
 
     The texts are in .properties syntax. The producer's properties are read as librdkafka's, not as the Java client's.
     Raises BadInput, which names the refused property.
@@ -157,8 +158,8 @@ def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile
 def options(profile: Profile) -> dict[str, list[str]]:
     """Returns the options of `kdv` that describe `profile`, each with its values.
 
-    If a known profile with the same name equals `profile`, the only option is this name. Otherwise the options are the
-    profile safe, and an override for each setting of `profile` that safe lacks or has with another value.
+    If a known profile with the same name equals `profile`, the only option gives this name. Otherwise the options give
+    the profile safe, and an override for each setting of `profile` in which safe differs.
     """
     if known().get(profile.name) == profile:
         return {"--profile": [profile.name]}
@@ -171,5 +172,5 @@ def options(profile: Profile) -> dict[str, list[str]]:
 
 
 def _differences(settings: Mapping[str, Setting], base: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Returns the settings that `base` lacks or has with another value, in the order of their names."""
+    """Returns the settings that `base` lacks or has with other values, sorted by name."""
     return {name: value for name, value in sorted(settings.items()) if name not in base or base[name] != value}

@@ -71,8 +71,8 @@ def printable_name(name: str) -> str:
 def hint(name: str, known: Iterable[str]) -> str:
     """Returns the end of an error message about `name`, the unknown name of a property.
 
-    This end proposes the name in `known` that is nearest to `name`. If no name is near, it tells the user to remove or
-    correct `name`.
+    The text proposes the name in `known` that is nearest to `name`. If no name is near, the text tells the user to
+    remove or correct `name`.
     """
     near = inputs.nearest(name, known)
     return f"; did you mean {near}?" if near else "; remove it, or correct its name"

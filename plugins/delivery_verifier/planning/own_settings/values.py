@@ -32,7 +32,7 @@ def typed(name: str, text: str) -> Setting:
 def checked(name: str, text: str, kind: Kind) -> Setting:
     """Returns the value that `text` stands for. Raises BadInput, which shows `name`, if the value is not of `kind`.
 
-    If `kind` is `float`, `text` itself is returned, because the verifier does not calculate with the number.
+    For the kind `float`, returns `text` itself, because the verifier does not calculate with the number.
     """
     value = typed(name, text)
     if not _fits(value, text, kind):

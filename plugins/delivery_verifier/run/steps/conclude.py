@@ -41,8 +41,8 @@ def conclude(run_dir: Path) -> None:
 def judge_and_report(run_dir: Path) -> RunVerdict:
     """Judges the run, writes verdict.json and report.html, and returns the verdict.
 
-    A note of the verdict says so if another version of the verifier made the run. Then removes the brokers' data,
-    unless they may explain what was found (see `_explained_by_data`), or the variable KDV_KEEP is 1. Raises
+    If another version of the verifier made the run, the verdict gets a note about this. At the end, removes the
+    brokers' data, unless the data may explain what was found (see `_explained_by_data`), or KDV_KEEP is 1. Raises
     IncompleteRun if the output of an earlier step is missing or altered.
     """
     run = RunDirectory(run_dir)

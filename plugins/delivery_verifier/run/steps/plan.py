@@ -42,7 +42,8 @@ def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
 
 
 def _owner(owner: object) -> str:
-    """Returns `owner`, the process at whose end the run must end, too, as the text `<pid>:<start time>`.
+    """Returns `owner` as text. `owner` names a process as `<pid>:<start time>`. When this process ends, the run ends,
+    too.
 
     Raises BadInput if `owner` has another form.
     """

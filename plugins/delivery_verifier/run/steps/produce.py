@@ -1,4 +1,4 @@
-"""The step produce: sends the load of all arms at the same time. An arm is one delivery profile on its own topic.
+"""The step produce: sends the load of all arms at the same time.
 
 Before the load, every producer sends a warm-up, which is a few records to every partition. Load and faults begin only
 when all replicas have these records. The load ends when the planned number of records is sent, the fault is healed, and
@@ -130,11 +130,11 @@ def _wait_until_replicated(scenario: Scenario, cluster: Cluster, pool: ProducerP
 
 
 def missing(reported: Mapping[str, int], high_watermarks: Mapping[tuple[str, int], int]) -> dict[str, int]:
-    """Returns how many records of the warm-up are not below the high watermarks yet, by topic.
+    """Returns how many records of the warm-up are not yet below the high watermarks, by topic. Leaves out topics
+    without missing records.
 
-    `reported` is the number of records that the client has reported, by topic. `high_watermarks` holds the high
-    watermark of each partition, by topic and partition. The result leaves out topics without missing records. An empty
-    partition counts as at least one missing record, because the warm-up sends to every partition.
+    `reported`: the number of records that the client has reported, by topic. `high_watermarks`: the high watermark of
+    each (topic, partition). The warm-up sends to every partition, so an empty partition misses at least one record.
     """
     counts = {}
     for topic, count in reported.items():

@@ -1,8 +1,8 @@
 """The step settle: waits until all replicas are in sync, writes the canary, takes the snapshot (`run.snapshot`), and
 reads every replica up to the snapshot's end (`run.replicas`).
 
-The canary is a topic with known anomalies of every kind. A run that does not report exactly these anomalies gets no
-verdict HELD or VIOLATED. The snapshot says where each partition ends.
+The canary is a topic with known anomalies of every kind. A run that does not report exactly these anomalies is
+INCONCLUSIVE. The snapshot says where each partition ends.
 """
 
 from __future__ import annotations
@@ -40,12 +40,14 @@ def settle(run_dir: Path) -> None:
     """Ends all faults, waits until all replicas are in sync, writes the canary's records, takes the snapshot, and
     compares the replicas.
 
-    The canary is a topic with known anomalies, which test the verifier itself. The step writes the canary's ledgers,
-    offsets.json (the snapshot), replicas.parquet, and observations.json. The file observations.json has all that the
-    cluster's observer saw: changes of leaders, of in-sync replicas and of brokers' processes, and its own heartbeats.
-    A replica that differs from its leader, or cannot be read, is later a reason to give no verdict. The snapshot names
-    the offsets that cannot be read from the leader, because bytes on its disk have changed. The notes name the
-    partitions in which not all offsets were looked at.
+    The step writes these files:
+
+    * the canary's ledgers
+    * offsets.json: the snapshot. It also names the offsets that cannot be read, because bytes on the leader's disk have
+      changed. The notes name the partitions that were not searched completely for such offsets.
+    * replicas.parquet. A replica that differs from its leader, or cannot be read, forbids the verdict HELD.
+    * observations.json: all that the cluster's observer saw (changes of leaders, of in-sync replicas and of brokers'
+      processes), and its own heartbeats.
 
     Raises TimeoutError if replicas stay out of sync or records still arrive, StepFailed if the verifier's own records
     are not written as planned, ProducerDied if the canary's producer process fails, and ValueError if a topic's

@@ -48,9 +48,8 @@ def start_cluster(run_dir: Path) -> None:
 def _start(scenario: Scenario, workspace: Path, owner: str | None, lock: int) -> Cluster:
     """Starts the cluster and returns a handle on the cluster.
 
-    `owner` is the process at whose end the run must end, too, as `<pid>:<start time>`. `lock` is the descriptor of the
-    host's lock. The keeper (the parent process of the brokers) inherits this lock, so that no other run can start and
-    remove this workspace.
+    `owner` names a process as `<pid>:<start time>`. When this process ends, the run ends, too. `lock` is the descriptor
+    of the host's lock. The keeper inherits this lock, so that no other run can start and remove this workspace.
     """
     request = StartRequest(
         run_id=scenario.run_id,

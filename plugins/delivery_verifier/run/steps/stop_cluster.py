@@ -11,11 +11,12 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 def stop_cluster(run_dir: Path, keep: bool | None = None) -> None:
-    """Ends the cluster. Removes its workspace (the brokers' data) if the run cannot be judged.
+    """Ends the cluster. Removes its workspace (the brokers' data) unless `keep` forbids this.
 
-    If the run can be judged, the workspace stays, because the step conclude decides whether to keep it. `keep` is True
-    if this process will judge the run, and False if the run cannot be judged. If `keep` is None, another process may
-    judge the run, and the workspace stays if the step reconcile has finished.
+    * `keep` is True: this process will judge the run. The workspace stays, and the step conclude decides whether to
+      keep it.
+    * False: the run cannot be judged.
+    * None: another process may judge the run. The workspace stays if the step reconcile has finished.
 
     Does nothing if the cluster was never started or has ended by itself.
     """

@@ -15,7 +15,7 @@ from threading import Thread
 def import_ahead() -> None:
     """Begins to import Great Expectations in another thread, because the import takes seconds. Returns at once.
 
-    If the import fails, `validate` raises its error, because that function imports Great Expectations again.
+    If the import fails, `validate` imports Great Expectations again, and raises the error.
     """
 
     def work() -> None:

@@ -1,0 +1,64 @@
+"""Applications in the judgement: whether an application came to the end, and what it had in hand when a fault hit it.
+
+All functions are pure. A record is in hand from the time when the client hands it to a member until the member has let
+go of it for good: until its offset is committed or, if that happens before it is applied, until it is applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from delivery_verifier.judgement.evidence import ArmEvidence
+from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.fault_actions import ACTS
+from delivery_verifier.model.history import Injection
+
+AT_STAKE = ("in hand of ", "rewound ")
+"""The beginnings of keys in the proof of an injection into applications. An arm's name follows. The values are how many
+records the arm's members had in hand when they were hit, and by how many records the arm's group was set back."""
+MOST_UNPARSED = 0.01
+"""The greatest share of effects that may name no attempt of the arm."""
+
+
+def is_of_applications(injection: Injection) -> bool:
+    """Returns whether the injection hit the members of applications, and not brokers or producers."""
+    return injection.action in ACTS and ACTS[injection.action].whom == "application"
+
+
+def at_stake(injection: Injection, arm: str) -> int:
+    """Returns how many records of `arm` the injection into applications could hurt (see AT_STAKE); 0 if none is
+    known."""
+    for moment in ("process", "process_before_heal"):
+        proof = injection.proof.get(moment)
+        for beginning in AT_STAKE:
+            count = proof.get(beginning + arm) if isinstance(proof, dict) else None
+            if isinstance(count, int) and count > 0:
+                return count
+    return 0
+
+
+def application_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
+    """Yields the name and the detail of each reason not to believe that the application applied all there was to
+    apply."""
+    if arm.name not in arm.run.scenario.applied or arm.is_canary:
+        return
+    rows = arm.run.books.rows("effects", arm=arm.name).to_pylist()
+    drained = {row["partition"] for row in rows if row.get("markers")}
+    if missing := sorted(set(range(arm.run.scenario.load.partitions)) - drained):
+        pending = sum(row.get("pending") or 0 for row in rows)
+        detail = f"{arm.name}: no marker was applied in partitions {missing}: the application did not come to their end"
+        yield "not_drained", f"{detail}, and {pending} records had not been applied yet"
+    effects, unparsed = (sum(row.get(name) or 0 for row in rows) for name in ("effects", "unparsed"))
+    if unparsed > MOST_UNPARSED * effects:
+        yield "effects_unparsed", f"{arm.name}: {unparsed} of {effects} effects name no record of the arm"
+    yield from _more_than_in_hand(arm)
+
+
+def _more_than_in_hand(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
+    """Yields a doubt if only crashes of the application permit SKIPPED, and more was skipped than was in hand then."""
+    if Anomaly.SKIPPED not in arm.rulings or arm.rulings[Anomaly.SKIPPED].because != ("application_crash",):
+        return
+    count = sum(arm.cases(Anomaly.SKIPPED))
+    most = sum(at_stake(injection, arm.name) for injection in arm.run.injections if is_of_applications(injection))
+    if count > most:
+        yield "unexplained", f"{arm.name}: {count} SKIPPED, but only {most} records were in hand in crashes"
