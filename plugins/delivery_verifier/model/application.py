@@ -45,6 +45,9 @@ REQUIRED = (
 )
 """The consumer settings on which delivery depends. An application states each of them."""
 
+RESETS = ("earliest", "latest")
+"""The allowed values of auto.offset.reset. With any other value, a consumer without an offset would only end."""
+
 TIMED: dict[Discipline, tuple[bool, bool]] = {
     "at_handover": (True, True),
     "commit_first": (False, False),

@@ -222,8 +222,7 @@ class Scenario(Data, frozen=True):
 
     @property
     def transactional(self) -> tuple[str, ...]:
-        """The names of the arms whose topics are read twice, with read_uncommitted and with read_committed: the arms
-        that write transactions, and the canary. Empty if no arm writes transactions."""
+        """The names of the arms that write transactions, and of the canary: their topics are read in both views."""
         names = tuple(arm.name for arm in self.loaded if arm.transactional_id)
         return (*names, self.canary.name) if names else ()
 
