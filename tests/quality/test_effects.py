@@ -9,14 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from msgspec.structs import replace
 from pyspark.sql import SparkSession
+from support.applications import applied
 from support.effect_histories import PARTITIONS, judge, random_history
 from support.run_directories import Row, scenario
 
 from delivery_verifier.model.anomalies import EFFECTS as KINDS
 from delivery_verifier.model.anomalies import Anomaly, also_column, column
-from delivery_verifier.model.application import Application
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.unreadable import Unreadable
@@ -24,13 +23,11 @@ from spark_jobs import effect_books, effects
 from spark_jobs.schemas import EFFECTS, LEDGER, LOG, arrow
 
 RANDOM, SEED = 1000, 20_261_122
-APPLICATION = Application(name="commit_after", summary="", discipline="commit_after", consumer={})
 History = tuple[list[Row], list[Row], list[Row]]
 
 
 def of_arms(names: Sequence[str]) -> Scenario:
-    made = scenario(names, partitions=PARTITIONS, producers=2)
-    return replace(made, arms=tuple(replace(arm, application=APPLICATION) for arm in made.loaded) + (made.canary,))
+    return applied(scenario(names, partitions=PARTITIONS, producers=2))
 
 
 def compared(
@@ -72,7 +69,7 @@ def test_a_thousand_histories_have_exactly_the_cases_of_the_oracle(
     for row in found.cases.to_pylist():
         case = row["kind"], "OVERTAKEN" in row["also"], row["producer"], row["sequence"], row["attempt"]
         written[row["arm"]][case] += 1
-    expected = {arm: judge(lines, applied)[0] for arm, (_, lines, applied) in histories.items()}
+    expected = {arm: judge(lines, landed)[0] for arm, (_, lines, landed) in histories.items()}
     assert written == expected
     kinds = Counter(kind for cases in expected.values() for kind, *_ in cases)
     assert min(kinds[kind] for kind in KINDS) > 300, f"the dice must throw every kind: {kinds}"
@@ -85,7 +82,7 @@ def test_their_books_are_those_of_the_oracle(histories: dict[str, History], foun
         if row["arm"] in sums:
             sums[row["arm"]].update({name: row[name] for name in effect_books.COUNTS})
     assert {arm: +books for arm, books in sums.items()} == {
-        arm: judge(lines, applied)[1] for arm, (_, lines, applied) in histories.items()
+        arm: judge(lines, landed)[1] for arm, (_, lines, landed) in histories.items()
     }
 
 
@@ -97,8 +94,8 @@ def test_the_books_of_the_log_get_as_many_cases_as_were_found(
         assert producer in (-1, 0, 1), "what no planned producer sent belongs to nobody"
         booked[arm, name] += count
     expected = Counter[tuple[str, str]]()
-    for arm, (_, lines, applied) in histories.items():
-        for (kind, hidden, *_), count in judge(lines, applied)[0].items():
+    for arm, (_, lines, landed) in histories.items():
+        for (kind, hidden, *_), count in judge(lines, landed)[0].items():
             expected[arm, column(Anomaly(kind))] += count
             expected[arm, also_column(Anomaly.OVERTAKEN)] += count * hidden
     assert booked == +expected

@@ -9,15 +9,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from msgspec.structs import replace
 from pyspark.sql import SparkSession
+from support.applications import applied
 from support.run_directories import ILLEGIBLE, Row, attempt, line, scenario, table, write
 
 from delivery_verifier.applications.sealing import effects_key, seal_effects
 from delivery_verifier.applications.slots import SlotWriter
 from delivery_verifier.judgement import canary
 from delivery_verifier.model import record
-from delivery_verifier.model.application import Application
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.run.canary_effects import apply_canary
@@ -25,12 +24,10 @@ from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 from spark_jobs import reconcile as job
 
 RECORDS = 40
-APPLICATION = Application(name="commit_after", summary="", discipline="commit_after", consumer={})
 
 
 def a_scenario(transactional: bool) -> Scenario:
-    made = scenario(["a"], partitions=2, transactional=["a"] if transactional else [])
-    return replace(made, arms=(replace(made.arms[0], application=APPLICATION), made.canary))
+    return applied(scenario(["a"], partitions=2, transactional=["a"] if transactional else []))
 
 
 def canary_lines(made: Scenario, layout: canary.CanaryLayout) -> tuple[list[Row], list[int]]:

@@ -27,7 +27,7 @@ def unproven_counts(evidence: Evidence) -> Iterator[tuple[str, Doubt]]:
     anomaly.
     """
     for arm in evidence.loaded:
-        for anomaly in _unsearched(evidence):
+        for anomaly in (kind for kind in Anomaly if kind not in evidence.searched):
             if count := sum(arm.cases(anomaly)):
                 detail = (
                     f"{arm.name}: the books count {count} {anomaly}, but the canary of this older run has no such case "

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from support.applications import application
 from support.evidence import (
     BITE,
     HEALED,
@@ -33,7 +34,7 @@ from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.act import Act
 from delivery_verifier.model.anomalies import EFFECTS as KINDS
 from delivery_verifier.model.anomalies import Anomaly, column
-from delivery_verifier.model.application import TIMED, Application, Discipline
+from delivery_verifier.model.application import Discipline
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.scenario import Claim, Scenario
@@ -49,16 +50,7 @@ def _an_action_that_kills_applications(monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def applied_by(discipline: Discipline, claim: Claim = "contract", fault: str = "none") -> Scenario:
-    commit, store = TIMED[discipline]
-    consumer: dict[str, str | int | bool] = {
-        "auto.offset.reset": "earliest",
-        "enable.auto.commit": commit,
-        "enable.auto.offset.store": store,
-        "isolation.level": "read_committed",
-        "session.timeout.ms": 6000,
-    }
-    application = Application(name=discipline, summary="", discipline=discipline, consumer=consumer)
-    return with_arm(a_scenario(fault=fault), SUBJECT, application=application, claim=claim)
+    return with_arm(a_scenario(fault=fault), SUBJECT, application=application(discipline), claim=claim)
 
 
 def killed(**proof: object) -> Injection:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from support.applications import applied
 from support.effect_histories import effect, marker
 from support.effect_histories import judge as judge_effects
 from support.oracle import judge
@@ -16,7 +17,6 @@ from support.run_directories import ILLEGIBLE, Row, line, scenario
 from delivery_verifier.judgement import canary
 from delivery_verifier.model.anomalies import EFFECTS as KINDS_OF_EFFECTS
 from delivery_verifier.model.anomalies import Anomaly, column
-from delivery_verifier.model.application import Application
 from delivery_verifier.model.record import parse
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.books import COUNTS
@@ -106,13 +106,6 @@ def test_the_canary_determines_every_count_of_the_books_and_plants_every_anomaly
     )
     missing = [anomaly.value for anomaly in Anomaly if not planted[column(anomaly)]]
     assert not missing, f"judgement/canary/planters.py plants no {missing}: write a planter and name it in PLANTERS"
-
-
-def applied(plain: Scenario) -> Scenario:
-    """Returns the scenario with an application behind its subjects."""
-    application = Application(name="a", summary="", discipline="commit_after", consumer={})
-    arms = [arm if arm.role == "canary" else replace(arm, application=application) for arm in plain.arms]
-    return replace(plain, arms=tuple(arms))
 
 
 def fields_of(header: Any) -> Row:
