@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 What = Literal["started", "assigned", "revoked", "handed_over", "committed", "stored", "parked", "closed", "error"]
-"""What happened. `committed`: the answer to a commit came. `error`: the client reported an error, not a record."""
+"""What happened. `committed`: the answer to a commit came. `error`: the client reported an error."""
 
 WHATS: tuple[What, ...] = get_args(What)
 _ROW = struct.Struct("<qiiiiqq24s")

@@ -198,6 +198,7 @@ _SUBJECTS = {
     "partition": "every leaderless partition of the subjects",
     "topic": "every arm's topic",
     "producer": "every producer",
+    "application": "every application",
 }
 """Maps a value of `Act.whom` to the subject of a sentence about the action. Actions on brokers and leaders are missing
 here: `_subject` finds their subject by the target of the action."""

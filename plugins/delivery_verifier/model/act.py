@@ -97,13 +97,13 @@ class Act(Struct, frozen=True, kw_only=True):
 
     @property
     def clients(self) -> bool:
-        """Whether the action is done to the producers of all arms at once, not to brokers."""
-        return self.whom == "producer"
+        """Whether the action is done to the producers or applications of all arms at once, not to brokers."""
+        return self.whom in ("producer", "application")
 
     @property
     def all_partitions(self) -> bool:
         """Whether the action touches every partition that carries load, no matter which brokers lead.
 
-        True for actions on producers and for actions that alter topics.
+        True for actions on producers and applications, and for actions that alter topics.
         """
         return self.clients or "topic_altered" in self.counts_as

@@ -77,6 +77,17 @@ def _check_plan(scenario: Scenario) -> None:
     if scenario.load.pacing == "scripted" and not scenario.load.block:
         raise BadInput("load.block must be given where load.pacing is scripted")
     _check_transactions(scenario)
+    _check_applications(scenario)
+
+
+def _check_applications(scenario: Scenario) -> None:
+    """Raises BadInput if a step of the fault plan is about applications, and no arm has one."""
+    for number, step in enumerate(scenario.fault.steps):
+        if not scenario.applied and (step.act.whom == "application" or step.trigger.kind in ("parked", "caught_up")):
+            raise BadInput(
+                f"fault.steps[{number}] is about applications, and no arm has one: give an arm an application, or "
+                "leave the step out"
+            )
 
 
 def _check_transactions(scenario: Scenario) -> None:
@@ -85,7 +96,7 @@ def _check_transactions(scenario: Scenario) -> None:
     Also raises BadInput if `_check_coordinator` does.
     """
     names = [arm.name for arm in scenario.loaded if arm.transactional_id]
-    clients = [step.action for step in scenario.fault.steps if step.act.clients]
+    clients = [step.action for step in scenario.fault.steps if step.act.whom == "producer"]
     if names and clients:
         raise BadInput(
             f"arms.{names[0]} has a transactional.id, which does not go with the action {clients[0]}: leave one of "

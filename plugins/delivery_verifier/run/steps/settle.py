@@ -26,6 +26,7 @@ from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.run.applications import drain_applications
 from delivery_verifier.run.canary_effects import apply_canary
 from delivery_verifier.run.replicas import READING_S, read_replicas
 from delivery_verifier.run.sealing import seal_ledgers
@@ -72,6 +73,7 @@ def settle(run_dir: Path) -> None:
         seal_ledgers([send_and_forget(scenario, cluster.workspace / "canary", canary.FORGOTTEN)], output)
         snapshot = take_snapshot(scenario, cluster, writer)
         apply_canary(scenario, layout, offsets, snapshot, cluster.workspace / "canary-effects", output)
+        drain_applications(scenario, cluster, output)
         with output.timed("replicas"):
             end_s = time.monotonic() + READING_S
             replicas = read_replicas(cluster, snapshot.partitions)
