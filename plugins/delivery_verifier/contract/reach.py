@@ -123,9 +123,11 @@ _NEVER = sys.maxsize
 
 
 class _Track(NamedTuple):
-    """Positions of observations, for one partition and one broker. `led`: the broker led the partition. `back`: it was
-    a follower in the ISR. `out`: it was not in the ISR. `exited`: its process had exited. `running`: its process had
-    not exited."""
+    """In which observations a broker was in which state, for one partition. An observation is named by its position.
+
+    `led`: the broker led the partition. `back`: a follower in the ISR. `out`: not in the ISR. `exited`: the process of
+    the broker had exited. `running`: the process had not exited.
+    """
 
     led: _Positions
     back: _Positions

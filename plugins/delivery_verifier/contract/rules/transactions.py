@@ -82,7 +82,7 @@ def _acknowledged_by_all(settings: Settings, disturbance: Disturbance) -> bool:
 
 
 def _of_coordinators_power(anomaly: Anomaly) -> ContractRule:
-    """Returns the rule that permits `anomaly` after all in-sync replicas of a coordinator's log lost their power.
+    """Returns the rule that permits `anomaly` if every broker in the ISR of a coordinator's log had a loss of power.
 
     Kafka writes that log with acks=all, and leaves flushing to the operating system. The flush.messages of the arm's
     topic does not matter.
