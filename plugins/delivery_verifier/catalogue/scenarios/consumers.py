@@ -1,4 +1,4 @@
-"""Consumers: what an application skips or applies again when it is killed, and when its group is set back.
+"""Consumers: what an application skips or applies again when it is killed.
 
 In each plan of a crash, every member stands still after 4 of the 10 records of a batch. Then it is killed.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
-from delivery_verifier.catalogue.parts import AT_ONCE, SETTLED, after, broken, control, exactly, scripted, step
+from delivery_verifier.catalogue.parts import AT_ONCE, after, broken, exactly, scripted, step
 from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.scenario import Claim, Expectation
@@ -113,31 +113,4 @@ _DEFAULTS = Entry(
     rules=("skipped.at_handover",),
 )
 
-_REWIND = Entry(
-    name="group.rewind",
-    title="A group that is set back is given every record once more, whatever its discipline",
-    promise="Offsets that are committed apart from what was applied can be set back. The application is then given "
-    "each record from there on once more, here all 60 that it had applied, even if it commits before it applies. "
-    "The log itself has each record once.",
-    source="Apache Kafka javadoc, KafkaConsumer: controlling the consumer's position (seek)",
-    tags=("promises",),
-    arms=(
-        _subject("commit_first", "at_most_once", broken(REAPPLIED=60, SKIPPED=0, LOST=0)),
-        control("safe", "at_most_once"),
-    ),
-    load=scripted(20),
-    fault=FaultPlan(
-        name="set_back",
-        summary="Send 40 records, set the groups back to offset 0 when all 60 are applied, and let them catch up.",
-        steps=(
-            step(AT_ONCE, "send", "none", blocks=2),
-            step(SETTLED, "wait", "none"),
-            step(_CAUGHT_UP, "rewind", "none"),
-            step(_CAUGHT_UP, "wait", "none"),
-        ),
-        duration_s=15,
-    ),
-    rules=("reapplied.rewind",),
-)
-
-ENTRIES: tuple[Entry, ...] = (_COMMIT_FIRST, _COMMIT_AFTER, _DEFAULTS, _REWIND)
+ENTRIES: tuple[Entry, ...] = (_COMMIT_FIRST, _COMMIT_AFTER, _DEFAULTS)
