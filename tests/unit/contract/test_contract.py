@@ -143,7 +143,6 @@ TABLE: list[tuple[str, Changes, tuple[DisturbanceKind, ...], set[Anomaly]]] = [
     ("safe", COMMIT_FIRST, ("application_freeze",), {OVERTAKEN}),
     ("safe", COMMIT_FIRST, ("rewind",), {REAPPLIED, OVERTAKEN}),
     ("safe", COMMIT_FIRST, ("unclean_election",), {SKIPPED, REAPPLIED, GHOST, OVERTAKEN}),
-    ("safe", COMMIT_FIRST, ("power_loss",), {REAPPLIED}),  # of the offsets that were committed
     ("safe", COMMIT_FIRST, ("isr_power_loss",), {SKIPPED, REAPPLIED, GHOST, OVERTAKEN}),
     ("safe", COMMIT_FIRST | {"auto_offset_reset": "latest"}, (), {SKIPPED}),
     ("safe", AT_HANDOVER, ("application_crash",), {SKIPPED, REAPPLIED}),

@@ -122,20 +122,18 @@ _TRUNCATED = subset(
 
 
 def _truncated(anomaly: Anomaly) -> ContractRule:
-    """Returns the rule that permits `anomaly` after the log was cut off below its high watermark.
-
-    Of the log that keeps committed offsets, nobody observes the ISR. So any loss of power may have cut it off.
-    """
+    """Returns the rule that permits `anomaly` after the log was cut off below its high watermark."""
     return ContractRule(
         id=f"{anomaly.value.lower()}.truncated",
         anomaly=anomaly,
         condition="an application",
         applies=lambda settings: settings.discipline is not None,
-        kinds=("unclean_election", "isr_power_loss", *(("power_loss",) if anomaly is Anomaly.REAPPLIED else ())),
+        kinds=("unclean_election", "isr_power_loss"),
         sentence=f"The log was cut off below what consumers had been given. {_TRUNCATED[anomaly]}",
         source=f"KIP-320; KIP-966; {MEASURED}",
     )
 
 
 APPLICATIONS: tuple[ContractRule, ...] = (*_OF_APPLICATIONS, *(_truncated(anomaly) for anomaly in _TRUNCATED))
-"""The rules of applications. Nobody observes `__consumer_offsets`: a loss of power of any broker may have hit it."""
+"""The rules of applications. There is none about `__consumer_offsets`, which nobody observes: applications and faults
+that cut the power of brokers are refused together (`model.scenario_checks`)."""
