@@ -81,7 +81,11 @@ def compare(inputs: EffectInputs, rows: DataFrame) -> Effects:
     lines = inputs.views.where(in_arms & (F.col("view") == (view if scenario.transactional else "raw")))
     rows = rows.where(in_arms)
     parts = [*effects.census(rows).toArrow().to_pylist(), *effects.lines_census(lines).toArrow().to_pylist()]
-    drained = {(row["arm"], row["partition"]) for row in parts if row.get("markers")}
+    ends = {(part.arm, part.partition): part.end for part in inputs.offsets.partitions}
+    for row in parts:
+        end = ends.get((row["arm"], row["partition"]))
+        row["drained"] = int(end is not None and (row.get("last_marker") or -1) >= end)
+    drained = {(row["arm"], row["partition"]) for row in parts if row["drained"]}
     hidden = {(part.arm, part.partition) for part in inputs.offsets.partitions if part.unreadable}
     attempts = effects.applied_attempts(rows, lines, effects.Places(drained, hidden)).persist(
         StorageLevel.MEMORY_AND_DISK

@@ -26,7 +26,8 @@ Partitions = Set[tuple[str, int]]
 
 
 class Places(NamedTuple):
-    """What is known of partitions. `drained`: those in which a marker was applied. `hidden`: those with unreadable
+    """What is known of partitions. `drained`: those in which a marker at or behind the
+    end of the snapshot was applied. `hidden`: those with unreadable
     offsets, in which an attempt may have more copies than lines."""
 
     drained: Partitions
@@ -62,13 +63,17 @@ def applied_attempts(effects: DataFrame, lines: DataFrame, places: Places) -> Da
 
 
 def census(effects: DataFrame) -> DataFrame:
-    """Returns the counts of EFFECTS per (arm, partition), without any join: `effects`, `markers` and `unparsed`."""
+    """Returns the counts of EFFECTS per (arm, partition), without any join: `effects`, `markers` and `unparsed`.
+
+    `last_marker` is the highest offset of an applied marker; null if there is none.
+    """
     return (
         promise(effects, EFFECTS)
         .groupBy("arm", "partition")
         .agg(
             F.count(F.lit(1)).alias("effects"),
             F.count_if(is_marker()).alias("markers"),
+            F.max(F.when(is_marker(), F.col("offset"))).alias("last_marker"),
             F.count_if(~is_of_attempt() & ~is_marker()).alias("unparsed"),
         )
     )

@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from support.applications import applied
-from support.effect_histories import PARTITIONS, judge, random_history
+from support.effect_histories import END, PARTITIONS, judge, random_history
 from support.run_directories import Row, scenario
 
 from delivery_verifier.model.anomalies import EFFECTS as KINDS
@@ -30,6 +31,11 @@ def of_arms(names: Sequence[str]) -> Scenario:
     return applied(scenario(names, partitions=PARTITIONS, producers=2))
 
 
+def snapshot(arm: str, partition: int) -> PartitionSnapshot:
+    bounds = {"start": 0, "end": END, "live_end": END + 2, "leader": 1, "leader_epoch": 0}
+    return PartitionSnapshot(arm=arm, topic="t", partition=partition, **bounds)
+
+
 def compared(
     spark: SparkSession, folder: Any, histories: dict[str, History], hidden: tuple[PartitionSnapshot, ...] = ()
 ) -> effect_books.Effects:
@@ -40,7 +46,10 @@ def compared(
         pq.write_table(pa.Table.from_pylist(rows, schema=arrow(schema)), folder / name / "all.parquet")
         frames.append(spark.read.schema(schema).parquet(str(folder / name)).coalesce(1))
     ledger, log, rows = frames
-    offsets = Offsets(bootstrap_servers="", taken_at_us=0, partitions=list(hidden))
+    ends = [snapshot(arm, partition) for arm in histories for partition in range(PARTITIONS)]
+    covered = {(part.arm, part.partition) for part in hidden}
+    ends = [part for part in ends if (part.arm, part.partition) not in covered]
+    offsets = Offsets(bootstrap_servers="", taken_at_us=0, partitions=[*ends, *hidden])
     output: Any = None  # `compare` writes nothing
     inputs = effect_books.EffectInputs(ledger, log, of_arms(list(histories)), offsets, output, 100, True)
     return effect_books.compare(inputs, rows)
@@ -106,12 +115,7 @@ def test_what_may_stand_at_an_unreadable_offset_is_neither_a_ghost_nor_applied_a
 ) -> None:
     few = {arm: histories[arm] for arm in list(histories)[:40]}
     damage = (Unreadable(first=1, end=2, shown_until=1, detail="checksum"),)
-    hidden = tuple(
-        PartitionSnapshot(
-            arm=arm, topic="t", partition=0, start=0, end=9, live_end=11, leader=1, leader_epoch=0, unreadable=damage
-        )
-        for arm in few
-    )
+    hidden = tuple(replace(snapshot(arm, 0), unreadable=damage) for arm in few)
     cases = compared(spark, tmp_path, few, hidden).cases.to_pylist()
     assert not [row for row in cases if row["partition"] == 0 and row["kind"] in ("GHOST", "REAPPLIED")]
     assert {"GHOST", "REAPPLIED"} <= {row["kind"] for row in cases if row["partition"] == 1}

@@ -13,6 +13,8 @@ Row = dict[str, Any]
 Case = tuple[Any, ...]
 """A case: its kind, whether it is OVERTAKEN as well, sequence, attempt and producer."""
 PARTITIONS = 2
+END = 1000
+"""The end of every partition's snapshot."""
 
 
 def key_of(row: Row) -> tuple[int, int, int]:
@@ -28,9 +30,9 @@ def effect(arm: str, of: Row, order: int, **more: Any) -> Row:
     return {"arm": arm, **row, **started, "order": order, "applied_at": START_US + order} | more
 
 
-def marker(arm: str, ordinal: int, partition: int) -> Row:
-    """Returns the log's row of a marker of the verifier. It stands behind the snapshot, in the view `tail`."""
-    return line(arm, ordinal, 1000, 0, partition=partition, producer=MARKER_PRODUCER, view="tail")
+def marker(arm: str, ordinal: int, partition: int, offset: int = END) -> Row:
+    """Returns the log's row of a marker of the verifier. Below END, records may stand behind it."""
+    return line(arm, ordinal, offset, 0, partition=partition, producer=MARKER_PRODUCER, view="tail")
 
 
 def judge(lines: list[Row], effects: list[Row]) -> tuple[Counter[Case], Counter[str]]:
@@ -46,12 +48,13 @@ def judge(lines: list[Row], effects: list[Row]) -> tuple[Counter[Case], Counter[
             books["unparsed"] += 1
         elif row["producer"] == MARKER_PRODUCER:
             books["markers"] += 1
-            drained.add(row["partition"])
+            drained |= {row["partition"]} if row["offset"] >= END else set()
         else:
             if not landed[key_of(row)] and row["offset"] < highest[row["partition"]]:
                 late.add(key_of(row))
             landed[key_of(row)].append((row["partition"], row["offset"]))
         highest[row["partition"]] = max(highest[row["partition"]], row["offset"])
+    books["drained"] = len(drained)
     cases = Counter[Case]()
     for key in {*copies, *filter(landed.get, list(landed))}:
         c, a, places = copies[key], len(landed[key]), len(set(landed[key]))
@@ -89,7 +92,7 @@ def random_history(arm: str, ordinal: int, seed: int, size: int = 12) -> tuple[l
         dice.shuffle(effects)
     for partition in range(PARTITIONS):
         if dice.random() < 0.8:
-            effects.append(effect(arm, marker(arm, ordinal, partition), 0))
+            effects.append(effect(arm, marker(arm, ordinal, partition, dice.choice((END, END + 1, END - 1))), 0))
     for order, row in enumerate(effects):
         row |= {"order": order, "applied_at": START_US + order, "life": order * 2 // len(effects)}
     return ledger, lines, effects

@@ -118,7 +118,11 @@ def the_rows(of: Scenario, version: int = FORMAT_VERSION) -> Rows:
         ]
     for name in of.applied:
         counts = dict.fromkeys((count.name for count in EFFECT_COUNTS), 0)
-        healthy = dict.fromkeys(("visible", "applied", "lines", "copies"), 400) | {"effects": 401, "markers": 1}
+        healthy = dict.fromkeys(("visible", "applied", "lines", "copies"), 400) | {
+            "effects": 401,
+            "markers": 1,
+            "drained": 1,
+        }
         planted = {key.removeprefix("effects_"): count for key, count in expected_counts(of, version).items()}
         rows["books/effects.parquet"] += [
             {"arm": name, "partition": at}

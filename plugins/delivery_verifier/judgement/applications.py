@@ -16,8 +16,6 @@ from delivery_verifier.model.history import Injection
 AT_STAKE = ("in hand of ", "rewound ")
 """The beginnings of keys in the proof of an injection into applications. An arm's name follows. The values are how many
 records the arm's members had in hand when they were hit, and by how many records the arm's group was set back."""
-MOST_UNPARSED = 0.01
-"""The greatest share of effects that may name no attempt of the arm."""
 
 
 def is_of_applications(injection: Injection) -> bool:
@@ -43,22 +41,31 @@ def application_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
     if arm.name not in arm.run.scenario.applied or arm.is_canary:
         return
     rows = arm.run.books.rows("effects", arm=arm.name).to_pylist()
-    drained = {row["partition"] for row in rows if row.get("markers")}
+    drained = {row["partition"] for row in rows if row.get("drained")}
     if missing := sorted(set(range(arm.run.scenario.load.partitions)) - drained):
         pending = sum(row.get("pending") or 0 for row in rows)
-        detail = f"{arm.name}: no marker was applied in partitions {missing}: the application did not come to their end"
+        detail = f"{arm.name}: the application did not come to the end of partitions {missing}"
         yield "not_drained", f"{detail}, and {pending} records had not been applied yet"
     effects, unparsed = (sum(row.get(name) or 0 for row in rows) for name in ("effects", "unparsed"))
-    if unparsed > MOST_UNPARSED * effects:
+    damaged = sum(arm.totals.get(name, 0) for name in ("corrupted", "phantoms", "unattributed"))
+    if unparsed > damaged:
         yield "effects_unparsed", f"{arm.name}: {unparsed} of {effects} effects name no record of the arm"
     yield from _more_than_in_hand(arm)
 
 
 def _more_than_in_hand(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
-    """Yields a doubt if only crashes of the application permit SKIPPED, and more was skipped than was in hand then."""
-    if Anomaly.SKIPPED not in arm.rulings or arm.rulings[Anomaly.SKIPPED].because != ("application_crash",):
-        return
-    count = sum(arm.cases(Anomaly.SKIPPED))
-    most = sum(at_stake(injection, arm.name) for injection in arm.run.injections if is_of_applications(injection))
-    if count > most:
-        yield "unexplained", f"{arm.name}: {count} SKIPPED, but only {most} records were in hand in crashes"
+    """Yields doubts if more was skipped than was in hand in the crashes that alone permit it, or more was applied again
+    than was set back by the rewinds that alone permit it."""
+    again = arm.totals.get("effects_again", 0)
+    for anomaly, kind, count, name in (
+        (Anomaly.SKIPPED, "application_crash", sum(arm.cases(Anomaly.SKIPPED)), "records were in hand in crashes"),
+        (Anomaly.REAPPLIED, "rewind", again, "records were set back by rewinds"),
+    ):
+        if anomaly not in arm.rulings or arm.rulings[anomaly].because != (kind,):
+            continue
+        causes = [
+            cause for cause in arm.run.injections if cause.action in ACTS and kind in ACTS[cause.action].counts_as
+        ]
+        most = sum(at_stake(cause, arm.name) for cause in causes)
+        if count > most:
+            yield "unexplained", f"{arm.name}: {count} {anomaly}, but only {most} {name}"

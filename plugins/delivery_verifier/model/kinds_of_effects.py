@@ -2,7 +2,8 @@
 
 Terms, beside those of `model.anomalies`: an *effect* is one application of a record. A *visible copy* is a copy that a
 consumer with the arm's view of the topic sees (read_committed, if the arm writes transactions). A partition is
-*drained* once the application has applied a marker of the verifier there, which stands behind all records.
+*drained* once the application has applied the marker there that ends the snapshot, or a later one: behind an earlier
+marker there may be records.
 """
 
 from __future__ import annotations

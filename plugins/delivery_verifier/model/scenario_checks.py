@@ -53,6 +53,7 @@ def check(scenario: Scenario) -> None:
         _check_isr(arm, scenario.load.replication_factor)
         if arm.application:
             _check_application(arm.name, arm.application)
+            _check_power(scenario)
         for bound in arm.expectation.bounds:
             if bound.count.upper() not in Anomaly.__members__ and not bound.count.islower():
                 raise BadInput(f"arms.{arm.name}.expectation: {bound.count!r} is no anomaly and no books column")
@@ -130,6 +131,16 @@ def _check_coordinator(scenario: Scenario) -> None:
             f"fault.steps: coordinators are proven for exactly one producer with a transactional.id, got {count}: "
             "have one such arm, with one producer"
         )
+
+
+def _check_power(scenario: Scenario) -> None:
+    """Raises BadInput if the fault plan cuts the power of brokers: committed offsets may be lost then, unobserved."""
+    for number, step in enumerate(scenario.fault.steps):
+        if "power_loss" in step.act.counts_as:
+            raise BadInput(
+                f"fault.steps[{number}] is {step.action}, which does not go with an application: nobody observes the "
+                "log of committed offsets; leave one of them out"
+            )
 
 
 def _check_application(arm: str, application: Application) -> None:

@@ -70,6 +70,7 @@ _COUNTS = {
     "carried": ("of `applied`, those that stand in the log more than once and were applied as often", "attempts"),
     "ghost_effects": ("effects of attempts without a visible copy", "effects"),
     "markers": ("effects of the verifier's own markers", "effects"),
+    "drained": ("1 if a marker at or behind the end of the snapshot was applied, else 0", "partitions"),
     "unparsed": ("effects that name no attempt of the arm", "effects"),
     "effects": ("rows of effects/", "effects"),
     "lines": ("records of the view that name an attempt of the arm", "records"),

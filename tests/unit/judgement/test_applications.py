@@ -116,7 +116,7 @@ def test_a_run_without_applications_has_no_expectation_finding_or_law_of_effects
 
 def test_a_partition_without_a_marker_is_a_doubt_and_nothing_in_it_is_skipped() -> None:
     change = both(
-        setting(EFFECTS, "markers", 0, arm=SUBJECT, partition=1),
+        setting(EFFECTS, "drained", 0, arm=SUBJECT, partition=1),
         setting(EFFECTS, "pending", 9, arm=SUBJECT, partition=1),
     )
     verdict = judged(evidence_of(applied_by("commit_after", "exactly_once"), change))
@@ -153,7 +153,7 @@ def test_a_canary_of_which_one_case_was_not_found_forbids_every_verdict(name: st
     assert ("checker", "canary_wrong") in doubts(verdict)
 
 
-@pytest.mark.parametrize("name", ["carried", "pending", "unparsed", "markers", "again", "ghost_effects"])
+@pytest.mark.parametrize("name", ["carried", "pending", "unparsed", "markers", "drained", "again", "ghost_effects"])
 def test_a_count_of_the_canarys_effects_that_is_wrong_forbids_every_verdict(name: str) -> None:
     verdict = judged(evidence_of(applied_by("commit_after"), setting(EFFECTS, name, 77, arm="canary", partition=0)))
     assert ("checker", "canary_wrong") in doubts(verdict)
@@ -187,6 +187,16 @@ def test_more_skipped_than_in_hand_is_no_pass() -> None:
     assert "only 6 records were in hand" in next(item.detail for item in arm(verdict).doubts)
 
 
+def test_more_applied_again_than_was_set_back_is_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    rewind = Act(name="rewind", summary="", whom="application", bites=True, momentary=True, counts_as=("rewind",))
+    monkeypatch.setitem(ACTS, "rewind", rewind)
+    setback = msgspec.structs.replace(killed(), action="rewind", proof={"process": {f"rewound {SUBJECT}": 60}})
+    for again, verdict in ((60, "HELD"), (61, "INCONCLUSIVE")):
+        change = both(counted(Anomaly.REAPPLIED, 60), setting(EFFECTS, "again", again, arm=SUBJECT, partition=0))
+        evidence = crashed("commit_first", change, cases=of_kind(Anomaly.REAPPLIED, count=60))
+        assert arm(judged(replace(evidence, injections=[setback]))).verdict == verdict
+
+
 def test_what_was_sent_after_the_members_ran_again_was_not_in_hand() -> None:
     late = of_kind(Anomaly.SKIPPED, sent_us=RECOVERED + 9 * SECOND)
     verdict = judged(crashed("commit_first", counted(Anomaly.SKIPPED, 6), cases=late))
@@ -210,8 +220,8 @@ def test_the_arm_without_an_application_is_not_put_to_the_test_by_a_crash_of_app
 
 def test_effects_that_name_no_record_forbid_held() -> None:
     change = both(
-        setting(EFFECTS, "unparsed", 200, arm=SUBJECT, partition=0),
-        setting(EFFECTS, "effects", 601, arm=SUBJECT, partition=0),
+        setting(EFFECTS, "unparsed", 1, arm=SUBJECT, partition=0),
+        setting(EFFECTS, "effects", 402, arm=SUBJECT, partition=0),
     )
     verdict = judged(evidence_of(applied_by("commit_after"), change))
     assert doubts(verdict) == {("coverage", "effects_unparsed")}

@@ -20,6 +20,7 @@ from delivery_verifier.model.application import (
     Discipline,
 )
 from delivery_verifier.model.data import Setting, dumps
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger, equipment_of
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario_checks import check, loads
 
@@ -35,6 +36,17 @@ CONSUMER: dict[str, Setting] = {
 def application(discipline: Discipline = "commit_after", **consumer: Setting) -> Application:
     changes = {name.replace("_", "."): value for name, value in consumer.items()}
     return Application(name=discipline, summary="", discipline=discipline, consumer=CONSUMER | changes)
+
+
+def test_an_application_is_refused_beside_a_loss_of_power() -> None:
+    cut = FaultStep(trigger=Trigger(kind="at_once"), action="power_off", target="leader")
+    fault = FaultPlan(name="dark", summary="", steps=(cut,))
+    plain = a_scenario()
+    cluster = replace(plain.cluster, equipment=equipment_of(fault))
+    dark = replace(plain, fault=fault, cluster=cluster)
+    check(dark)
+    with pytest.raises(BadInput, match="does not go with an application"):
+        check(with_arm(dark, SUBJECT, application=application()))
 
 
 def test_every_discipline_and_crash_point_has_its_words() -> None:

@@ -135,5 +135,5 @@ def _truncated(anomaly: Anomaly) -> ContractRule:
 
 
 APPLICATIONS: tuple[ContractRule, ...] = (*_OF_APPLICATIONS, *(_truncated(anomaly) for anomaly in _TRUNCATED))
-"""The rules of applications. A rule about `__consumer_offsets` is not needed: the observer does not watch that topic,
-and its replicas lose their power with those of the arm's topic or keep what was committed."""
+"""The rules of applications. There is none about `__consumer_offsets`, which nobody observes: applications and faults
+that cut the power of brokers are refused together (`model.scenario_checks`)."""

@@ -99,7 +99,9 @@ def expected_effects(scenario: Scenario, layout: CanaryLayout) -> dict[str, int]
             copies[key].append(partition)
     effects = Counter(_key(effect.value) for effect in applied(scenario, layout))
     unparsed = effects.pop(None, 0)
-    counts = Counter(markers=1, unparsed=unparsed, effects=effects.total() + unparsed + 1, visible=len(copies))
+    counts = Counter(
+        markers=1, drained=1, unparsed=unparsed, effects=effects.total() + unparsed + 1, visible=len(copies)
+    )
     for key, partitions in copies.items():
         times = effects.pop(key, 0)
         counts.update(
