@@ -108,14 +108,14 @@ class Member:
 
         While the batch is collected, the client may call `_on_revoke` or `_on_lost`.
         """
-        self._collected = list[Record]()
-        self._collected += self._receive(self.spec.batch, POLL_S)
+        self._collected = self._receive(self.spec.batch, POLL_S)
         while 0 < len(self._collected) < self.spec.batch:
             more = self._receive(self.spec.batch - len(self._collected), FILL_S)
             if not more:
                 break
             self._collected += more
-        return self._collected
+        batch, self._collected = self._collected, []
+        return batch
 
     def _receive(self, most: int, timeout_s: float) -> list[Record]:
         """Returns up to `most` records that the client hands over. Raises KafkaException for a fatal client error."""
@@ -151,8 +151,8 @@ class Member:
             if discipline == "store_after":
                 self._commits.store(self.spec.topic, record, self._batch)
             self._parking.stand("applied", self._batch, number)
-        if discipline == "commit_after":
-            self._commit(records)
+        if discipline == "commit_after" and not self._commit(records):
+            self.control[Word.COMMITTED] += len(records)  # refused for good: no longer in hand
         self._parking.stand("committed", self._batch)
 
     def _commit(self, records: Sequence[Record]) -> bool:

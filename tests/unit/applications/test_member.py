@@ -74,6 +74,7 @@ class Client:
         self.did.append(("seek", partition.offset))
 
     def close(self) -> None:
+        self.callbacks["on_revoke"](self, [TopicPartition("the-topic", 0)])
         self.did.append(("close",))
 
 
@@ -140,6 +141,7 @@ def test_the_journal_says_what_was_handed_over_and_committed(tmp_path: Path) -> 
         ("committed", 0, -1, 7),
         ("handed_over", 1, 7, 8),
         ("committed", 1, -1, 8),
+        ("revoked", -1, -1, -1),
         ("closed", -1, -1, -1),
     ]
 
@@ -149,7 +151,7 @@ def test_a_journal_that_was_cut_in_two_has_the_rows_that_are_whole(tmp_path: Pat
     member_of(spec, [message(5)])[0].run()
     file = life_folder(spec) / "journal"
     file.write_bytes(file.read_bytes()[:-1])
-    assert [event.what for event in read_journal(life_folder(spec))][-1] == "committed"
+    assert [event.what for event in read_journal(life_folder(spec))][-1] == "revoked"
     assert read_journal(tmp_path / "nowhere") == []
 
 
@@ -176,7 +178,8 @@ def test_a_refusal_stands_in_the_journal_by_its_name(tmp_path: Path) -> None:
     client.answers = [KafkaError.UNKNOWN_MEMBER_ID]
     member.run()
     answers = {event.what: event.answer for event in read_journal(life_folder(spec))}
-    assert answers["committed"] == "UNKNOWN_MEMBER_ID" and member.control[Word.COMMITTED] == 0
+    assert answers["committed"] == "UNKNOWN_MEMBER_ID"
+    assert member.control[Word.HANDED_OVER] == member.control[Word.COMMITTED], "nothing of it is in hand"
 
 
 def test_an_error_of_the_client_is_no_record_and_a_fatal_one_ends_the_member(tmp_path: Path) -> None:
