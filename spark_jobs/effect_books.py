@@ -80,7 +80,10 @@ def compare(inputs: EffectInputs, rows: DataFrame) -> Effects:
     view = F.when(F.col("arm").isin(*scenario.transactional), committed.VIEW).otherwise("raw")
     lines = inputs.views.where(in_arms & (F.col("view") == (view if scenario.transactional else "raw")))
     rows = rows.where(in_arms)
-    parts = [*effects.census(rows).toArrow().to_pylist(), *effects.lines_census(lines).toArrow().to_pylist()]
+    parts = [
+        *effects.census(rows, inputs.offsets.taken_at_us).toArrow().to_pylist(),
+        *effects.lines_census(lines).toArrow().to_pylist(),
+    ]
     ends = {(part.arm, part.partition): part.end for part in inputs.offsets.partitions}
     for row in parts:
         end = ends.get((row["arm"], row["partition"]))

@@ -118,7 +118,7 @@ def the_rows(of: Scenario, version: int = FORMAT_VERSION) -> Rows:
         ]
     for name in of.applied:
         counts = dict.fromkeys((count.name for count in EFFECT_COUNTS), 0)
-        healthy = dict.fromkeys(("visible", "applied", "lines", "copies"), 400) | {
+        healthy = dict.fromkeys(("visible", "applied", "lines", "copies", "in_time"), 400) | {
             "effects": 401,
             "markers": 1,
             "drained": 1,
