@@ -9,6 +9,7 @@ KAFKA ?= 4.3.1
 JAVA ?= auto
 # SHARD=1/4 takes the first of four parts of the modules.
 SHARD ?= 1/1
+COMPOSE ?= docker compose
 
 help: ## list what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -77,7 +78,27 @@ up: setup ## the local Airflow, for the UI
 down: ## stop it
 	@test ! -x $(KDV) || $(KDV) down
 
+compose-env: ## .env: secrets for docker-compose.yml, and CLUSTER=docker or embedded, QUORUM=1 for three controllers
+	@$(PYTHON) docker/environment.py $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(QUORUM),--quorum $(QUORUM))
+
+# With KDV_IMAGE, an image that exists already is taken.
+compose-up: compose-env ## Kafka, Airflow and Spark as services (docs/docker.md)
+	@if [ -z "$(KDV_IMAGE)" ]; then KDV_COMMIT=$$(git describe --always --dirty 2>/dev/null || echo unknown) $(COMPOSE) build --quiet; fi
+	@$(COMPOSE) up --detach --no-build --remove-orphans --wait
+
+# Both files name every service and volume, whichever were started.
+compose-down: compose-env ## stop the services; VOLUMES=1 removes their data, too
+	@$(COMPOSE) --file docker-compose.yml --file docker/quorum.yml down --remove-orphans $(if $(filter 1,$(VOLUMES)),--volumes)
+
+compose-verify: ## one run through the composed Airflow; OPTIONS="--profile acks_1 --fault pause_leader", as of kdv run
+	@$(COMPOSE) --progress quiet up --detach --no-build --wait
+	@$(COMPOSE) exec -T airflow-api-server python docker/verify.py $(OPTIONS)
+
+test-compose: setup ## docker-compose.yml on a real engine; skipped where none can start
+	@.venv/bin/python tests/composed.py
+
 clean: down ## remove the environment, state and runs
 	@rm -rf .venv .venv-uv .kdv runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup verify test check format docs campaign mutants catalogue bench lint up down clean
+.PHONY: help setup verify test check format docs campaign mutants catalogue bench lint up down clean \
+  compose-env compose-up compose-down compose-verify test-compose

@@ -7,17 +7,16 @@ than LEAST_KILLED of all mutants are killed, if a module was not tried as it is 
 mutant.
 
 Ctrl-C loses nothing but the trial under way: .kdv/mutants/ has the outcome of each trial. An outcome is used again
-while the text of the mutant is the same, and the tests that killed it, or all that did not. A mutant whose tests took
-too long is killed, but counted apart, and tried again. A module that is done goes
-into docs/results/mutants.json, with the digest of its text and of its tests: the next run leaves it out while the
-digest is the same. Shards are parts of the modules. Shards on several machines are merged by merging this file.
+while the text of the mutant is the same, and the tests that killed it, or all that did not. Docstrings do not count. A
+mutant whose tests took too long is killed, but counted apart, and tried again. A module that is done goes into
+docs/results/mutants.json, with the digest of its text and of its tests: the next run leaves it out while the digest is
+the same. Shards are parts of the modules. Shards on several machines are merged by merging this file.
 docs/results/mutants-<date>.md is written from it.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import re
 import subprocess
@@ -31,7 +30,7 @@ from pathlib import Path
 
 import msgspec
 from filelock import FileLock
-from mutants_code import by_change, mutants
+from mutants_code import by_change, digest, mutants
 from mutants_report import LEAST_KILLED, report, totals
 from mutants_results import Explanation, ModuleResult, Survivor
 from mutants_trial import PASSED, TIMED_OUT, Trials
@@ -43,9 +42,13 @@ OUTCOMES = ".kdv/mutants"
 MODULES = {
     "plugins/delivery_verifier/contract": ("tests/unit/contract",),
     "plugins/delivery_verifier/judgement": ("tests/unit/judgement",),
+    **dict.fromkeys(
+        [f"spark_jobs/{name}.py" for name in ("anomalies", "laws", "ledger_laws", "matching")],
+        ("tests/spark/test_laws.py", "tests/spark/test_books_and_cases.py"),
+    ),
 }
-"""Maps each folder of modules to the folders of the tests that must kill their mutants. Other unit tests help, too, if
-they import the module by its name or are in ELSEWHERE."""
+"""Maps each module, or folder of modules, to the tests (files or folders) that must kill the mutants. Other unit tests
+help, too, if they import the module by its name or are in ELSEWHERE."""
 ELSEWHERE = {
     "contract/alternatives.py": ("planning/test_explanation.py",),
     "contract/clients.py": ("planning/test_explanation.py",),
@@ -80,14 +83,18 @@ def targets(root: Path, modules: Mapping[str, tuple[str, ...]]) -> list[Target]:
     return [
         Target(root, file.relative_to(root).as_posix(), _tests(root, file, folders))
         for folder, folders in modules.items()
-        for file in sorted((root / folder).rglob("*.py"))
+        for file in _files(root / folder, "*.py")
         if file.name != "__init__.py"
     ]
 
 
+def _files(path: Path, pattern: str) -> list[Path]:
+    return [path] if path.is_file() else sorted(path.rglob(pattern))
+
+
 def _tests(root: Path, module: Path, folders: tuple[str, ...]) -> tuple[str, ...]:
     name = re.compile(rf"\b{'.'.join(module.with_suffix('').parts[-2:])}\b")
-    files = [file for folder in folders for file in sorted((root / folder).rglob("test_*.py"))]
+    files = [file for folder in folders for file in _files(root / folder, "test_*.py")]
     strangers = (file for file in sorted((root / "tests/unit").rglob("test_*.py")) if name.search(file.read_text()))
     files += [file for file in strangers if file not in files]
     files += [root / "tests/unit" / name for name in ELSEWHERE.get("/".join(module.parts[-2:]), ())]
@@ -96,8 +103,7 @@ def _tests(root: Path, module: Path, folders: tuple[str, ...]) -> tuple[str, ...
 
 
 def _digest(root: Path, *files: str) -> str:
-    texts = "".join(f"{name}\n{(root / name).read_text()}" for name in files)
-    return hashlib.sha256(texts.encode()).hexdigest()[:16]
+    return digest(*((root / name).read_text() for name in files))
 
 
 def run(target: Target, trials: Trials, outcomes: Path) -> ModuleResult:

@@ -128,8 +128,23 @@ class Mutant:
 
     @property
     def digest(self) -> str:
-        """The digest of the text of the changed module."""
-        return hashlib.sha256(self.code.encode()).hexdigest()[:16]
+        """The digest of the changed module."""
+        return digest(self.code)
+
+
+def digest(*sources: str) -> str:
+    """Returns the digest of the texts of modules without their docstrings and blank lines."""
+    counted: list[str] = []
+    for source in sources:
+        texts = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr) and _is_text(node.value)]
+        docstrings = {line for node in texts for line in range(node.lineno, (node.end_lineno or 0) + 1)}
+        lines = enumerate(source.splitlines(), 1)
+        counted += [line for number, line in lines if line.strip() and number not in docstrings]
+    return hashlib.sha256("\n".join(counted).encode()).hexdigest()[:16]
+
+
+def _is_text(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
 def mutants(source: str) -> list[Mutant]:

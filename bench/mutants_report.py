@@ -13,7 +13,7 @@ HEAD = """# Mutation testing
 
 `make mutants` changes the code that decides, in one small place at a time, and runs the unit tests of its room until
 one fails: the mutant is killed. `bench/mutants.py` says how, and `bench/mutants_code.py` which changes there are.
-Matching and laws in `spark_jobs/` are not among the modules yet: a trial of theirs would need Spark's JVM.
+Of `spark_jobs/`, it changes matching, anomalies and laws; the trials of their tests share one JVM.
 """
 
 

@@ -7,6 +7,7 @@ project itself. So a trial takes about as long as its tests, and those are the t
 from __future__ import annotations
 
 import compileall
+import gc
 import importlib
 import json
 import os
@@ -21,6 +22,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import CodeType, FrameType
 
+import mutants_spark
 import pytest
 
 FOREIGN = (
@@ -42,12 +44,16 @@ SLOWEST_S, SLOWER = 30.0, 10
 
 PASSED, TIMED_OUT = "", "time"
 
+WITH_SPARK = "tests/spark/"
+"""Where the tests are that need Spark's JVM."""
+
 
 class Trials:
     """A copy of the project in `folder`, in which one mutant at a time is tried."""
 
     def __init__(self, root: Path, folder: Path) -> None:
         self.folder = folder
+        self._jvm: object = None
         self._unchanged_s: dict[str, float] = {}
         listed = subprocess.check_output(("git", "ls-files", "-co", "--exclude-standard"), cwd=root, text=True)
         for name in listed.splitlines():
@@ -58,6 +64,7 @@ class Trials:
         compileall.compile_dir(folder, quiet=1, invalidation_mode=by_hash)
         for module in FOREIGN:
             importlib.import_module(module)
+        gc.freeze()  # what is imported here need not be searched for garbage in each trial
         if ours := [name for name in sys.modules if name.split(".")[0] in PACKAGES]:
             raise RuntimeError(f"imported before the first trial: {ours}")
 
@@ -70,6 +77,8 @@ class Trials:
         TIMED_OUT: they took too long. Raises RuntimeError if a file fails with the unchanged code.
         """
         tests = list(tests)
+        if self._jvm is None and any(test.startswith(WITH_SPARK) for test in tests):
+            self._jvm = mutants_spark.start_jvm(self.folder)
         for test in tests:
             self._try_unchanged(test)
         limit_s = SLOWEST_S + SLOWER * sum(self._unchanged_s[test] for test in tests)
@@ -190,6 +199,7 @@ def _first_failure(folder: Path, tests: list[str], function: str | None = None) 
     phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)  # a failure need not be made small
     hypothesis.settings.register_profile("mutants", derandomize=True, database=None, phases=phases)
     hypothesis.settings.load_profile("mutants")
+    mutants_spark.stop_left_context()
     options = ("-x", "-o", "timeout=0", "-p", "no:xdist", "--tb=no", "--assert=plain")
     for test in tests:
         plugin = CallsAndSeconds(folder, test)

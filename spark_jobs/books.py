@@ -90,10 +90,10 @@ def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
 
 
 def producers(counted: Iterable[dict[str, Any]], census: pa.Table, scenario: Scenario) -> pa.Table:
-    """Returns PRODUCERS. `counted`: rows of SIGNATURES. `census`: the result of `count_ledger`.
+    """Returns PRODUCERS. `counted`: rows of SIGNATURES. `census`: `Census.ledger`.
 
-    The columns `attempted` and `reported` come from the census. All other columns come from the subjects. So the laws
-    (see `spark_jobs.laws`) compare counts of different queries.
+    The columns `attempted` and `reported` come from the census. All other columns come from the subjects: of the rows
+    that were matched, from another query; of the proven rows, from counts of the same query by outcome.
     """
     books: defaultdict[BookKey, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     for key in planned_keys(scenario):
@@ -123,7 +123,7 @@ def strangers(counted: Iterable[dict[str, Any]], scenario: Scenario) -> dict[str
 def partitions(offsets: Offsets, log_census: pa.Table, read: Mapping[str, int]) -> pa.Table:
     """Returns PARTITIONS: the bounds of the snapshot beside the counts of the log.
 
-    `offsets`: the snapshot, i.e. the range of each partition that is judged. `log_census`: the result of `count_log`.
+    `offsets`: the snapshot, i.e. the range of each partition that is judged. `log_census`: `Census.log`.
     `read`: the counts of read_topic.json. The column `control_records` counts the verifier's own markers (see
     `is_marker`) and the control records of transactions. No consumer shows control records of transactions, so the step
     settle counted them in the leader's batches.

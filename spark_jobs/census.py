@@ -1,10 +1,15 @@
 """The census: counts of ledger and log without any join.
 
-The laws (see `spark_jobs.laws`) compare the books, which come from the join of ledger and log, with these counts.
+The laws (see `spark_jobs.laws`) compare the books with these counts, and these counts with what producers and brokers
+said themselves.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -13,9 +18,33 @@ from spark_jobs.attempts import reported
 from spark_jobs.parse import is_marker, is_sound
 from spark_jobs.schemas import LEDGER, LOG, promise
 
+_OUTCOMES = [outcome.value.lower() for outcome in Outcome]
+_CLAIM_KEYS = ["arm", "producer", "session", "partition"]
+_LINE_KEYS = ["arm", "partition"]
+_CLAIM_COUNTS = {
+    "attempted": "sum",
+    "reported": "sum",
+    "attempt": "max",
+    "in_transactions": "sum",
+    **dict.fromkeys(_OUTCOMES, "sum"),
+    "from_us": "min",
+    "until_us": "max",
+}
+"""The columns of `counts_of_claims`, and how the counts of two sets of claims are added up."""
+_LINE_COUNTS = dict.fromkeys(("records", "markers", "corrupted", "foreign"), "sum")
+"""The columns of `counts_of_lines`, and how the counts of two sets of lines are added up."""
 
-def count_ledger(ledger: DataFrame) -> DataFrame:
-    """Returns the counts of LEDGER per (arm, producer, session, partition).
+
+class Census(NamedTuple):
+    """`ledger`: `counts_of_claims` per (arm, producer, session, partition). `log`: `counts_of_lines` per (arm,
+    partition)."""
+
+    ledger: pa.Table
+    log: pa.Table
+
+
+def counts_of_claims() -> list[Column]:
+    """The counts of a group of rows of LEDGER. Rows whose `outcome` is null are not counted.
 
     * `attempted`: all rows. `reported`: the rows with outcome ACKED or SENT. `in_transactions`: the rows in a
       transaction.
@@ -25,39 +54,58 @@ def count_ledger(ledger: DataFrame) -> DataFrame:
     * `from_us`: the first sending. `until_us`: the last sending or report, whichever is later. Both times are in µs
       since the epoch.
     """
-    return (
-        promise(ledger, LEDGER)
-        .groupBy("arm", "producer", "session", "partition")
-        .agg(
-            F.count(F.lit(1)).alias("attempted"),
-            F.count_if(reported()).alias("reported"),
-            F.max("attempt").alias("attempt"),
-            F.count("transaction").alias("in_transactions"),
-            *[F.count_if(_reported_as(outcome)).alias(outcome.value.lower()) for outcome in Outcome],
-            F.unix_micros(F.min("sent_at")).alias("from_us"),
-            F.unix_micros(F.greatest(F.max("settled_at"), F.max("sent_at"))).alias("until_us"),
-        )
+    return [
+        F.count("outcome").alias("attempted"),
+        F.count_if(reported()).alias("reported"),
+        F.max(F.when(F.col("outcome").isNotNull(), F.col("attempt"))).alias("attempt"),
+        F.count("transaction").alias("in_transactions"),
+        *[F.count_if(_reported_as(outcome)).alias(outcome.value.lower()) for outcome in Outcome],
+        F.unix_micros(F.min("sent_at")).alias("from_us"),
+        F.unix_micros(F.greatest(F.max("settled_at"), F.max("sent_at"))).alias("until_us"),
+    ]
+
+
+def counts_of_lines() -> list[Column]:
+    """The counts of a group of records in the log, from their columns `marker`, `corrupted` and `foreign`.
+
+    Rows in which these are null are not counted. `records`: all records. `markers`: the verifier's own records (see
+    `is_marker`). `corrupted`: records whose header cannot be believed (see `is_sound`). `foreign`: other records, whose
+    header names another run or arm.
+    """
+    flags = {"markers": "marker", "corrupted": "corrupted", "foreign": "foreign"}
+    return [
+        F.count("marker").alias("records"),
+        *[F.count_if(F.col(flag)).alias(name) for name, flag in flags.items()],
+    ]
+
+
+def of_frames(ledger: DataFrame, log: DataFrame) -> Census:
+    """Returns the census of LEDGER and LOG, by two queries."""
+    lines = promise(log, LOG).select(
+        *_LINE_KEYS,
+        F.coalesce(is_marker(), F.lit(False)).alias("marker"),
+        (~is_sound()).alias("corrupted"),
+        (is_sound() & F.col("foreign")).alias("foreign"),
     )
+    return Census(
+        promise(ledger, LEDGER).groupBy(*_CLAIM_KEYS).agg(*counts_of_claims()).toArrow(),
+        lines.groupBy(*_LINE_KEYS).agg(*counts_of_lines()).toArrow(),
+    )
+
+
+def of_buckets(buckets: pa.Table) -> Census:
+    """Returns the census that `buckets`, rows of BUCKETS, add up to. Runs no query."""
+    return Census(
+        _added_up(buckets.filter(pc.greater(buckets["attempted"], 0)), _CLAIM_KEYS, _CLAIM_COUNTS),
+        _added_up(buckets.filter(pc.greater(buckets["records"], 0)), _LINE_KEYS, _LINE_COUNTS),
+    )
+
+
+def _added_up(table: pa.Table, keys: list[str], counts: dict[str, str]) -> pa.Table:
+    grouped = table.group_by(keys).aggregate(list(counts.items()))
+    return grouped.select([*keys, *[f"{name}_{how}" for name, how in counts.items()]]).rename_columns([*keys, *counts])
 
 
 def _reported_as(outcome: Outcome) -> Column:
     """True on an attempt that the client reported with `outcome`."""
     return (F.col("outcome") == outcome.value) & (F.col("made_by") == "client")
-
-
-def count_log(log: DataFrame) -> DataFrame:
-    """Returns the counts of LOG per (arm, partition).
-
-    `records`: all records. `markers`: the verifier's own records (see `is_marker`). `corrupted`: records whose header
-    cannot be believed (see `is_sound`). `foreign`: other records, whose header names another run or arm.
-    """
-    return (
-        promise(log, LOG)
-        .groupBy("arm", "partition")
-        .agg(
-            F.count(F.lit(1)).alias("records"),
-            F.count_if(is_marker()).alias("markers"),
-            F.count_if(~is_sound()).alias("corrupted"),
-            F.count_if(is_sound() & F.col("foreign")).alias("foreign"),
-        )
-    )

@@ -18,6 +18,7 @@ from delivery_verifier.store.effect_tables import EFFECT_COUNTS
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 from spark_jobs import committed, effects
 from spark_jobs.books import NOBODY, SESSIONS, BookKey
+from spark_jobs.matching import MatchingInputs
 from spark_jobs.schemas import ANOMALIES, EFFECT_BOOKS, EFFECTS, arrow
 
 COUNTS = tuple(count.name for count in EFFECT_COUNTS)
@@ -35,11 +36,11 @@ class Effects(NamedTuple):
 
 
 class EffectInputs(NamedTuple):
-    """What effects are compared with. `ledger`: LEDGER. `views`: LOG. `offsets`: the snapshot. `output`: receives the
+    """What effects are compared with. `views`: LOG. `ledger`: LEDGER. `offsets`: the snapshot. `output`: receives the
     results. `bound`: the most cases that are written per arm and kind. `together`: as in `MatchingInputs`."""
 
-    ledger: DataFrame
     views: DataFrame
+    ledger: DataFrame
     scenario: Scenario
     offsets: Offsets
     output: StepOutput
@@ -48,7 +49,8 @@ class EffectInputs(NamedTuple):
 
 
 def add(
-    inputs: EffectInputs,
+    matching: MatchingInputs,
+    views: DataFrame,
     spark: SparkSession,
     run: RunDirectory,
     producers: pa.Table,
@@ -59,8 +61,9 @@ def add(
     Returns PRODUCERS, i.e. `producers` with the counts of the kinds of effects, and EFFECT_BOOKS. If no arm has an
     application, nothing is read or written, and the books of effects are None.
     """
-    if not inputs.scenario.applied:
+    if not matching.scenario.applied:
         return producers, None
+    inputs = EffectInputs(views, **{name: getattr(matching, name) for name in EffectInputs._fields if name != "views"})
     with inputs.output.timed("effects"):
         rows = spark.read.schema(EFFECTS).parquet(str(run.path / "effects"))
         results = compare(inputs, rows.coalesce(1) if inputs.together else rows)
@@ -80,7 +83,10 @@ def compare(inputs: EffectInputs, rows: DataFrame) -> Effects:
     view = F.when(F.col("arm").isin(*scenario.transactional), committed.VIEW).otherwise("raw")
     lines = inputs.views.where(in_arms & (F.col("view") == (view if scenario.transactional else "raw")))
     rows = rows.where(in_arms)
-    parts = [*effects.census(rows).toArrow().to_pylist(), *effects.lines_census(lines).toArrow().to_pylist()]
+    parts = [
+        *effects.census(rows, inputs.offsets.taken_at_us).toArrow().to_pylist(),
+        *effects.lines_census(lines).toArrow().to_pylist(),
+    ]
     ends = {(part.arm, part.partition): part.end for part in inputs.offsets.partitions}
     for row in parts:
         end = ends.get((row["arm"], row["partition"]))

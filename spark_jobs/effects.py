@@ -62,10 +62,11 @@ def applied_attempts(effects: DataFrame, lines: DataFrame, places: Places) -> Da
     return placed.withColumn("kind", _kind()).withColumn("also", _also())
 
 
-def census(effects: DataFrame) -> DataFrame:
+def census(effects: DataFrame, taken_at_us: int) -> DataFrame:
     """Returns the counts of EFFECTS per (arm, partition), without any join: `effects`, `markers` and `unparsed`.
 
-    `last_marker` is the highest offset of an applied marker; null if there is none.
+    `in_time` counts the effects before `taken_at_us`, when the snapshot was taken. `last_marker` is the highest offset
+    of an applied marker; null if there is none.
     """
     return (
         promise(effects, EFFECTS)
@@ -74,6 +75,7 @@ def census(effects: DataFrame) -> DataFrame:
             F.count(F.lit(1)).alias("effects"),
             F.count_if(is_marker()).alias("markers"),
             F.max(F.when(is_marker(), F.col("offset"))).alias("last_marker"),
+            F.count_if(F.unix_micros("applied_at") < taken_at_us).alias("in_time"),
             F.count_if(~is_of_attempt() & ~is_marker()).alias("unparsed"),
         )
     )

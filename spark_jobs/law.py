@@ -34,10 +34,11 @@ class Law(NamedTuple):
 class LawInputs(NamedTuple):
     """Everything that the laws compare.
 
-    * `producers`: PRODUCERS. `ledger_census`, `log_census`: the results of `count_ledger` and `count_log`.
+    * `producers`: PRODUCERS. `ledger_census`, `log_census`: the two parts of the `Census`.
     * `announced`: the counts of produce.json and of settle.json. `read`: the counts of read_topic.json.
     * `written`: the number of rows that anomalies/ really has per (arm, kind). `bound`: the most rows that are written
       per arm and kind.
+    * `summarized`: how many attempts of each arm the timeline counts, and how many silences and exposure count.
     * `views`: counts of the committed view; NONE if no arm writes transactions.
     * `format_version`: the version of the format in which ledgers and `announced` were written.
     * `missing`: the counts `missing/...` of the manifest (`store.books.MISSING`).
@@ -54,6 +55,7 @@ class LawInputs(NamedTuple):
     written: Mapping[tuple[str, str], int]
     bound: int
     format_version: int
+    summarized: Mapping[str, tuple[int, int]] = {}
     views: Views = NONE
     missing: Mapping[str, int] = {}
     effects: pa.Table | None = None

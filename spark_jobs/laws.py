@@ -1,4 +1,7 @@
-"""The laws of the books. A law says that two counts, which were made independently of each other, are equal.
+"""The laws of the books. A law says that two counts are equal.
+
+The counts are made independently of each other, with one exception: of records that the screen has proven, found and
+attempted are one count. Whether these records were read and counted at all, other laws say (docs/adr/0014).
 
 A law has several equations, for example one for each partition of each arm. If the two counts of an equation differ,
 the evidence of the run cannot be trusted: the verdict is then neither HELD nor VIOLATED.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from delivery_verifier.model.outcomes import Outcome
+from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.ledger import MISCOUNTED, OUTCOMES_SINCE, outcomes_key
 from spark_jobs.books import SESSIONS
-from spark_jobs.law import Law, LawInputs
+from spark_jobs.law import Law, LawInputs, Rows
 
 
 def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
@@ -16,6 +17,7 @@ def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
 
     A count that produce.json and settle.json lack becomes -1. No number of rows is -1, so this breaks the law.
     """
+    yield from summary_laws(evidence.ledger_census.to_pylist(), evidence.summarized, evidence.scenario)
     rows: Counter[tuple[str, int, int]] = Counter()
     for row in evidence.ledger_census.to_pylist():
         rows[row["arm"], row["producer"], row["session"]] += row["attempted"]
@@ -38,6 +40,18 @@ def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
             yield from _agreement_laws(evidence, (arm, producer, session))
         if arm != evidence.scenario.canary.name:
             yield from _transaction_laws(evidence, (arm, producer, session), count)
+
+
+def summary_laws(census: Rows, summarized: Mapping[str, tuple[int, int]], scenario: Scenario) -> Iterable[Law]:
+    """Yields the law that the summary of the load has every attempt of the ledger, for each arm that carries load.
+
+    `census`: rows of `Census.ledger`. `summarized`: as in LawInputs. For an arm that it lacks, the counts are 0.
+    """
+    for arm in scenario.loaded:
+        rows = sum(row["attempted"] for row in census if row["arm"] == arm.name)
+        counts = summarized.get(arm.name, (0, 0))
+        for name, count in zip(("the timeline", "silences and exposure"), counts, strict=True):
+            yield Law("ledger_complete", arm.name, -1, f"attempts in {name}", count, "ledger rows", rows)
 
 
 def _agreement_laws(evidence: LawInputs, producer: tuple[str, int, int]) -> Iterable[Law]:

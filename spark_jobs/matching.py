@@ -9,37 +9,43 @@ from collections import Counter
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.store.run_directory import StepOutput
 from spark_jobs import anomalies, attempts, books, committed, screen, unreadable
-from spark_jobs.schemas import ANOMALIES, arrow
+from spark_jobs.census import Census
+from spark_jobs.parse import is_marker, is_sound
+from spark_jobs.schemas import ANOMALIES, LEDGER, LOG, arrow
 
 FEW = 100_000
 """The greatest number of corrupted records that Spark broadcasts to every task. If there are more, Spark shuffles the
-ledger instead."""
+ledger instead. Also the greatest number of unproven rows that are collected first (see `_collected`)."""
+
+FEW_DAMAGED = 1_000
+"""The greatest number of corrupted records with which rows are collected first: their offsets become a condition."""
 
 
 class MatchingInputs(NamedTuple):
     """Everything that the matching needs.
 
     `ledger`: LEDGER. `log`: the rows of LOG that a read_uncommitted consumer sees (view `raw`). `visible`: the rows
-    that a read_committed consumer sees (view `committed`). `ledger_census` and `log_census`: the results of
-    `count_ledger` and `count_log`. `offsets`: the snapshot, with the offsets that cannot be read. `output`: receives
-    anomalies/. `bound`: the most cases that are written per arm and kind. `together`: whether ledger and log are in
-    one Spark partition each; if so, no query shuffles.
+    that a read_committed consumer sees (view `committed`). `census`: the counts of ledger and log. `offsets`: the
+    snapshot, with the offsets that cannot be read. `output`: receives anomalies/. `bound`: the most cases that are
+    written per arm and kind. `together`: whether ledger and log are in one Spark partition each; if so, no query
+    shuffles.
     """
 
     ledger: DataFrame
     log: DataFrame
     visible: DataFrame
-    ledger_census: pa.Table
-    log_census: pa.Table
+    census: Census
     scenario: Scenario
     offsets: Offsets
     output: StepOutput
@@ -63,7 +69,7 @@ def match(inputs: MatchingInputs, proven: screen.Screen | None) -> tuple[pa.Tabl
             counted += proven.signatures if proven else []
             inputs.output.counts |= books.strangers(counted, inputs.scenario)
             inputs.output.counts |= unreadable.missing(counted, inputs.offsets)
-            producers = books.producers(counted, inputs.ledger_census, inputs.scenario)
+            producers = books.producers(counted, inputs.census.ledger, inputs.scenario)
             return producers, _write_anomalies(subjects, producers, inputs)
     finally:
         for frame in persisted:
@@ -78,25 +84,55 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
     If `proven` is None, all rows are used. Appends every frame that is persisted here to `persisted`. The caller
     unpersists these frames.
     """
-    ledger, log = inputs.ledger, inputs.log
+    corrupted, foreign = _by_arm(inputs.census.log, "corrupted"), _by_arm(inputs.census.log, "foreign")
+    ledger, log, together = inputs.ledger, inputs.log, inputs.together
+    if proven is not None and not together and _few_rows(inputs, proven):
+        ledger, log = _collected(inputs, proven, list(corrupted))
+        together = True
     owned = unattributed = aliens = None
-    corrupted, foreign = _by_arm(inputs.log_census, "corrupted"), _by_arm(inputs.log_census, "foreign")
     if corrupted:
         few = sum(corrupted.values()) <= FEW
         persisted.append(
-            attempts.attribute(ledger, log, list(corrupted), few, inputs.together).persist(StorageLevel.MEMORY_AND_DISK)
+            attempts.attribute(ledger, log, list(corrupted), few, together).persist(StorageLevel.MEMORY_AND_DISK)
         )
         owned, unattributed = attempts.owned_copies(persisted[0]), attempts.unowned(persisted[0])
     if foreign:
         aliens = attempts.foreign(log.where(F.col("arm").isin(*foreign)))
-    claims, lines = (screen.unproven(side, proven, inputs.together) for side in (ledger, attempts.believable(log)))
-    resends = _has_nonzero(inputs.ledger_census, "attempt")
-    matched = attempts.attempts(claims, lines, owned, resends, inputs.together)
+    claims, lines = (screen.unproven(side, proven, together) for side in (ledger, attempts.believable(log)))
+    resends = _has_nonzero(inputs.census.ledger, "attempt")
+    matched = attempts.attempts(claims, lines, owned, resends, together)
     matched = _with_views(matched, inputs, corrupted, persisted)
     subjects = anomalies.subjects(matched, aliens, unattributed)
     subjects = unreadable.without_unproven_losses(subjects, unreadable.ownerless(unattributed, inputs.offsets))
     persisted.append(subjects.persist(StorageLevel.MEMORY_AND_DISK))
     return persisted[-1]
+
+
+def _few_rows(inputs: MatchingInputs, proven: screen.Screen) -> bool:
+    """Whether the rows that are matched, or are no believable lines, are few enough to be collected."""
+    corrupted, foreign = (sum(_by_arm(inputs.census.log, name).values()) for name in ("corrupted", "foreign"))
+    return corrupted <= FEW_DAMAGED and proven.counts["screen/examined"] + corrupted + foreign <= FEW
+
+
+def _collected(inputs: MatchingInputs, proven: screen.Screen, damaged: list[str]) -> tuple[DataFrame, DataFrame]:
+    """Returns all rows of LEDGER and LOG that matching with `proven` uses, in one Spark partition each.
+
+    They are collected by two queries that shuffle nothing. `damaged`: the arms with corrupted lines. Among the rows of
+    LEDGER are the attempts that were acknowledged at the offset of such a line, so that `attribute` finds its owner
+    even among the proven rows.
+    """
+    unbelievable = ~is_sound() | F.col("foreign")
+    lines = screen.unproven(
+        inputs.log.where(~F.coalesce(is_marker(), F.lit(False))), proven, exempt=unbelievable
+    ).toArrow()
+    offsets = pc.unique(lines["offset"].filter(pc.invert(pc.and_(lines["parsed"], lines["crc_ok"])))).to_pylist()
+    acked = (F.col("outcome") == Outcome.ACKED) & F.col("arm").isin(damaged) & F.col("offset").isin(offsets)
+    owners = F.coalesce(acked, F.lit(False)) if offsets else None
+    claims = screen.unproven(inputs.ledger, proven, exempt=owners).toArrow()
+    spark = inputs.ledger.sparkSession
+    tables = ((claims, LEDGER), (lines, LOG))
+    ledger, log = (spark.createDataFrame(table, schema).coalesce(1) for table, schema in tables)
+    return ledger, log
 
 
 def _with_views(

@@ -25,11 +25,12 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store import ledger as ledger_file
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory, StepOutput
 from delivery_verifier.store.versions import versions
-from spark_jobs import anomalies, books, census, committed, effect_books, law, laws, screen, timeline
-from spark_jobs.exposure import every_injection, exposure
+from spark_jobs import anomalies, books, buckets, census, committed, effect_books, law, laws, screen, silences, timeline
+from spark_jobs.exposure import exposure
 from spark_jobs.matching import MatchingInputs, match
-from spark_jobs.schemas import EXPOSURE, LEDGER, LOG, arrow, check_log
+from spark_jobs.schemas import LEDGER, LOG, check_log
 from spark_jobs.session import end, local_session
+from spark_jobs.summary import summarize
 from spark_jobs.write_log import READ, read_offsets_of, write_log
 
 DESCRIPTION = """Reconciles the ledger of a run with what its topics hold. Needs a run directory in which
@@ -48,7 +49,7 @@ def reconcile(
     from_log: bool,
     spark: SparkSession,
     exhaustive: bool = False,
-    bits: int = screen.BITS,
+    bits: int = buckets.BITS,
     connection: Mapping[str, str] | None = None,
 ) -> None:
     """Reconciles the run in `run_dir`, and writes the result there, whether it is good or bad.
@@ -99,7 +100,7 @@ def write_books(
     spark: SparkSession,
     bound: int = anomalies.BOUND,
     exhaustive: bool = False,
-    bits: int = screen.BITS,
+    bits: int = buckets.BITS,
 ) -> None:
     """Runs the second half of a reconciliation: writes anomalies/, books/ and timeline/ from ledger/ and log/ of `run`.
 
@@ -110,34 +111,34 @@ def write_books(
     arms, offsets = scenario.transactional, read_offsets_of(run)
     with ThreadPoolExecutor(2, "spark-query") as pool:
         with output.timed("census"):
-            log_job = pool.submit(lambda: census.count_log(log).toArrow())
             views_job = pool.submit(committed.count, ledger, log, visible, arms) if arms else None
-            sides_job = None if exhaustive else pool.submit(_sides, ledger, log, run, scenario, bits)
-            ledger_census, log_census = census.count_ledger(ledger).toArrow(), log_job.result()
+            width = buckets.width(_rows(run, "ledger"), scenario.load.partitions, bits)
+            counted = None if exhaustive else buckets.count(ledger, log, width)
+            counts = census.of_buckets(counted.table) if counted else census.of_frames(ledger, log)
             views = views_job.result() if views_job else committed.NONE
-        load_job = pool.submit(_write_load, ledger, ledger_census, run, scenario, output)
+        load_job = pool.submit(_write_load, ledger, counts.ledger, run, scenario, output)
         with output.timed("screen"):
-            damaged = {(row["arm"], row["partition"]) for row in log_census.to_pylist() if row["corrupted"]}
-            proven = None if sides_job is None else screen.prove(sides_job.result(), damaged)
+            damaged = {(row["arm"], row["partition"]) for row in counts.log.to_pylist() if row["corrupted"]}
+            proven = screen.prove(counted, damaged) if counted else None
             output.counts |= proven.counts if proven else {}
         with output.timed("match"):
-            rows = (ledger, log, visible, ledger_census, log_census)
-            producers, written = match(MatchingInputs(*rows, scenario, offsets, output, bound, together), proven)
+            inputs = MatchingInputs(ledger, log, visible, counts, scenario, offsets, output, bound, together)
+            producers, written = match(inputs, proven)
         with output.timed("timeline_left"):
-            load_job.result()
-    comparison = effect_books.EffectInputs(ledger, both_views, scenario, offsets, output, bound, together)
-    producers, effects = effect_books.add(comparison, spark, run, producers, written)
+            summarized = load_job.result()
+    producers, effects = effect_books.add(inputs, both_views, spark, run, producers, written)
     evidence = law.LawInputs(
         scenario=scenario,
         offsets=offsets,
         producers=producers,
-        ledger_census=ledger_census,
-        log_census=log_census,
+        ledger_census=counts.ledger,
+        log_census=counts.log,
         announced=run.manifest("produce").counts | run.manifest("settle").counts,
         read=run.manifest(READ).counts,
         written=written,
         bound=bound,
         format_version=versions(run, "produce", "settle")[-1],
+        summarized=summarized,
         views=views,
         missing=output.counts,
     )
@@ -161,10 +162,6 @@ def _write_tables(output: StepOutput, evidence: law.LawInputs) -> None:
     output.write_table("books/laws", laws.laws(evidence))
 
 
-def _sides(ledger: DataFrame, log: DataFrame, run: RunDirectory, scenario: Scenario, bits: int) -> screen.Sides:
-    return screen.sides(ledger, log, screen.width(_rows(run, "ledger"), scenario.load.partitions, bits))
-
-
 def _rows(run: RunDirectory, folder: str) -> int:
     """The number of rows in the Parquet files of a folder of the run directory."""
     return sum(pq.read_metadata(file).num_rows for file in (run.path / folder).glob("*.parquet"))
@@ -172,25 +169,35 @@ def _rows(run: RunDirectory, folder: str) -> int:
 
 def _write_load(
     ledger: DataFrame, ledger_census: pa.Table, run: RunDirectory, scenario: Scenario, output: StepOutput
-) -> None:
-    """Writes books/exposure, books/gaps and timeline/. These tables are only about the arms that carry load."""
+) -> dict[str, tuple[int, int]]:
+    """Writes books/exposure, books/gaps and timeline/. These tables are only about the arms that carry load.
+
+    Returns `LawInputs.summarized`.
+    """
     loaded = ledger.where(F.col("arm").isin([arm.name for arm in scenario.loaded]))
     injections = read_injections((run.path / "injections.json").read_bytes())
-    exposed = exposure(loaded, injections, scenario).toArrow() if injections else arrow(EXPOSURE).empty_table()
-    output.write_table("books/exposure", every_injection(exposed, injections, scenario))
-    silences = timeline.gaps(loaded, run.manifest("produce").counts.get(ledger_file.LOAD_BEGAN, 0))
-    output.write_table("books/gaps", timeline.every_partition(silences.toArrow(), scenario))
-    width_us = timeline.interval_us(*_span(ledger_census))
-    load, latency = timeline.collect_both(timeline.load(loaded, width_us), timeline.latency(loaded, injections))
-    output.write_table("timeline/load", timeline.with_silent_intervals(load, width_us))
-    output.write_table("timeline/latency", latency.sort_by([(name, "ascending") for name in latency.column_names[:3]]))
+    span = _span(ledger_census, scenario)
+    width_us = timeline.interval_us(*span)
+    slot_us = silences.slot_us(*span, len(scenario.loaded) * scenario.load.partitions)
+    summary = summarize(loaded, injections, width_us, slot_us)
+    began_us = run.manifest("produce").counts.get(ledger_file.LOAD_BEGAN, 0)
+    output.write_table("books/exposure", exposure(summary.slots, injections, scenario))
+    output.write_table("books/gaps", silences.gaps(summary.slots, began_us, scenario))
+    output.write_table("timeline/load", timeline.load(summary.intervals, width_us))
+    output.write_table("timeline/latency", timeline.latency(summary.intervals))
+    names = [arm.name for arm in scenario.loaded]
+    return {name: (_attempts(summary.intervals, name), _attempts(summary.slots, name)) for name in names}
 
 
-def _span(ledger_census: pa.Table) -> tuple[int, int]:
+def _attempts(table: pa.Table, arm: str) -> int:
+    return sum(row["attempts"] for row in table.select(["arm", "attempts"]).to_pylist() if row["arm"] == arm)
+
+
+def _span(ledger_census: pa.Table, scenario: Scenario) -> tuple[int, int]:
     """The first and the last time of the load, in µs since the epoch; (0, 0) if there was no load."""
-    if not ledger_census.num_rows:
-        return 0, 0
-    return min(ledger_census["from_us"].to_pylist()), max(ledger_census["until_us"].to_pylist())
+    loaded = {arm.name for arm in scenario.loaded}
+    rows = [row for row in ledger_census.to_pylist() if row["arm"] in loaded]
+    return min((row["from_us"] for row in rows), default=0), max((row["until_us"] for row in rows), default=0)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -162,25 +162,36 @@ has exactly one copy. `first_partition` is the partition of the first copy; null
 STRETCHES = _internal({"arm": _STRING}, {"producer": _INT, "session": _INT, "stretch": _LONG})
 """One row per stretch: a numbered range of consecutive sequences of a producer (see `spark_jobs.screen`)."""
 
-BUCKETS = _internal(
-    {"arm": _STRING, "partition": _INT} | dict.fromkeys(("claims", "copies", "acked", "sent", "low", "high"), _LONG),
-    {"producer": _INT, "session": _INT, "stretch": _LONG}
-    | {
-        f"{side}_{name}_{end}": _LONG
-        for side in ("claimed", "logged")
-        for name in ("shift", "position", "partition_sequence")
-        for end in ("min", "max")
-    },
+_COUNTS_OF_BUCKETS = (
+    *("attempted", "reported", "in_transactions", "acked", "sent", "failed", "indeterminate"),
+    *("copies", "records", "markers", "corrupted", "foreign", "low", "high"),
 )
-"""Counts per stretch and partition. In this table, a claim is a row of the ledger, and a line is a believable record in
-the log. `spark_jobs.screen` defines stretches and fingerprints.
+_SPANS_OF_BUCKETS = [
+    f"{side}_{name}_{end}"
+    for side, names in (
+        ("claimed", ("shift", "position", "partition_sequence", "sequence")),
+        ("logged", ("shift", "position", "partition_sequence")),
+    )
+    for name in names
+    for end in ("min", "max")
+]
+BUCKETS = _internal(
+    {"arm": _STRING, "partition": _INT} | dict.fromkeys(_COUNTS_OF_BUCKETS, _LONG),
+    {"producer": _INT, "session": _INT, "stretch": _LONG, "attempt": _INT}
+    | dict.fromkeys(("from_us", "until_us", "sequences_low", "sequences_high", *_SPANS_OF_BUCKETS), _LONG),
+)
+"""Counts per stretch and partition. In this table, a claim is a row of the ledger, and a line is a record in the log.
+`spark_jobs.screen` defines stretches and fingerprints.
 
-* `copies`: the number of lines. `acked`, `sent`: the numbers of claims with these outcomes, outside transactions.
-* `low`: the sum of the lower halves of the claims' fingerprints, minus the same sum of the lines. `high`: the same for
+* `attempted` to `indeterminate`, `attempt`, `from_us`, `until_us`: counts of claims. `records` to `foreign`: counts of
+  lines. `spark_jobs.census` defines them.
+* `copies`: the number of believable lines. Only these have a producer, a session and a stretch.
+* `low`: the sum of the lower halves of the claims' fingerprints, minus the same sum of the copies. `high`: the same for
   the upper halves.
+* `sequences_low`, `sequences_high`: the sums of the halves of the hashes of the claims' sequences.
 
-In the names of the other columns, `claimed` means among the claims, and `logged` among the lines. For example,
-`claimed_shift_min` is the least `shift` of the claims. The `position` of a line is its offset; the `position` of a
+In the names of the other columns, `claimed` means among the claims, and `logged` among the copies. For example,
+`claimed_shift_min` is the least `shift` of the claims. The `position` of a copy is its offset; the `position` of a
 claim is its acknowledged offset. The `shift` is `position` minus the partition sequence.
 """
 

@@ -1,20 +1,22 @@
 """The screen: finds stretches of a producer's sequences in which ledger and log agree. Their rows need no matching.
 
 A *stretch* is 2**bits consecutive sequences of one (arm, producer, session). A *bucket* is the part of a stretch in one
-partition: the claims (attempts in the ledger) to this partition, and the lines (records in the log) in this partition.
-A bucket is *clean* exactly if
+partition: the claims (attempts in the ledger) to this partition, and the copies (believable records in the log) in this
+partition. A bucket is *clean* exactly if
 
-* it has as many believable lines as claims, and its claims are all ACKED or all SENT;
-* claims and lines have equal fingerprints (sums of the 32-bit halves of a 64-bit hash of sequence, attempt and
+* it has as many copies as claims; its claims are all ACKED or all SENT, as the client reported, outside transactions;
+* claims and copies have equal fingerprints (sums of the 32-bit halves of a 64-bit hash of sequence, attempt and
   partition sequence);
-* offset - partition sequence is the same for each line and each acknowledgement.
+* offset - partition sequence is the same for each copy and each acknowledgement.
 
 Then every attempt of the bucket stands exactly once in the partition, in order, and at its acknowledged offset if it
 has one. A stretch is *proven* exactly if
 
 1. each of its buckets is clean (a line in another partition than its claim makes two buckets of the stretch unclean);
 2. none of its buckets can be out of order with another bucket, clean or not, of the same producer and partition;
-3. none of its sequences is in the ledger twice (because it was resent, or because the ledger contradicts itself).
+3. its claims have each sequence from the least to the greatest exactly once: there are as many claims as sequences,
+   and both have equal fingerprints (sums as above, of hashes of the sequence alone). So none was resent, and the ledger
+   does not contradict itself.
 
 All other rows are matched one by one. The result is the same as if all rows were matched, unless the matching refutes
 the screen (`astray` in ATTEMPTS). This happens if a line has another partition sequence than its claim, so that (2)
@@ -25,35 +27,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Set
+from functools import reduce
 from itertools import accumulate
+from operator import or_
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from delivery_verifier.model.outcomes import Outcome
-from spark_jobs.attempts import KEY, believable
-from spark_jobs.schemas import BUCKETS, LEDGER, LOG, STRETCHES, arrow, promise
+from spark_jobs.buckets import STRETCH, Buckets, number
+from spark_jobs.fingerprints import sums
+from spark_jobs.schemas import STRETCHES, arrow
 
-BITS = 14
-"""Ledger and log are compared by stretches of at least 2**BITS sequences. One lost record makes a stretch unproven."""
-BOUND = 50_000
-"""The screen proves nothing if `Sides.buckets` or `Sides.repeated` has more rows than this."""
-WORD = 6
-"""The search for sequences that are in the ledger twice packs 2**WORD sequences into one 64-bit word."""
-STRETCH = ["arm", "producer", "session", "stretch"]
+FEW_RANGES = 100
+"""The most ranges of consecutive proven stretches that are told to Spark as a condition. If there are more, rows are
+joined with the proven stretches instead."""
 
 Row = dict[str, Any]
 Stretch = tuple[str, int, int, int]
-
-
-class Sides(NamedTuple):
-    """The counts that `prove` needs. `buckets`: BUCKETS. `repeated`: STRETCHES, the result of `_repeated`."""
-
-    bits: int
-    buckets: pa.Table
-    repeated: pa.Table
 
 
 class Screen(NamedTuple):
@@ -69,29 +61,15 @@ class Screen(NamedTuple):
     counts: dict[str, int]
 
 
-def width(records: int, partitions: int, bits: int = BITS) -> int:
-    """The least b >= `bits` with which there are at most about BOUND / 2 buckets. A stretch has 2**b sequences."""
-    while (records >> bits) * partitions > BOUND // 2:
-        bits += 1
-    return bits
-
-
-def sides(ledger: DataFrame, log: DataFrame, bits: int) -> Sides:
-    """Returns counts of LEDGER and LOG, as two tables. Each table has at most BOUND + 1 rows: `prove` needs no more."""
-    repeated = _repeated(ledger, bits).limit(BOUND + 1).toArrow()
-    return Sides(bits, _buckets(ledger, log, bits).limit(BOUND + 1).toArrow(), repeated)
-
-
-def prove(counted: Sides, damaged: Set[tuple[str, int]]) -> Screen | None:
-    """Returns what `counted` proves, or None if nothing is proven or one of the tables exceeds BOUND rows.
+def prove(counted: Buckets, damaged: Set[tuple[str, int]]) -> Screen | None:
+    """Returns what `counted` proves, or None if nothing is proven.
 
     `damaged`: every (arm, partition) with corrupted records. In these partitions, condition 2 in the module's docstring
     is checked for claims (rows of LEDGER), too, because a corrupted record may hide the position of an attempt.
     """
-    rows: list[Row] = counted.buckets.to_pylist()
-    if max(len(rows), counted.repeated.num_rows) > BOUND:
-        return None
-    dirty = {_stretch(row) for row in [*rows, *counted.repeated.to_pylist()] if "claims" not in row or not _clean(row)}
+    rows: list[Row] = [row for row in counted.table.to_pylist() if row["attempted"] or row["copies"]]
+    dirty = {_stretch(row) for row in rows if not _clean(row)}
+    dirty |= _not_each_once(row for row in rows if _stretch(row) not in dirty)
     dirty |= _out_of_order(rows, damaged)
     proven = [row for row in rows if _stretch(row) not in dirty]
     if not proven:
@@ -108,85 +86,78 @@ def prove(counted: Sides, damaged: Set[tuple[str, int]]) -> Screen | None:
             "screen/bits": counted.bits,
             "screen/buckets": len(rows),
             "screen/dirty": len(unproven_rows),
-            "screen/examined": sum(row["claims"] + row["copies"] for row in unproven_rows),
+            "screen/examined": sum(row["attempted"] + row["copies"] for row in unproven_rows),
         },
     )
 
 
-def unproven(frame: DataFrame, screen: Screen | None, together: bool = False) -> DataFrame:
+def unproven(
+    frame: DataFrame, screen: Screen | None, together: bool = False, exempt: Column | None = None
+) -> DataFrame:
     """Returns the rows of `frame` (LEDGER or LOG) that the screen has not proven: all rows if `screen` is None.
 
-    `together`: whether all rows are in one Spark partition already; if so, they stay there.
+    `together`: whether all rows are in one Spark partition already; if so, they stay there. `exempt`: a condition, if
+    any; every row of which it is true is returned, too.
     """
     if screen is None:
         return frame
-    remaining = frame.where(~F.col("arm").isin(screen.whole)) if screen.whole else frame
+    exempted = F.lit(False) if exempt is None else exempt
+    remaining = frame.where(exempted | ~F.col("arm").isin(screen.whole)) if screen.whole else frame
     if not screen.stretches.num_rows:
         return remaining
+    ranges = _ranges(screen.stretches.to_pylist())
+    if len(ranges) <= FEW_RANGES:
+        return remaining.where(exempted | ~reduce(or_, (_within(stretches, screen.bits) for stretches in ranges)))
     stretches = frame.sparkSession.createDataFrame(screen.stretches)
     known = stretches.coalesce(1).hint("shuffle_hash") if together else F.broadcast(stretches)
-    return (
-        remaining.withColumn("stretch", _number(screen.bits)).join(known, STRETCH, "left_anti").select(*frame.columns)
-    )
+    stretch = F.when(~exempted, number(screen.bits)).alias("stretch")  # null, so that no proven stretch is met
+    return remaining.withColumn("stretch", stretch).join(known, STRETCH, "left_anti").select(*frame.columns)
 
 
-def _buckets(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
-    """Returns BUCKETS. A claim in a transaction counts as neither ACKED nor SENT, so its bucket is never clean."""
-    outcome = F.when(F.col("transaction").isNull(), F.col("outcome"))
-    claims = promise(ledger, LEDGER).withColumns(
-        {"claim": F.lit(1), "claimed": outcome, "position": F.when(F.col("outcome") == Outcome.ACKED, F.col("offset"))}
-    )
-    lines = believable(promise(log, LOG)).withColumns(
-        {"claim": F.lit(0), "claimed": F.lit(None).cast("string"), "position": F.col("offset")}
-    )
-    names = [*KEY, "partition", "partition_sequence", "claim", "claimed", "position"]
-    shift = F.col("position") - F.col("partition_sequence")
-    fingerprints = F.xxhash64("sequence", "attempt", "partition_sequence")
-    both = (
-        claims.select(*names)
-        .unionByName(lines.select(*names))
-        .withColumns({"stretch": _number(bits), "fingerprint": fingerprints, "shift": shift})
-    )
-    is_claim, sign = F.col("claim") == 1, F.col("claim") * 2 - 1
-    spans = [
-        function(F.when(is_of_side, F.col(name))).alias(f"{side}_{name}_{function.__name__}")
-        for side, is_of_side in (("claimed", is_claim), ("logged", ~is_claim))
-        for name in ("shift", "position", "partition_sequence")
-        for function in (F.min, F.max)
-    ]
-    return promise(
-        both.groupBy(*STRETCH, "partition").agg(
-            F.count_if(is_claim).alias("claims"),
-            F.count_if(~is_claim).alias("copies"),
-            F.count_if(F.col("claimed") == Outcome.ACKED).alias("acked"),
-            F.count_if(F.col("claimed") == Outcome.SENT).alias("sent"),
-            F.sum(sign * F.col("fingerprint").bitwiseAND(0xFFFFFFFF)).alias("low"),
-            F.sum(sign * F.shiftright("fingerprint", 32)).alias("high"),
-            *spans,
-        ),
-        BUCKETS,
-    )
+def _ranges(stretches: list[Row]) -> list[tuple[Stretch, Stretch]]:
+    """The first and the last stretch of each run of consecutive stretches. `stretches` are sorted."""
+    ranges: list[tuple[Stretch, Stretch]] = []
+    for stretch in map(_stretch, stretches):
+        if ranges and ranges[-1][1] == (*stretch[:3], stretch[3] - 1):
+            ranges[-1] = (ranges[-1][0], stretch)
+        else:
+            ranges.append((stretch, stretch))
+    return ranges
 
 
-def _repeated(ledger: DataFrame, bits: int) -> DataFrame:
-    """Returns the STRETCHES in which a sequence is in the ledger twice. The result is exact, not an estimate."""
-    word = min(WORD, bits)
-    bit = F.expr("shiftleft(1L, cast(sequence & 63 as int))")
-    by_word = (
-        promise(ledger, LEDGER)
-        .groupBy("arm", "producer", "session", F.shiftright("sequence", word).alias("word"))
-        .agg(F.count(F.lit(1)).alias("claims"), F.bit_or(bit).alias("sequences"))
-    )
-    twice = by_word.where(F.col("claims") > F.bit_count("sequences"))
-    stretches = twice.withColumn("stretch", F.shiftright("word", bits - word))
-    return promise(stretches.groupBy(*STRETCH).agg(F.count(F.lit(1)).alias("words")), STRETCHES)
+def _within(stretches: tuple[Stretch, Stretch], bits: int) -> Column:
+    """True on a row of LEDGER or LOG in a range of stretches (see `_ranges`); never null."""
+    (arm, producer, session, first), (*_, last) = stretches
+    named = (F.col("arm") == arm) & (F.col("producer") == producer) & (F.col("session") == session)
+    sequence = F.col("sequence")
+    return F.coalesce(named & (sequence >= first << bits) & (sequence < (last + 1) << bits), F.lit(False))
 
 
 def _clean(row: Row) -> bool:
     """Whether the attempts of a bucket are in the log exactly as acknowledged (*clean*, see the module's docstring)."""
-    is_equal = row["claims"] == row["copies"] and row["claims"] in (row["acked"], row["sent"])
+    is_equal = row["attempted"] == row["copies"] and row["attempted"] in (row["acked"], row["sent"])
     shifts = {row[f"{side}_shift_{end}"] for side in ("claimed", "logged") for end in ("min", "max")}
-    return is_equal and row["low"] == row["high"] == 0 and len(shifts - {None}) == 1
+    agrees = row["low"] == row["high"] == 0 and len(shifts - {None}) == 1
+    return is_equal and agrees and not row["in_transactions"]
+
+
+def _not_each_once(rows: Iterable[Row]) -> set[Stretch]:
+    """Returns the stretches in which a sequence may be missing or repeated (condition 3 in the module's docstring).
+
+    `rows`: rows of BUCKETS with claims.
+    """
+    buckets: defaultdict[Stretch, list[Row]] = defaultdict(list)
+    for row in rows:
+        buckets[_stretch(row)].append(row)
+    return {stretch for stretch, parts in buckets.items() if not _each_once(parts)}
+
+
+def _each_once(parts: list[Row]) -> bool:
+    first, last = (end(row[f"claimed_sequence_{end.__name__}"] for row in parts) for end in (min, max))
+    if sum(row["attempted"] for row in parts) != last - first + 1:
+        return False
+    hashes = tuple(sum(row[name] for row in parts) for name in ("sequences_low", "sequences_high"))
+    return hashes == sums(first, last)
 
 
 def _out_of_order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> set[Stretch]:
@@ -234,7 +205,7 @@ def _signature(row: Row) -> Row:
         "once": True,
         "late": False,
         "astray": False,
-        "records": row["claims"],
+        "records": row["attempted"],
         "first_partition": row["partition"],
         "outcome": "ACKED" if row["acked"] else "SENT",
         "kind": None,
@@ -244,7 +215,3 @@ def _signature(row: Row) -> Row:
 
 def _stretch(row: Row) -> Stretch:
     return row["arm"], row["producer"], row["session"], row["stretch"]
-
-
-def _number(bits: int) -> Any:
-    return F.shiftright("sequence", bits).alias("stretch")

@@ -1,37 +1,34 @@
-"""The timeline: the load of each arm over time, its latencies, and the longest silence of each partition.
-
-A *silence* is the time between two consecutive reports of the client for attempts to the same partition.
-"""
+"""The timeline: the load of each arm over time, and its latencies, both from the summary of the load."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
-from operator import or_
+import itertools
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
 
-from delivery_verifier.model.history import Injection
-from delivery_verifier.model.outcomes import Outcome
-from delivery_verifier.model.scenario import Scenario
-from spark_jobs.attempts import reported
-from spark_jobs.schemas import GAPS, LATENCY, LEDGER, LOAD, arrow, promise
+from delivery_verifier.model.errors import StepFailed
+from spark_jobs.schemas import LATENCY, LOAD, arrow
+from spark_jobs.summary import BUCKETS_PER_DECADE
 
 FINE_US, COARSE_US = 200_000, 1_000_000
 """Widths of the timeline's intervals in µs. COARSE_US is for runs longer than LONG_RUN_US, FINE_US for all others."""
 LONG_RUN_US = 300_000_000
 """Runs longer than this number of µs have intervals of COARSE_US."""
-_LATENCY_ACCURACY = 200
-"""Accuracy for percentile_approx: the rank of a percentile is off by at most 1/200 of the interval's records."""
-BUCKETS_PER_DECADE = 20
-"""The number of buckets of latency per decade, i.e. between a latency and ten times this latency. Each bucket is 12 %
-wider than the bucket before it."""
-_FOREVER_US = 2**62
-"""Stands for the time of recovery (µs since the epoch) of an injection that never recovered."""
+INTERVALS = 100_000
+"""The most intervals per arm: more than a load of a day has. A longer load does not get wider intervals, because the
+judgement takes each for COARSE_US long at most."""
+QUANTILES = {"latency_ms_p50": 50, "latency_ms_p99": 99}
+"""The columns of LOAD that hold a percentile of the latency, with its share in percent."""
+QUANTILE_ERROR = 10 ** (0.5 / BUCKETS_PER_DECADE) - 1
+"""The greatest relative error of QUANTILES: half a bucket of the summary, 1.45 %. A latency below 1 µs
+counts as 1 µs."""
+_PER_DECADE = 20
+"""The number of buckets per decade in LATENCY: each is 12 % wider than the bucket before it."""
+_JOINED = BUCKETS_PER_DECADE // _PER_DECADE
+"""The number of buckets of the summary that make one bucket of LATENCY."""
 _COUNTED = ("sent", "reported", "indeterminate", "failed")
 """The names of the columns of LOAD that hold counts of attempts."""
 
@@ -41,124 +38,85 @@ def interval_us(from_us: int, until_us: int) -> int:
     return COARSE_US if until_us - from_us > LONG_RUN_US else FINE_US
 
 
-def load(ledger: DataFrame, width_us: int) -> DataFrame:
-    """Returns LOAD from LEDGER, with only the intervals in which something happened.
+def load(intervals: pa.Table, width_us: int) -> pa.Table:
+    """Returns LOAD from `Summary.intervals`, with a row of zeros for each interval in which nothing happened.
 
     An attempt counts as `sent` in the interval in which it was sent. Its outcome counts in the interval in which the
     client reported the outcome or, without a report, in which the attempt was sent. `width_us`: width of an interval.
-    `with_silent_intervals` adds the other intervals.
+    An arm's rows reach from its first to its last interval in which something happened. Raises StepFailed if these are
+    more than INTERVALS.
     """
-    rows = promise(ledger, LEDGER)
-    known_at = F.coalesce("settled_at", "sent_at")
-    sends = rows.groupBy("arm", _interval("sent_at", width_us)).agg(F.count(F.lit(1)).alias("sent"))
-    latency = F.when(reported(), F.unix_micros("settled_at") - F.unix_micros("sent_at"))
-    quantiles = F.percentile_approx(latency, [0.5, 0.99], _LATENCY_ACCURACY)
-    outcomes = rows.groupBy("arm", _interval(known_at, width_us)).agg(
-        F.count_if(reported()).alias("reported"),
-        F.count_if(F.col("outcome") == Outcome.INDETERMINATE).alias("indeterminate"),
-        F.count_if(F.col("outcome") == Outcome.FAILED).alias("failed"),
-        quantiles.alias("quantiles"),
-    )
-    counts = [F.sum(name).alias(name) for name in _COUNTED]
-    quantile = F.first("quantiles", ignorenulls=True).alias("quantiles")  # one row per interval has quantiles
-    rows_of_both = sends.unionByName(outcomes, allowMissingColumns=True).groupBy("arm", "at_us").agg(*counts, quantile)
-    rows_of_both = rows_of_both.na.fill(0, list(_COUNTED))
-    in_ms = {f"latency_ms_p{share}": F.get("quantiles", F.lit(index)) / 1000 for index, share in enumerate((50, 99))}
-    return promise(rows_of_both.withColumns(in_ms), LOAD)
+    known: dict[tuple[str, int], dict[str, Any]] = {}
+    for moment, counts in (("sent_us", {"attempts": "sent"}), ("known_us", {name: name for name in _COUNTED[1:]})):
+        for row in intervals.group_by(["arm", moment]).aggregate([(name, "sum") for name in counts]).to_pylist():
+            interval = known.setdefault((row["arm"], row[moment]), _quiet(row["arm"], row[moment]))
+            interval |= {name: row[f"{counted}_sum"] for counted, name in counts.items()}
+    for key, quantiles in _quantiles_ms(intervals).items():
+        known[key] |= quantiles
+    rows: list[dict[str, Any]] = []
+    for arm in sorted({arm for arm, _ in known}):
+        begins_us = [at_us for name, at_us in known if name == arm]
+        moments = range(min(begins_us), max(begins_us) + 1, width_us)
+        if len(moments) > INTERVALS:
+            raise StepFailed(
+                f"the load of {arm} spans {len(moments) * width_us / 1e6:,.0f} s, and a run lasts a day at most: "
+                "was the clock of this host set while records were sent? Run again"
+            )
+        rows += [known.get((arm, at_us)) or _quiet(arm, at_us) for at_us in moments]
+    return pa.Table.from_pylist(rows, schema=arrow(LOAD))
 
 
-def latency(ledger: DataFrame, injections: Sequence[Injection]) -> DataFrame:
-    """Returns LATENCY from LEDGER: the number of reported records per arm and bucket (range) of latency.
+def latency(intervals: pa.Table) -> pa.Table:
+    """Returns LATENCY from `Summary.intervals`: the number of reported records per arm and bucket (range) of latency.
 
     Each arm and bucket can have two rows. The row in which `inside` is true counts the records that were under way at
     some time between the bite (effect) of an injection and its recovery. The other row counts all other records.
     """
-    answered = promise(ledger, LEDGER).where(reported() & F.col("settled_at").isNotNull())
-    sent, settled = F.unix_micros("sent_at"), F.unix_micros("settled_at")
-    touched = [(sent <= until) & (settled >= since) for since, until in windows(injections)]
-    bucket = F.floor(F.log10(F.greatest(settled - sent, F.lit(1))) * BUCKETS_PER_DECADE + 1e-9)
-    counted = answered.groupBy("arm", reduce(or_, touched, F.lit(False)).alias("inside"), bucket.alias("bucket")).agg(
-        F.count(F.lit(1)).alias("records")
-    )
-    edges = {
-        f"latency_ms_{name}": F.pow(F.lit(10.0), (F.col("bucket") + step) / BUCKETS_PER_DECADE - 3)
-        for step, name in enumerate(("from", "until"))
-    }
-    return promise(counted.withColumns(edges), LATENCY)
-
-
-def windows(injections: Sequence[Injection]) -> list[tuple[int, int]]:
-    """Returns the windows of the injections: (bite, recovery) in µs since the epoch, by time. The bite is the effect.
-
-    Windows that overlap or touch are joined into one. The window of an injection without recovery ends at
-    `_FOREVER_US`.
-    """
-    joined: list[tuple[int, int]] = []
-    for injection in sorted(injections, key=lambda injection: injection.bite_at_us):
-        until = _FOREVER_US if injection.recovered_at_us is None else injection.recovered_at_us
-        if joined and injection.bite_at_us <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], until))
-        else:
-            joined.append((injection.bite_at_us, until))
-    return joined
-
-
-def collect_both(loads: DataFrame, latencies: DataFrame) -> tuple[pa.Table, pa.Table]:
-    """Collects both frames by one query, which is faster than two. Returns LOAD and LATENCY as tables."""
-    rows = loads.unionByName(latencies, allowMissingColumns=True).toArrow()
-    is_load = pc.is_valid(rows["at_us"])
-    parts = [rows.filter(is_load).select(LOAD.names), rows.filter(pc.invert(is_load)).select(LATENCY.names)]
-    return parts[0].cast(arrow(LOAD)), parts[1].cast(arrow(LATENCY))
-
-
-def with_silent_intervals(table: pa.Table, width_us: int) -> pa.Table:
-    """Returns LOAD: `table`, and a row of zeros for each interval within an arm's load in which nothing happened.
-
-    `width_us`: width of an interval.
-    """
-    known = {(row["arm"], row["at_us"]): row for row in table.to_pylist()}
-    rows: list[dict[str, Any]] = []
-    for arm in sorted({arm for arm, _ in known}):
-        begins_us = [at_us for name, at_us in known if name == arm]
-        for at_us in range(min(begins_us), max(begins_us) + 1, width_us):
-            quiet = {"arm": arm, "at_us": at_us} | dict.fromkeys(_COUNTED, 0)
-            rows.append(known.get((arm, at_us), quiet))
-    return pa.Table.from_pylist(rows, schema=arrow(LOAD))
-
-
-def gaps(ledger: DataFrame, began_us: int) -> DataFrame:
-    """Returns GAPS from LEDGER: the longest silence between consecutive reports, per arm and partition.
-
-    A partition with fewer than two reports has no silence. Each producer sends a few warm-up records before the load.
-    The verifier itself causes the silence between warm-up and load. So only the part of this silence after `began_us`,
-    the beginning of the load (µs since the epoch), counts. Reports are first grouped by millisecond, so that only a
-    short list per partition is sorted. Silences below 1 ms are not found.
-    """
-    answered = promise(ledger, LEDGER).where(reported() & F.col("settled_at").isNotNull())
-    settled = F.unix_micros("settled_at")
-    by_ms = answered.groupBy("arm", "partition", F.floor(settled / 1000).alias("ms")).agg(
-        F.min(settled).alias("first_us"), F.max(settled).alias("last_us")
-    )
-    before = F.lag("last_us").over(Window.partitionBy("arm", "partition").orderBy("ms"))
-    start = F.when(before.isNotNull() & (F.col("first_us") > began_us), F.greatest(before, F.lit(began_us)))
-    silences = by_ms.withColumn("start_us", start).withColumn("gap_us", F.col("first_us") - F.col("start_us"))
-    longest = silences.groupBy("arm", "partition").agg(
-        F.max("gap_us").alias("gap_us"), F.max_by("start_us", "gap_us").alias("gap_start_us")
-    )
-    return promise(longest.withColumn("longest_gap_s", F.col("gap_us") / 1e6), GAPS)
-
-
-def every_partition(table: pa.Table, scenario: Scenario) -> pa.Table:
-    """Returns GAPS: `table`, and a row of nulls for each missing partition of each arm that carries load."""
-    known = {(row["arm"], row["partition"]): row for row in table.to_pylist()}
-    planned: Sequence[tuple[str, int]] = [
-        (arm.name, partition) for arm in scenario.loaded for partition in range(scenario.load.partitions)
+    answered = intervals.filter(pc.is_valid(intervals["bucket"]))
+    joined = pa.array(answered["bucket"].to_numpy() // _JOINED, pa.int64())
+    counted = answered.append_column("joined", joined).group_by(["arm", "inside", "joined"])
+    rows = [
+        {
+            "arm": row["arm"],
+            "inside": row["inside"],
+            "latency_ms_from": 10.0 ** (row["joined"] / _PER_DECADE - 3),
+            "latency_ms_until": 10.0 ** ((row["joined"] + 1) / _PER_DECADE - 3),
+            "records": row["attempts_sum"],
+        }
+        for row in counted.aggregate([("attempts", "sum")]).to_pylist()
     ]
-    rows = [known.get((arm, partition), {"arm": arm, "partition": partition}) for arm, partition in planned]
-    return pa.Table.from_pylist(rows, schema=arrow(GAPS))
+    table = pa.Table.from_pylist(rows, schema=arrow(LATENCY))
+    return table.sort_by([(name, "ascending") for name in table.column_names[:3]])
 
 
-def _interval(moment: Any, width_us: int) -> Any:
-    """The time at which the interval that contains `moment` begins, in µs since the epoch."""
-    micros = F.unix_micros(moment)
-    return (micros - micros % width_us).alias("at_us")
+def _quantiles_ms(intervals: pa.Table) -> dict[tuple[str, int], dict[str, float]]:
+    """Maps (arm, begin of the interval) to the columns QUANTILES, for each interval with reported records.
+
+    A percentile is the latency of one record: of the first, by latency, up to which the interval has this share of its
+    records. The geometric middle of this record's bucket stands for its latency.
+    """
+    answered = intervals.filter(pc.is_valid(intervals["bucket"]))
+    per_bucket = answered.group_by(["arm", "known_us", "bucket"]).aggregate([("attempts", "sum")])
+    ordered = per_bucket.sort_by([(name, "ascending") for name in ("arm", "known_us", "bucket")])
+    buckets, until = ordered["bucket"].to_numpy(), ordered["attempts_sum"].to_numpy().cumsum()
+    arms, known_us = ordered["arm"].to_numpy(), ordered["known_us"].to_numpy()
+    begins = np.flatnonzero((arms[1:] != arms[:-1]) | (known_us[1:] != known_us[:-1])) + 1
+    quantiles = {}
+    for begin, end in itertools.pairwise([0, *begins.tolist(), len(arms)] if len(arms) else []):
+        before = int(until[begin - 1]) if begin else 0
+        records = int(until[end - 1]) - before
+        ranks = {name: before - (-records * share // 100) for name, share in QUANTILES.items()}  # rounded up
+        quantiles[str(arms[begin]), int(known_us[begin])] = {
+            name: _middle_ms(int(buckets[np.searchsorted(until, rank)])) for name, rank in ranks.items()
+        }
+    return quantiles
+
+
+def _middle_ms(bucket: int) -> float:
+    """The geometric middle of a bucket of the summary, in ms."""
+    return float(10.0 ** ((bucket + 0.5) / BUCKETS_PER_DECADE - 3))
+
+
+def _quiet(arm: str, at_us: int) -> dict[str, Any]:
+    """The row of LOAD for an interval in which nothing happened."""
+    return {"arm": arm, "at_us": at_us} | dict.fromkeys(_COUNTED, 0)

@@ -19,9 +19,9 @@ import psutil
 
 HERE = Path(__file__).parent
 ENDS_WITHIN_S = 30.0
-ROUNDS = ((("unit",), ("spark", "quality")), (("kafka",),), (("airflow",),), (("e2e",),))
+ROUNDS = ((("unit", "airflow"), ("spark", "quality")), (("kafka",),), (("e2e",),))
 """The rounds, one after another. The lanes of a round run side by side, and the tiers of a lane run one after another.
-The tiers that start clusters or Airflow each have a round of their own."""
+The tiers that start clusters each have a round of their own."""
 TIERS = tuple(tier for lanes in ROUNDS for lane in lanes for tier in lane)
 OUTCOMES = ("tests", "failures", "errors", "skipped")
 

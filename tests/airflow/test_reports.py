@@ -1,5 +1,5 @@
 """Tests of the web pages that serve the reports: the files that they serve, and the files that they must refuse.
-test_local_airflow.py tests access control."""
+tests/e2e/test_local_airflow.py tests access control."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Tests that the scheduler of the local Airflow imports the libraries of the tasks beforehand, and that no other
-process of Airflow does."""
+process of Airflow does. `tests/e2e/test_local_airflow.py` looks at the processes of a real local Airflow."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.airflow import LocalAirflow
 
-from delivery_verifier.orchestration.local import supervisor
 from delivery_verifier.orchestration.local.settings import MARK
 from delivery_verifier.orchestration.plugin import warm
 
@@ -54,14 +52,3 @@ def test_it_is_the_scheduler_of_a_local_airflow_that_imports_them(
 
 def test_nothing_of_our_own_is_among_them_lest_a_task_runs_what_was_edited_since() -> None:
     assert not [name for name in warm.LIBRARIES if name.startswith(("delivery_verifier", "expectations", "spark_jobs"))]
-
-
-def test_the_scheduler_has_them_and_the_triggerer_has_not(local_airflow: LocalAirflow) -> None:
-    with local_airflow.environment():
-        state = supervisor.read_state()
-    assert state is not None
-
-    def mapped(name: str) -> bool:
-        return "/pandas/" in Path(f"/proc/{state.children[name].pid}/maps").read_text()
-
-    assert mapped("scheduler") and not mapped("triggerer")

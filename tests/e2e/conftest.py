@@ -6,8 +6,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.browser import plain_run, shots  # noqa: F401  (fixtures)
+from pyspark.sql import SparkSession
+from support.browser import PLAIN, plain_run, shots  # noqa: F401  (two are fixtures)
 from support.own_host import own_host
+from support.readme import breaking_example, terminal  # noqa: F401  (fixtures)
+
+from delivery_verifier.host import folders
+from delivery_verifier.run import direct
+from delivery_verifier.store.run_directory import RunDirectory
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the tests that are marked `last` at the end: they break the Airflow that all tests share."""
+    items.sort(key=lambda item: item.get_closest_marker("last") is not None)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -15,3 +26,12 @@ def e2e_host() -> Iterator[Path]:
     """The folder with the home, the lock and the workspaces of all end-to-end runs."""
     with own_host() as folder:
         yield folder
+
+
+@pytest.fixture(scope="session")
+def plain_run_directly(plain_run: RunDirectory, kafka_spark: SparkSession) -> RunDirectory:  # noqa: F811
+    """The directory of a direct run with the parameters, the seed and the name of `plain_run`. It ended HELD."""
+    name = plain_run.path.name  # topics are named after their run
+    verdict = direct.run({**PLAIN, "seed": plain_run.read_scenario().seed}, name, lambda progress: None, kafka_spark)
+    assert (verdict.verdict, verdict.exit_code) == ("HELD", 0)
+    return RunDirectory(folders.runs_dir() / name)

@@ -7,12 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 from support.airflow import LocalAirflow
 from support.browser import PLAIN, RUN_ID
 from support.own_host import alive
@@ -20,13 +18,11 @@ from support.stored_runs import arm
 
 from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.command_line.stored import read_verdict
-from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.steps import STEPS
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.local import settings, supervisor
 from delivery_verifier.orchestration.local.settings import DAG_ID
-from delivery_verifier.run import direct
 from delivery_verifier.store.books import Books
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -34,14 +30,6 @@ pytestmark = pytest.mark.timeout(1200)  # the first test waits for a whole run, 
 LONG: dict[str, Any] = {"profile": "safe", "fault": "none", "records": 5000, "duration_s": 90}
 OF_A_RUN = r"embedded\.keeper|kafka\.Kafka|load\.producer|SparkSubmit"
 GONE_WITHIN_S = 30.0
-
-
-@pytest.fixture(scope="module")
-def own_airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAirflow]:
-    """A local Airflow for tests that break Airflow. No other module uses it."""
-    airflow = LocalAirflow(tmp_path_factory.mktemp("breakable") / "home")
-    yield airflow
-    airflow.down()
 
 
 def of_the_run(airflow: LocalAirflow) -> dict[int, str]:
@@ -58,20 +46,19 @@ def is_loading(airflow: LocalAirflow) -> None:
     )
 
 
-def nothing_is_left(airflow: LocalAirflow) -> None:
+def nothing_is_left(airflow: LocalAirflow, kept: set[Path]) -> None:
+    """Asserts that, within 30 s, nothing of the run is left. `kept` are the workspaces that earlier runs have left."""
     left = lambda: of_the_run(airflow)  # noqa: E731
     wait_until(lambda: not left(), "everything of the run to be gone", GONE_WITHIN_S, detail=lambda: str(left()))
     assert lease.holder() is None
-    assert list(workspaces.folder().iterdir()) == []
+    assert {*workspaces.folder().iterdir()} <= kept
 
 
 @pytest.fixture(scope="module")
-def both(plain_run: RunDirectory, kafka_spark: SparkSession) -> tuple[RunDirectory, RunDirectory]:
+def both(plain_run: RunDirectory, plain_run_directly: RunDirectory) -> tuple[RunDirectory, RunDirectory]:
     """The directories of two runs with the same parameters, seed and name: one went through the form and Airflow, the
     other ran directly."""
-    name = plain_run.path.name  # topics are named after their run
-    direct.run({**PLAIN, "seed": plain_run.read_scenario().seed}, name, lambda progress: None, kafka_spark)
-    return plain_run, RunDirectory(folders.runs_dir() / name)
+    return plain_run, plain_run_directly
 
 
 def test_airflow_and_direct_plan_the_same_and_write_the_same_files(both: tuple[RunDirectory, RunDirectory]) -> None:
@@ -149,39 +136,40 @@ def _told(verdict: RunVerdict) -> list[Any]:
     ]
 
 
-def test_when_the_command_that_started_it_is_killed_the_run_in_airflow_ends(own_airflow: LocalAirflow) -> None:
-    own_airflow.up()
+def test_when_the_command_that_started_it_is_killed_the_run_in_airflow_ends(local_airflow: LocalAirflow) -> None:
+    kept = {*workspaces.all_workspaces()}
     options = [word for key, value in LONG.items() for word in (f"--{key.replace('_', '-')}", str(value))]
-    with own_airflow.environment():
+    with local_airflow.environment():
         command = [sys.executable, "-m", "delivery_verifier", "run", "--run-id", "orphan", *options]
         process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL
         )
     try:
-        is_loading(own_airflow)
+        is_loading(local_airflow)
     finally:
         process.kill()
         process.wait()
-    nothing_is_left(own_airflow)
+    nothing_is_left(local_airflow, kept)
     wait_until(
-        lambda: own_airflow.client().state(DAG_ID, "orphan") == "failed",
+        lambda: local_airflow.client().state(DAG_ID, "orphan") == "failed",
         "the run to be red",
         150,
-        detail=lambda: str(own_airflow.client().tasks(DAG_ID, "orphan")),
+        detail=lambda: str(local_airflow.client().tasks(DAG_ID, "orphan")),
     )
-    assert not (own_airflow.runs / "orphan" / "verdict.json").exists()
+    assert not (local_airflow.runs / "orphan" / "verdict.json").exists()
 
 
-def test_when_the_scheduler_is_killed_nothing_of_the_run_stays_alive(own_airflow: LocalAirflow) -> None:
-    own_airflow.up()
-    own_airflow.client().trigger(DAG_ID, "unscheduled", LONG)
-    is_loading(own_airflow)
-    with own_airflow.environment():
+@pytest.mark.last
+def test_when_the_scheduler_is_killed_nothing_of_the_run_stays_alive(local_airflow: LocalAirflow) -> None:
+    kept = {*workspaces.all_workspaces()}
+    local_airflow.client().trigger(DAG_ID, "unscheduled", LONG)
+    is_loading(local_airflow)
+    with local_airflow.environment():
         state = supervisor.read_state()
     assert state is not None
     os.kill(state.children["scheduler"].pid, signal.SIGKILL)
-    nothing_is_left(own_airflow)
-    with own_airflow.environment():
+    nothing_is_left(local_airflow, kept)
+    with local_airflow.environment():
         mark = str(settings.airflow_home())
     wait_until(lambda: not alive(settings.MARK, mark), "all of this Airflow to be gone", GONE_WITHIN_S)
-    assert not (own_airflow.runs / "unscheduled" / "verdict.json").exists()
+    assert not (local_airflow.runs / "unscheduled" / "verdict.json").exists()

@@ -13,22 +13,25 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from support.readme import Example
 from support.stored_runs import arm, claiming, copy_of, doubts, judge_again, reseal, with_scenario
 
 from delivery_verifier import catalogue
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.command_line import main as cli
+from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import LEAD_US, read_injections
+from delivery_verifier.model.scenario import Expectation, Scenario
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.run import direct, local_spark
 from delivery_verifier.run.signals import Signals
 from delivery_verifier.store.run_directory import RunDirectory
 
-FROZEN: dict[str, Any] = {"fault": "pause_leader", "rate": 500, "records": 5000, "claim": "at_least_once"}
+WEAKEST = "control-acks_0"
 
 
 def run_directly(name: str, spark: SparkSession, **params: Any) -> tuple[RunDirectory, RunVerdict]:
@@ -36,26 +39,29 @@ def run_directly(name: str, spark: SparkSession, **params: Any) -> tuple[RunDire
     return RunDirectory(folders.runs_dir() / name), verdict
 
 
-def until_it_bites(name: str, spark: SparkSession, **params: Any) -> tuple[RunDirectory, RunVerdict]:
-    """Runs the scenario. If the verdict is INCONCLUSIVE, for example because the fault had no effect, runs the scenario
-    once more. Returns the last run and its verdict."""
-    run, verdict = run_directly(name, spark, **params)
-    if verdict.verdict == "INCONCLUSIVE":
-        run, verdict = run_directly(f"{name}-again", spark, **params)
-    return run, verdict
+@pytest.fixture(scope="module")
+def half_acknowledged(breaking_example: Example) -> tuple[RunDirectory, RunVerdict]:
+    """The run of the README's example: the profile acks_1 with the claim at_least_once, in which the leader is frozen.
+    The controls have the profiles acks_0 and safe."""
+    return breaking_example.run, read_verdict(breaking_example.run.path)
 
 
 @pytest.fixture(scope="module")
-def forgotten(kafka_spark: SparkSession) -> tuple[RunDirectory, RunVerdict]:
-    """A run with the profile acks_0 and the claim at_least_once, in which the leader is frozen."""
-    return until_it_bites("acks-0-frozen", kafka_spark, profile="acks_0", **FROZEN)
+def forgotten(half_acknowledged: tuple[RunDirectory, RunVerdict]) -> tuple[RunDirectory, RunVerdict]:
+    """A copy of the same run in which the arm with acks=0 is the subject with the claim at_least_once, and the arm with
+    acks=1 is a control."""
+    copy = copy_of(half_acknowledged[0], "acks-0-frozen")
+    with_scenario(copy, _asked_about_the_weakest)
+    return copy, judge_again(copy)
 
 
-@pytest.fixture(scope="module")
-def half_acknowledged(kafka_spark: SparkSession) -> tuple[RunDirectory, RunVerdict]:
-    """A run with the profile acks_1 and the claim at_least_once, in which the leader is frozen. The controls have the
-    profiles acks_0 and safe."""
-    return until_it_bites("acks-1-frozen", kafka_spark, profile="acks_1", **FROZEN)
+def _asked_about_the_weakest(scenario: Scenario) -> Scenario:
+    changes: dict[str, dict[str, Any]] = {
+        WEAKEST: {"role": "subject", "claim": "at_least_once", "expectation": Expectation()},
+        "acks_1": {"role": "control", "claim": "contract"},
+    }
+    arms = tuple(msgspec.structs.replace(each, **changes.get(each.name, {})) for each in scenario.arms)
+    return msgspec.structs.replace(scenario, arms=arms)
 
 
 def cases(run: RunDirectory, arm_name: str, kind: str) -> list[dict[str, Any]]:
@@ -103,8 +109,8 @@ def test_acks_0_loses_under_a_frozen_leader_and_a_claim_of_at_least_once_is_viol
     forgotten: tuple[RunDirectory, RunVerdict], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, verdict = forgotten
-    assert_lost_with_evidence(run, verdict, "acks_0", "SENT")
-    assert cli.main(["report", run.path.name]) == 1
+    assert_lost_with_evidence(run, verdict, WEAKEST, "SENT")
+    assert cli.main(["report", str(run.path)]) == 1
     assert "VIOLATED (NOT as expected)" in capsys.readouterr().out
 
 
@@ -115,12 +121,12 @@ def test_without_the_claim_the_same_loss_is_permitted_and_still_counted(
     with_scenario(copy, claiming("contract"))
     verdict = judge_again(copy)
     assert (verdict.verdict, verdict.green, verdict.exit_code) == ("HELD", True, 0)
-    assert lost(verdict, "acks_0") == lost(forgotten[1], "acks_0") > 0
-    finding = next(item for item in arm(verdict, "acks_0").findings if item.anomaly == "LOST")
+    assert lost(verdict, WEAKEST) == lost(forgotten[1], WEAKEST) > 0
+    finding = next(item for item in arm(verdict, WEAKEST).findings if item.anomaly == "LOST")
     assert (finding.ruling, finding.ruled_by, finding.tolerance) == ("PERMITTED", "contract", None)
-    assert finding.count == lost(verdict, "acks_0")
+    assert finding.count == lost(verdict, WEAKEST)
     assert cli.main(["report", str(copy.path)]) == 0
-    assert f"{lost(verdict, 'acks_0'):,}" in capsys.readouterr().out
+    assert f"{lost(verdict, WEAKEST):,}" in capsys.readouterr().out
 
 
 def test_acks_1_loses_what_was_acknowledged_while_safe_holds_beside_it(
@@ -171,7 +177,7 @@ def test_too_little_exposure_forbids_held_and_does_not_undo_violated(
     with_scenario(copy, lambda made: msgspec.structs.replace(claiming("contract")(made), min_exposed=10**9))
     verdict = judge_again(copy)
     assert (verdict.verdict, verdict.exit_code) == ("INCONCLUSIVE", 2)
-    assert doubts(verdict, "acks_0") == {("coverage", "too_little_exposed")}
+    assert doubts(verdict, WEAKEST) == {("coverage", "too_little_exposed")}
     copy = copy_of(half_acknowledged[0], "acks-1-hardly-exposed")
     with_scenario(copy, lambda made: msgspec.structs.replace(made, min_exposed=10**9))
     verdict = judge_again(copy)
@@ -197,7 +203,7 @@ def test_a_load_that_was_over_before_the_fault_had_healed_is_inconclusive(
     reseal(copy, "inject_fault", injections=late)
     verdict = judge_again(copy)
     assert (verdict.verdict, verdict.exit_code) == ("INCONCLUSIVE", 2)
-    assert ("coverage", "load_over_too_early") in doubts(verdict, "acks_0")
+    assert ("coverage", "load_over_too_early") in doubts(verdict, WEAKEST)
 
 
 @pytest.fixture

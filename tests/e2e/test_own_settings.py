@@ -3,6 +3,7 @@ the file, a read_committed consumer sees exactly the committed records, and no s
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from support.own_host import alive
 from support.stored_runs import arm
 
+from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.command_line import options
@@ -141,3 +144,13 @@ def test_no_secret_of_the_file_is_in_any_file_of_the_run(
     assert len(everything) > 20 and workspace
     for secret in SECRETS:
         assert secret not in workspace and not any(secret in file for file in everything)
+
+
+def test_a_run_leaves_nothing_but_its_run_directory_also_where_others_crashed(
+    own: tuple[RunDirectory, RunVerdict, list[ProducerSpec], bytes],
+) -> None:
+    """`test_crashes` runs before this run, on the same host. Only the workspaces of VIOLATED runs are kept on
+    purpose."""
+    assert lease.holder() is None
+    assert not (workspaces.folder() / own[0].read_scenario().run_token).exists()
+    assert alive("KDV_LOCK", os.environ["KDV_LOCK"], r"embedded\.keeper|kafka\.Kafka|load\.producer") == {}

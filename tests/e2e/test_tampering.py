@@ -7,7 +7,6 @@ the canary and the judge can notice the damage.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -17,35 +16,22 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from support.own_host import alive
+from support.browser import PLAIN
 from support.stored_runs import arm, copy_of, doubts, judge_again, reseal, rewrite
 
-from delivery_verifier.cluster import lease, workspaces
-from delivery_verifier.host import folders
 from delivery_verifier.judgement.checker_doubts import LAW_DOUBTS
 from delivery_verifier.judgement.evaluation import CANARY, LAWS
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.run import direct
 from delivery_verifier.store.ledger import LOAD_BEGAN
 from delivery_verifier.store.run_directory import RunDirectory
 
-PLAIN: dict[str, Any] = {"profile": "safe", "fault": "none", "records": 1500, "duration_s": 3}
+SUBJECT = PLAIN["profile"]
 
 
 @pytest.fixture(scope="module")
-def good(kafka_spark: SparkSession) -> RunDirectory:
-    """A run without a fault that ended HELD and green."""
-    verdict = direct.run(PLAIN, "good", lambda progress: None, kafka_spark)
-    assert (verdict.verdict, verdict.exit_code) == ("HELD", 0)
-    return RunDirectory(folders.runs_dir() / "good")
-
-
-def test_a_run_leaves_nothing_but_its_run_directory_also_where_others_crashed(good: RunDirectory) -> None:
-    """`test_crashes` runs before this test, on the same host. Only the workspaces of VIOLATED runs are kept on
-    purpose."""
-    assert lease.holder() is None
-    assert not (workspaces.folder() / good.read_scenario().run_token).exists()
-    assert alive("KDV_LOCK", os.environ["KDV_LOCK"], r"embedded\.keeper|kafka\.Kafka|load\.producer") == {}
+def good(plain_run_directly: RunDirectory) -> RunDirectory:
+    """A run that ended HELD and green."""
+    return plain_run_directly
 
 
 def test_no_silence_of_a_run_began_before_its_load(good: RunDirectory) -> None:
@@ -59,7 +45,7 @@ def copy(good: RunDirectory, request: pytest.FixtureRequest) -> RunDirectory:
     return copy_of(good, f"copy-{abs(hash(request.node.name)):x}"[:40])
 
 
-def assert_doubted(verdict: RunVerdict, name: str, where: str = "safe") -> None:
+def assert_doubted(verdict: RunVerdict, name: str, where: str = SUBJECT) -> None:
     assert (verdict.verdict, verdict.green, verdict.exit_code) == ("INCONCLUSIVE", False, 2)
     assert arm(verdict, where).verdict == "INCONCLUSIVE"
     assert ("checker", name) in doubts(verdict, where)
@@ -75,7 +61,7 @@ def _without_partition(run: RunDirectory) -> None:
     """Removes all records of partition 1 of the subject from log/, as if they had not been read."""
     for file in (run.path / "log").glob("*.parquet"):
         table = pq.read_table(file)
-        pq.write_table(table.filter(pc.invert(_of(table, "safe", 1))), file)
+        pq.write_table(table.filter(pc.invert(_of(table, SUBJECT, 1))), file)
     reseal(run, "read_topic")
 
 
@@ -85,12 +71,12 @@ def _of(table: pa.Table, arm_name: str, partition: int) -> Any:
 
 def _one_behind(run: RunDirectory) -> None:
     """Makes the manifest say that one record was found behind the snapshot."""
-    reseal(run, "read_topic", {"tail/safe/0": 1})
+    reseal(run, "read_topic", {f"tail/{SUBJECT}/0": 1})
 
 
 def _ledger_cut_short(run: RunDirectory) -> None:
     """Removes the last ten attempts from the ledger, as after an incomplete write."""
-    (file,) = (run.path / "ledger").glob("safe-0-0.parquet")
+    (file,) = (run.path / "ledger").glob(f"{SUBJECT}-0-0.parquet")
     rewrite(file, lambda table: table.slice(0, table.num_rows - 10))
     reseal(run, "produce")
 
@@ -104,7 +90,7 @@ def _acked_sealed_as_indeterminate(run: RunDirectory) -> None:
             row |= {"outcome": "INDETERMINATE", "offset": None}
         return pa.Table.from_pylist(rows, schema=table.schema)
 
-    rewrite(run.path / "ledger/safe-0-0.parquet", forget)
+    rewrite(run.path / f"ledger/{SUBJECT}-0-0.parquet", forget)
     reseal(run, "produce")
 
 
@@ -125,7 +111,7 @@ def _canary_altered(run: RunDirectory) -> None:
 def _log_doubled(run: RunDirectory) -> None:
     """Adds a copy of one file to log/, as if a task had written its output twice."""
     file = next(
-        file for file in (run.path / "log").glob("*.parquet") if "safe" in set(pq.read_table(file)["arm"].to_pylist())
+        file for file in (run.path / "log").glob("*.parquet") if SUBJECT in set(pq.read_table(file)["arm"].to_pylist())
     )
     file.with_name(f"again-{file.name}").write_bytes(file.read_bytes())
     manifest = run.manifest("read_topic")
@@ -158,7 +144,7 @@ def test_every_law_that_does_not_balance_is_a_doubt_of_its_own(copy: RunDirector
         rows = table.to_pylist()
         for law in LAWS:
             if law != CANARY:
-                next(row for row in rows if (row["law"], row["arm"]) == (law, "safe"))["left"] += 1
+                next(row for row in rows if (row["law"], row["arm"]) == (law, SUBJECT))["left"] += 1
         return pa.Table.from_pylist(rows, schema=table.schema)
 
     rewrite(copy.path / "books/laws.parquet", unbalance)

@@ -14,6 +14,7 @@ from support.new_topics import create_topics
 
 from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.cluster.protocol.features import finalized_features
 from delivery_verifier.host.waiting import wait_until
 
 
@@ -30,6 +31,11 @@ def test_the_embedded_backend_keeps_the_contract(
     check: Callable[[Cluster, str], None], cluster: Cluster, topic: str
 ) -> None:
     check(cluster, topic)
+
+
+def test_the_features_of_a_broker_say_that_elr_is_on(cluster: Cluster) -> None:
+    features = finalized_features(cluster.address(1))
+    assert features["eligible.leader.replicas.version"] == 1 and features["metadata.version"] > 0
 
 
 def test_an_embedded_cluster_that_is_stopped_leaves_nothing(

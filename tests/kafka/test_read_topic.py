@@ -33,6 +33,7 @@ from delivery_verifier.model.data import dumps
 from delivery_verifier.model.scenario import ClusterSpec, Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot, read_offsets
 from delivery_verifier.store.run_directory import RunDirectory
+from spark_jobs import read_topic
 from spark_jobs.reconcile import read, reconcile
 
 RECORDS, BOOT_S = 5000, 60
@@ -264,7 +265,8 @@ def test_a_batch_that_was_damaged_on_disk_is_corrupted_and_the_rest_is_read(
     CORRUPTED of the attempts that were acknowledged there, and all other records are found."""
     batch = damage_on_disk(_segment(request, run), 2000, position, value)
     unaware = shutil.copytree(run.path, request.getfixturevalue("tmp_path_factory").mktemp("unaware") / "run")
-    with pytest.raises((Py4JJavaError, PySparkException)):
+    with pytest.MonkeyPatch.context() as patch, pytest.raises((Py4JJavaError, PySparkException)):
+        patch.setitem(read_topic.CONSUMER, "kafkaConsumer.pollTimeoutMs", "5000")  # it would wait in vain for 30 s
         read(unaware, kafka_spark)
     part = _name_unreadable(run, brokers)
     (damage,) = part.unreadable

@@ -51,7 +51,7 @@ def compared(
     ends = [part for part in ends if (part.arm, part.partition) not in covered]
     offsets = Offsets(bootstrap_servers="", taken_at_us=0, partitions=[*ends, *hidden])
     output: Any = None  # `compare` writes nothing
-    inputs = effect_books.EffectInputs(ledger, log, of_arms(list(histories)), offsets, output, 100, True)
+    inputs = effect_books.EffectInputs(log, ledger, of_arms(list(histories)), offsets, output, 100, True)
     return effect_books.compare(inputs, rows)
 
 

@@ -1,5 +1,5 @@
-"""Compares one Spark job over a thousand random histories with the oracle (tests/support/oracle.py). Each history is an
-arm, and the results must be equal."""
+"""Compares one Spark job over a thousand random histories, and all that are made to deceive it, with the oracle
+(tests/support/oracle.py). Each history is an arm, and the results must be equal."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from support.adversaries import DECEIVING, nothing_wrong
 from support.oracle import Case, judge
 from support.planters import BORDERLINE, EVERY, HEALTHY, IN_TRANSACTIONS, PLANTERS, History, random_history
 from support.run_directories import scenario, table, write
@@ -16,6 +17,7 @@ from support.run_directories import scenario, table, write
 from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.store.books import COUNTS
 from delivery_verifier.store.run_directory import RunDirectory
+from spark_jobs import matching
 from spark_jobs import reconcile as job
 from spark_jobs.anomalies import DETECTORS
 
@@ -37,15 +39,17 @@ def _single(at: int, plant: Any) -> History:
 def histories() -> list[History]:
     mixed = [random_history(f"h{at}", at, SEED + at, EVERY, 25) for at in range(1, RANDOM + 1)]
     clean = [random_history(f"clean{at}", 1500 + at, SEED + at, HEALTHY, 40) for at in range(100)]
-    return mixed + clean + [_single(at, plant) for at, plant in enumerate(EVERY)]
+    return mixed + clean + [_single(at, plant) for at, plant in enumerate((*EVERY, *DECEIVING))]
 
 
 EXHAUSTIVE = "exhaustive"
 
 
-SHUFFLED = (EXHAUSTIVE, 2)
-"""The parameters of `run` with which Spark shuffles, as in large runs. With the others, each query is one task, as in
-small runs."""
+LARGE = (EXHAUSTIVE, 2, 3)
+"""The parameters of `run` with which Spark has many tasks and shuffles, as in large runs. With the other, each query is
+one task, as in small runs."""
+COLLECTED = 3
+"""The parameter of `run` with which the unproven rows of the large run are collected first, because they are few."""
 
 
 @pytest.fixture(scope="module", params=[EXHAUSTIVE, 1, 2, 3], ids=lambda way: f"bits-{way}")
@@ -68,8 +72,9 @@ def run(
     path: Path = tmp_path_factory.mktemp("thousand")
     directory = write(path, made, rows, lines)
     with pytest.MonkeyPatch.context() as patch:
-        if request.param in SHUFFLED:
+        if request.param in LARGE:
             patch.setattr(job, "SMALL_ROWS", 0)
+        patch.setattr(matching, "FEW_DAMAGED", matching.FEW if request.param == COLLECTED else -1)
         job.reconcile(path, True, spark, exhaustive=exhaustive, bits=1 if exhaustive else request.param)
     counts = directory.manifest("reconcile").counts
     assert exhaustive or (counts["screen/dirty"] < counts["screen/buckets"] and "screen/refuted" not in counts)
@@ -114,7 +119,7 @@ def test_a_planter_makes_its_kind_appear(histories: list[History], books: dict[s
 
 
 def test_what_is_healthy_is_never_called_an_anomaly(histories: list[History], cases: dict[str, Counter[Case]]) -> None:
-    innocent = {plant.__name__ for plant in (*HEALTHY, *BORDERLINE, *IN_TRANSACTIONS)}
+    innocent = {plant.__name__ for plant in (*HEALTHY, *BORDERLINE, *IN_TRANSACTIONS, nothing_wrong)}
     arms = [h.arm for h in histories if h.arm.startswith("clean") or h.arm.split("-", 2)[-1] in innocent]
     assert len(arms) == 100 + len(innocent)
     assert {arm: cases[arm] for arm in arms if arm in cases} == {}

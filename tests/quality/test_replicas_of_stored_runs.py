@@ -31,9 +31,9 @@ def test_a_run_of_this_format_is_held_with_its_table_and_not_without_or_with_one
     whole = agreeing_replicas(run)
     digests = pc.if_else(pc.equal(whole["broker"], 3), "other", whole["digest"])
     with_replicas(run, whole.set_column(whole.column_names.index("digest"), "digest", digests))
-    assert judge_again(run, spark).verdict == "INCONCLUSIVE"
+    assert judge_again(run).verdict == "INCONCLUSIVE"
     with_replicas(run, None)
-    bare = judge_again(run, spark)
+    bare = judge_again(run)
     assert bare.verdict == "INCONCLUSIVE"
     of_subjects = [item for item in bare.arms if item.role == "subject"]
     assert {doubt.name for item in of_subjects for doubt in item.doubts} == {"replica_not_read"}, of_subjects

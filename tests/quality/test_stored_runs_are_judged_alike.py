@@ -24,6 +24,9 @@ from delivery_verifier.store.run_directory import RunDirectory
 from delivery_verifier.store.table import Table
 
 JudgedAgain = tuple[str, RunDirectory, RunVerdict]
+QUANTILES = {"latency_ms_p50", "latency_ms_p99"}
+"""The columns of timeline/load that are estimates. Earlier programs estimated them in another way, with an error of
+their own. tests/spark/test_one_pass.py compares them with the exact percentiles of these runs."""
 REPEATED = [table for table in tables.TABLES if table not in (tables.LEDGER, tables.REPLICAS, tables.LOG)]
 """The tables that a repeated reconciliation writes again."""
 
@@ -43,16 +46,18 @@ def judged(
 
 NEWER = set(Anomaly) - set(searched_for(VERSION))
 """The anomalies for which the stored runs were not searched, because they are older than that search."""
+NEWER_COUNTS = ("attempts in the timeline", "attempts in silences and exposure")
+"""The counts of equations that the programs of that time did not have."""
 
 
 def rows(run_dir: Path, table: Table, columns: list[str]) -> list[str]:
-    """Returns the rows of a table as sorted texts, without the rows about anomalies in NEWER.
+    """Returns the rows of a table as sorted texts, without the rows about NEWER and NEWER_COUNTS.
 
     Floats are rounded to nine significant digits.
     """
     found = pq.read_table(run_dir / table.file, columns=columns).to_pylist()
     written = [repr([_rounded(row[name]) for name in columns]) for row in found]
-    return sorted(row for row in written if not any(kind in row for kind in NEWER))
+    return sorted(row for row in written if not any(name in row for name in (*NEWER, *NEWER_COUNTS)))
 
 
 def _rounded(value: Any) -> Any:
@@ -72,4 +77,5 @@ def test_a_reconciliation_from_the_log_writes_the_same_rows_as_before(judged: Ju
     before, after = (pq.read_schema(folder / table.file) for folder in (RUNS / name, run.path))
     newer = set(COUNTS) - set(counts_of(VERSION))
     assert list(before) == [column for column in after if column.name not in newer]
-    assert rows(run.path, table, before.names) == rows(RUNS / name, table, before.names)
+    exact = [column for column in before.names if column not in QUANTILES]
+    assert rows(run.path, table, exact) == rows(RUNS / name, table, exact)

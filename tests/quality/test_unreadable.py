@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from support.current_runs import current_run
-from support.older_runs import NAMES
+from support.older_runs import NAMES, stored_judgement
 from support.stored_runs import arm, doubts, judge_again, reseal
 
 from delivery_verifier.model.snapshot import PartitionSnapshot, read_offsets
@@ -83,16 +83,19 @@ def test_records_that_nobody_can_read_convict_with_the_checksums_as_evidence(
 
 
 def test_what_may_stand_at_an_unreadable_offset_is_not_called_lost(tmp_path: Path, spark: SparkSession) -> None:
-    """acks=0 has no offsets: any of its records that were not found may stand there."""
-    whole = arm(judge_again(current_run(VIOLATED, tmp_path / "whole"), spark), "control-acks_0")
+    """acks=0 has no offsets: any of its records that were not found may stand there.
+
+    test_outcomes_agree.py shows that the undamaged run is judged as it was when it was stored.
+    """
+    lost_before = stored_judgement(VIOLATED)["arms"]["control-acks_0"]["books"]["lost"]
     run = current_run(VIOLATED, tmp_path)
     make_unreadable(run, spark, "control-acks_0", 0, 50, 60)
     verdict = judge_again(run, spark)
     hurt = arm(verdict, "control-acks_0")
-    assert hurt.verdict == "VIOLATED" and whole.books["lost"] > 0
+    assert hurt.verdict == "VIOLATED" and lost_before > 0
     assert [hurt.books[name] for name in ("corrupted", "unattributed", "lost")] == [10, 10, 0]
     missing = hurt.books["reported"] - hurt.books["found"]
-    assert missing == whole.books["lost"] + 10, "all that was lost was lost in this partition"
+    assert missing == lost_before + 10, "all that was lost was lost in this partition"
     assert run.manifest("reconcile").counts["missing/control-acks_0/0"] == missing
     (doubt,) = [doubt for doubt in hurt.doubts if doubt.name == "log_unreadable"]
     assert f"; {missing} of its reported records were not found, and are not called lost, because" in doubt.detail

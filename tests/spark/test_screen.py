@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from support.run_directories import Row, attempt, line, scenario, table, write
 
 from delivery_verifier.store.run_directory import RunDirectory
-from spark_jobs import screen
+from spark_jobs import buckets
 from spark_jobs.reconcile import reconcile
 
 BITS, RECORDS, PARTITIONS = 3, 64, 2
@@ -200,14 +200,14 @@ def test_a_line_with_another_numbering_than_its_claim_refutes_the_screen(spark: 
 def test_more_buckets_than_the_bound_are_not_screened(
     monkeypatch: pytest.MonkeyPatch, spark: SparkSession, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(screen, "BOUND", 15)
+    monkeypatch.setattr(buckets, "BOUND", 15)
     frames = _run(tmp_path / "run", {"clean": nothing}, spark, bits=BITS)
     assert "screen/buckets" in frames.manifest("reconcile").counts, "wider stretches fit the bound"
-    monkeypatch.setattr(screen, "width", lambda records, partitions, bits: bits)
+    monkeypatch.setattr(buckets, "width", lambda records, partitions, bits: bits)
     reconcile(frames.path, True, spark, bits=BITS)
     assert "screen/buckets" not in frames.manifest("reconcile").counts
 
 
 def test_stretches_widen_with_the_load() -> None:
-    assert screen.width(1_000_000, 3) == screen.BITS
-    assert (10**9 >> screen.width(10**9, 100)) * 100 <= screen.BOUND // 2
+    assert buckets.width(1_000_000, 3) == buckets.BITS
+    assert (10**9 >> buckets.width(10**9, 100)) * 100 <= buckets.BOUND // 2

@@ -5,10 +5,13 @@ The added data say that nothing was wrong. The run must then be reconciled and v
 
 from __future__ import annotations
 
+import atexit
 import json
 import shutil
+import tempfile
 import time
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -33,7 +36,15 @@ from support.stored_runs import reseal, with_scenario
 
 
 def current_run(name: str, folder: Path) -> RunDirectory:
-    """Returns a copy of the stored run `name` that is of the current format."""
+    """Returns a copy of the stored run `name` that is of the current format, below `folder`. A test may alter it."""
+    return RunDirectory(shutil.copytree(_current(name).path, folder / name))
+
+
+@cache
+def _current(name: str) -> RunDirectory:
+    """Brings the stored run `name` to the current format, once per process: its canary needs a real producer."""
+    folder = Path(tempfile.mkdtemp(prefix="kdv-current-run-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     run = older_run(name, folder)
     with_scenario(run, two_producers_in_the_canary)
     reseal(run, "produce", counted(run, "produce"))

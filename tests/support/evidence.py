@@ -59,12 +59,13 @@ def the_rows(of: Scenario, version: int = FORMAT_VERSION) -> Rows:
     `version` is the version of the run's format.
     """
     rows: Rows = {name: [] for name in TABLES}
+    planted = expected_counts(of, version)
     for arm in of.arms:
         for producer in (-1, *range(arm.producers)):
             rows["books/producers.parquet"] += [
                 {"arm": arm.name, "producer": producer, "session": min(producer, 0), "partition": at}
                 | (
-                    _canary_counts(of, producer, at, version)
+                    _canary_counts(planted, producer, at)
                     if arm.role == "canary"
                     else _load_counts(arm.profile.name, producer)
                 )
@@ -118,7 +119,7 @@ def the_rows(of: Scenario, version: int = FORMAT_VERSION) -> Rows:
         ]
     for name in of.applied:
         counts = dict.fromkeys((count.name for count in EFFECT_COUNTS), 0)
-        healthy = dict.fromkeys(("visible", "applied", "lines", "copies"), 400) | {
+        healthy = dict.fromkeys(("visible", "applied", "lines", "copies", "in_time"), 400) | {
             "effects": 401,
             "markers": 1,
             "drained": 1,
@@ -144,8 +145,7 @@ def _load_counts(profile: str, producer: int) -> dict[str, int]:
     return counts
 
 
-def _canary_counts(of: Scenario, producer: int, partition: int, version: int) -> dict[str, int]:
-    planted = expected_counts(of, version)
+def _canary_counts(planted: Mapping[str, int], producer: int, partition: int) -> dict[str, int]:
     return {name: planted.get(name, 0) if (producer, partition) == (0, 0) else 0 for name in COUNTS}
 
 

@@ -72,6 +72,17 @@ def test_a_change_is_known_by_its_words_wherever_its_line_moves() -> None:
     assert {scope for scope, _, _ in twice} == {"", "#2"}
 
 
+def test_a_change_of_a_docstring_leaves_every_outcome_as_it_is() -> None:
+    import mutants_code
+
+    described, changed = CODE.replace("    return", '    """Says it.\n\n    """\n    return'), CODE.replace("1", "2")
+    digests = [
+        {mutant.digest for mutant in mutants_code.mutants(source)} | {mutants_code.digest(source)}
+        for source in (CODE, described, changed)
+    ]
+    assert digests[0] == digests[1] != digests[2]
+
+
 def test_every_explanation_has_its_mutant() -> None:
     import mutants
 

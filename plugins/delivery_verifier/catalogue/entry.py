@@ -43,7 +43,8 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     * `promise`: a text on what is promised, and where the promise ends. `source`: the document that makes the promise.
     * `records`: the least number of records that each arm sends. 0 means that no number is fixed: the load sends
       exactly what the fault plan asks for (pacing `scripted`).
-    * `session_timeout_ms`, `heartbeat_interval_ms`, `elr`, `backend`: see ClusterSpec.
+    * `session_timeout_ms`, `heartbeat_interval_ms`, `elr`, `backend`: see ClusterSpec. An entry without `backend`
+      runs on the backend of the host.
     * `min_exposed`: an arm can be HELD only if each injection could have hurt at least this many of the arm's reported
       records.
     * `deterministic`: whether the fault plan alone decides which records are hurt. If not, chance has a part in it.
@@ -62,7 +63,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     session_timeout_ms: int = 3000
     heartbeat_interval_ms: int = 500
     elr: bool = True
-    backend: str = ClusterSpec().backend
+    backend: str = ""
     min_exposed: Annotated[int, Meta(ge=0)] = 1
     deterministic: bool = True
     rules: tuple[str, ...] = ()
@@ -70,11 +71,31 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Why no arm is expected to break a promise, or an empty text if an arm may break a promise."""
 
 
-def build(entry: Entry, run_id: str, kafka_version: str = ClusterSpec().kafka_version, **more: object) -> Scenario:
+def cluster_of(
+    entry: Entry, kafka_version: str = ClusterSpec().kafka_version, backend: str = ClusterSpec().backend
+) -> ClusterSpec:
+    """Returns the cluster of `entry`. `backend`: the backend of an entry that names none."""
+    return ClusterSpec(
+        backend=entry.backend or backend,
+        kafka_version=kafka_version,
+        session_timeout_ms=entry.session_timeout_ms,
+        heartbeat_interval_ms=entry.heartbeat_interval_ms,
+        equipment=equipment_of(entry.fault),
+        elr=entry.elr,
+    )
+
+
+def build(
+    entry: Entry,
+    run_id: str,
+    kafka_version: str = ClusterSpec().kafka_version,
+    backend: str = ClusterSpec().backend,
+    **more: object,
+) -> Scenario:
     """Returns the scenario of `entry` for the run `run_id`: its arms, and a canary.
 
-    The canary is an arm with planted anomalies that the verifier must find. `more` are further fields of Scenario, e.g.
-    seed, commit, versions.
+    The canary is an arm with planted anomalies that the verifier must find. `backend`: the backend of an entry that
+    names none. `more` are further fields of Scenario, e.g. seed, commit, versions.
     """
     records = entry.records or _scripted(entry)
     arms = [
@@ -89,14 +110,6 @@ def build(entry: Entry, run_id: str, kafka_version: str = ClusterSpec().kafka_ve
         for number, plan in enumerate(entry.arms, 1)
     ]
     arms.append(arm_of(run_id, 0, "canary", PROFILES["safe"], producers=CANARY_PRODUCERS))
-    cluster = ClusterSpec(
-        backend=entry.backend,
-        kafka_version=kafka_version,
-        session_timeout_ms=entry.session_timeout_ms,
-        heartbeat_interval_ms=entry.heartbeat_interval_ms,
-        equipment=equipment_of(entry.fault),
-        elr=entry.elr,
-    )
     return Scenario(
         run_id=run_id,
         run_token=token(run_id),
@@ -105,7 +118,7 @@ def build(entry: Entry, run_id: str, kafka_version: str = ClusterSpec().kafka_ve
         load=entry.load,
         fault=entry.fault,
         min_exposed=entry.min_exposed,
-        cluster=cluster,
+        cluster=cluster_of(entry, kafka_version, backend),
         **more,  # type: ignore[arg-type]
     )
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from delivery_verifier.catalogue.entry import Entry
+from delivery_verifier.catalogue.entry import Entry, cluster_of
 from delivery_verifier.catalogue_run import selection
 from delivery_verifier.catalogue_run.loop import now
 from delivery_verifier.cluster.backend import Lack
-from delivery_verifier.cluster.backends import backend_of
+from delivery_verifier.cluster.backends import backend_of, default_name
 from delivery_verifier.host import machine
 from delivery_verifier.model.catalogue_run import CatalogueRun, Item
 from delivery_verifier.model.fault_plan import equipment_of
@@ -144,11 +144,13 @@ def unavailable(entry: Entry) -> str:
 def _lacks(entry: Entry) -> dict[str, Lack]:
     """Maps each capability that the entry needs and this host lacks to the reason why the host lacks it.
 
-    If the backend of the entry cannot run on this host, the only key is `backend` with the name of the backend.
+    If the backend of the entry cannot run on this host, or has another cluster than the entry asks for, the only key is
+    `backend` with the name of the backend.
     """
-    backend = backend_of(ClusterSpec(backend=entry.backend))
-    if lack := backend.lack():
-        return {f"backend {entry.backend}": lack}
+    spec = cluster_of(entry, backend=default_name())
+    backend = backend_of(spec)
+    if lack := backend.lack() or backend.misfit(spec):
+        return {f"backend {spec.backend}": lack}
     return {need: lack for need in equipment_of(entry.fault) if (lack := backend.lack(need)) is not None}
 
 

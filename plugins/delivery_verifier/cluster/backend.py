@@ -5,7 +5,8 @@ protocols:
 
 * `Backend`: tells which `Capability` this host has, starts clusters, and removes what killed runs left on the host.
 * `RunningCluster`: gives any process of a run access to the run's cluster.
-* `KeeperOperations`: the operations of the cluster's keeper, a process that outlives the steps of a run.
+* `keeper_operations.KeeperOperations`: the operations of the cluster's keeper, a process that outlives the steps of a
+  run.
 
 Every backend has to pass the tests in `tests/support/backend_contract.py`.
 """
@@ -14,19 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
 from delivery_verifier.cluster.connection import Connection
+from delivery_verifier.cluster.keeper_operations import KeeperOperations
 from delivery_verifier.cluster.protocol.interface import BrokerRequests
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.scenario import ClusterSpec
-from delivery_verifier.model.step_options import Link
-
-ProcessState = Literal["running", "frozen", "exited"]
 
 
 class Lack(NamedTuple):
@@ -44,24 +43,6 @@ class CapabilityMissing(VerifierError, RuntimeError):
         super().__init__(f"this cluster was started without the capability {capability}")
 
 
-class NodeStatus(Struct, frozen=True, kw_only=True):
-    """The state of the process of one node, a broker or controller. `exit_code`: None while the process lives. If
-    signal number N killed the process, the exit code is -N. `pid`: 0 if the node is no process on this host."""
-
-    state: ProcessState
-    exit_code: int | None = None
-    pid: int = 0
-
-
-class ClusterStatus(Struct, frozen=True, kw_only=True):
-    """A keeper's report on its cluster. `nodes`: the state of every broker and controller, by node id. `pid`: the
-    keeper's pid. `proxy`: the proxy's pid; None if the cluster has no proxy."""
-
-    nodes: dict[int, NodeStatus]
-    pid: int = 0
-    proxy: int | None = None
-
-
 class StartRequest(Struct, frozen=True, kw_only=True):
     """The input of `Backend.start`.
 
@@ -77,65 +58,6 @@ class StartRequest(Struct, frozen=True, kw_only=True):
     spec: ClusterSpec
     owner: ProcessId | None = None
     lock_descriptor: int | None = None
-
-
-class KeeperOperations(Protocol):
-    """The operations that a keeper (the parent process of the brokers) carries out on request.
-
-    A refused operation raises RuntimeError with the reason. Nodes are given by their ids. Wall times are in µs.
-    """
-
-    def renew(self) -> None:
-        """Extends the lease: without another call, the keeper ends the cluster after `lease.LEASE_S` seconds."""
-        ...
-
-    def status(self) -> ClusterStatus:
-        """Returns the state of every node."""
-        ...
-
-    def start(self, node: int) -> None:
-        """Starts a node that does not run. If the power of the node's disk is off, first switches the power on."""
-        ...
-
-    def send(self, node: int, signal_name: str) -> int:
-        """Sends SIGKILL, SIGTERM, SIGSTOP or SIGCONT to a node. Returns the wall time just before the signal."""
-        ...
-
-    def isolate(self, nodes: list[int], links: list[Link]) -> int:
-        """Drops packets between the brokers `nodes` and the peers that `links` names (see step_options.LINKS). Returns
-        the wall time just before the first packet was dropped. Needs the capability `network`."""
-        ...
-
-    def rejoin(self, nodes: list[int]) -> None:
-        """Lets the packets of the brokers `nodes` through again. Does no harm to brokers that are not isolated."""
-        ...
-
-    def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns how many packets each cut link (see `isolate`) has dropped so far: {broker id: {link: packets}}.
-        Leaves out a link that lets some packets through again."""
-        ...
-
-    def power_off(self, nodes: list[int]) -> int:
-        """Kills the brokers `nodes` and cuts the power of their disks. Returns the wall time just before the first
-        kill. Needs the capability `power`."""
-        ...
-
-    def watch(self, topics: list[str]) -> None:
-        """Makes the observer (`cluster.observer`) poll `topics` alone. A topic need not exist yet. With an empty list,
-        the observer polls nothing."""
-        ...
-
-    def adopt(self, pid: int) -> None:
-        """Makes the keeper kill process `pid` when the cluster ends, so that this process does not outlive the run."""
-        ...
-
-    def finish(self, keep_workspace: bool = False) -> None:
-        """Ends the cluster, and removes its workspace unless `keep_workspace` is true. Does not wait for the end."""
-        ...
-
-
-OPERATIONS = tuple(name for name in vars(KeeperOperations) if not name.startswith("_"))
-"""The names of all operations of a keeper. A keeper refuses requests with any other name."""
 
 
 class RunningCluster(Protocol):
@@ -220,6 +142,15 @@ class Backend(Protocol):
     def lack(self, capability: Capability | None = None) -> Lack | None:
         """Returns why this host lacks `capability`; None if the host has it. If no capability is given, returns why the
         backend cannot run on this host; None if it can. Tries each capability only once per process."""
+        ...
+
+    def misfit(self, spec: ClusterSpec) -> Lack | None:
+        """Returns why this backend cannot give a run the cluster that `spec` describes, e.g. because its brokers have
+        other settings; None if it can. Does not look at capabilities."""
+        ...
+
+    def describe(self, spec: ClusterSpec) -> str:
+        """Returns in words what cluster a run with `spec` gets."""
         ...
 
     def start(self, request: StartRequest) -> RunningCluster:

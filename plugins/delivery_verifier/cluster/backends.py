@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 
 from delivery_verifier.cluster.backend import Backend
-from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.inputs import BadInput, choice
 from delivery_verifier.model.scenario import ClusterSpec
 
-NAMES = ("embedded",)
+NAMES = ("embedded", "docker")
 """The names by which scenarios choose a backend. Each name is also the name of a folder beside this file. In that
 folder, the module `backend` holds the backend in its constant `BACKEND`."""
 
@@ -16,6 +17,12 @@ BACKENDS: dict[str, Backend] = {
     name: import_module(f"delivery_verifier.cluster.{name}.backend").BACKEND for name in NAMES
 }
 """Every backend, by its name."""
+
+
+def default_name() -> str:
+    """Returns the name of the backend of a scenario that names none: KDV_CLUSTER or, if it is unset, the first of
+    `NAMES`. Raises BadInput if there is no such backend."""
+    return choice("KDV_CLUSTER", os.environ.get("KDV_CLUSTER") or NAMES[0], NAMES)
 
 
 def backend_of(spec: ClusterSpec) -> Backend:
@@ -27,4 +34,4 @@ def backend_of(spec: ClusterSpec) -> Backend:
 
 def default_backend() -> Backend:
     """Returns the backend of a scenario that names no backend."""
-    return backend_of(ClusterSpec())
+    return BACKENDS[default_name()]

@@ -14,16 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from delivery_verifier.cluster.backend import (
-    BrokerRequests,
-    CapabilityMissing,
-    ClusterStatus,
-    KeeperOperations,
-    NodeStatus,
-    ProcessState,
-)
+from delivery_verifier.cluster.backend import BrokerRequests, CapabilityMissing
 from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.fake_partitions import with_broker, without_broker
+from delivery_verifier.cluster.keeper_operations import ClusterStatus, KeeperOperations, NodeStatus, ProcessState
 from delivery_verifier.cluster.protocol.fetch import Fetched, whole_batches
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.model.act import Capability

@@ -8,6 +8,7 @@ from pathlib import Path
 from delivery_verifier.cluster.backend import Lack, StartRequest
 from delivery_verifier.cluster.fake import FakeCluster
 from delivery_verifier.model.act import Capability
+from delivery_verifier.model.scenario import ClusterSpec
 
 
 class FakeBackend:
@@ -21,6 +22,14 @@ class FakeBackend:
     def lack(self, capability: Capability | None = None) -> Lack | None:
         """Returns the entry of `lacks` for `capability`; None if there is no entry."""
         return self.lacks.get(capability)
+
+    def misfit(self, spec: ClusterSpec) -> Lack | None:
+        """Returns None, because a fake cluster is as its spec says."""
+        return None
+
+    def describe(self, spec: ClusterSpec) -> str:
+        """Returns a text that says that the cluster is a fake."""
+        return f"a fake cluster of {spec.brokers} brokers in memory"
 
     def start(self, request: StartRequest) -> FakeCluster:
         """Returns a new cluster. The request's `spec` gives the number of brokers and the capabilities."""

@@ -8,9 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from delivery_verifier.cluster.backend import ClusterStatus, RunningCluster
+from delivery_verifier.cluster.backend import RunningCluster
 from delivery_verifier.cluster.backends import backend_of
 from delivery_verifier.cluster.connection import Address, Connection
+from delivery_verifier.cluster.keeper_operations import ClusterStatus
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.cluster.views import View, newest
 from delivery_verifier.host.processes import how_it_ended, identify

@@ -14,7 +14,7 @@ from typing import Any, cast, get_type_hints
 import msgspec
 
 from delivery_verifier.cluster import lease
-from delivery_verifier.cluster.backend import OPERATIONS, KeeperOperations
+from delivery_verifier.cluster.keeper_operations import OPERATIONS, KeeperOperations
 
 
 class _KeeperClient:

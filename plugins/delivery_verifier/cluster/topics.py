@@ -16,6 +16,9 @@ from delivery_verifier.model.scenario import Scenario
 WHOLE_LOG = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
 """Settings of every topic. Under other settings a broker may remove records itself, and then a missing record proves
 nothing."""
+KAFKA_DEFAULTS = {"min.insync.replicas": "1"}
+"""Kafka's own defaults, which the contract assumes for a setting that a profile leaves open. They are written to every
+topic, because the brokers may have other defaults."""
 TIMEOUT_S = 20.0
 
 
@@ -46,7 +49,11 @@ def create(scenario: Scenario, connection: Connection) -> None:
             arm.topic_name,
             num_partitions=scenario.load.partitions,
             replica_assignment=assignment(scenario, brokers),
-            config={**WHOLE_LOG, **{key: setting_text(value) for key, value in arm.profile.topic.items()}},
+            config={
+                **WHOLE_LOG,
+                **KAFKA_DEFAULTS,
+                **{key: setting_text(value) for key, value in arm.profile.topic.items()},
+            },
         )
         for arm in scenario.arms
     ]

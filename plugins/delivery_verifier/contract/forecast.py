@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
 from msgspec.structs import replace
 
 from delivery_verifier.contract import power
+from delivery_verifier.contract.observer import OBSERVER_LAG_US
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep
 from delivery_verifier.model.history import Disturbance, Injection, Observation
 from delivery_verifier.model.late_ends import kinds_of
@@ -37,8 +39,6 @@ The forecast assumes a partition that broker 1 leads and that brokers 2 and 3 fo
 usual load of three partitions on three brokers, because every broker leads one partition. The forecast also assumes
 that broker 1 is the transaction coordinator.
 """
-STEP_US = 10_000_000
-"""The assumed time between two steps of the plan, in µs."""
 
 
 def expected_disturbances(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
@@ -52,27 +52,30 @@ def expected_disturbances(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
 
     The times (`at_us`) mean nothing.
     """
-    topic = arm.topic_name
-    steps = [step for step in fault.steps if arm.role == "subject" or not step.act.only_subject_topics]
-    action_disturbances = [
-        Disturbance(
+    partition = _Partition(arm.topic_name)
+    actions: list[Disturbance] = []
+    elections: list[Disturbance] = []
+    for step in fault.steps:
+        if arm.role == "subject" or not step.act.only_subject_topics:
+            at_us = next(partition.clock)
+            actions += _of_action(step, at_us, arm.topic_name)
+            elections += partition.run_step(at_us, step)
+    losses = list(power.isr_power_losses(partition.observations, partition.power_cuts))
+    of_coordinator = [replace(loss, kind="coordinator_power_loss", topic="") for loss in losses if arm.transactional_id]
+    return [*actions, *elections, *losses, *of_coordinator]
+
+
+def _of_action(step: FaultStep, at_us: int, topic: str) -> Iterator[Disturbance]:
+    """Yields the disturbances that `ACTS` names for the action of `step`."""
+    for kind in (*kinds_of(step.act, step.options), *step.act.observed_as):
+        yield Disturbance(
             kind=kind,
-            at_us=0,
+            at_us=at_us,
             planned=True,
             topic=topic,
             setting=str(step.options.get("setting", "")),
             value=str(step.options.get("value", "")).lower(),
         )
-        for step in steps
-        for kind in (*kinds_of(step.act, step.options), *step.act.observed_as)
-    ]
-    partition = _Partition(topic)
-    elections: list[Disturbance] = []
-    for number, step in enumerate(steps, 1):
-        elections += partition.run_step(number * STEP_US, step)
-    losses = list(power.isr_power_losses(partition.observations, partition.power_cuts))
-    of_coordinator = [replace(loss, kind="coordinator_power_loss", topic="") for loss in losses if arm.transactional_id]
-    return [*action_disturbances, *elections, *losses, *of_coordinator]
 
 
 @dataclass
@@ -81,7 +84,7 @@ class _Partition:
 
     `up`: the brokers that run and can be reached. `isr`: the brokers in sync. `target`: the target brokers of the last
     step. `observations`: what an observer would have seen so far. `power_cuts`: the injections so far that cut the
-    power of brokers.
+    power of brokers. `clock`: the times (in µs) of what happens next.
     """
 
     topic: str
@@ -90,19 +93,21 @@ class _Partition:
     target: frozenset[int] = TARGET_BROKERS["none"]
     observations: list[Observation] = field(default_factory=list)
     power_cuts: list[Injection] = field(default_factory=list)
+    clock: Iterator[int] = field(default_factory=lambda: count(step=OBSERVER_LAG_US))
+
+    def __post_init__(self) -> None:
+        self._observe()
 
     def run_step(self, at_us: int, step: FaultStep) -> Iterator[Disturbance]:
         """Simulates one step of the plan. Yields an unclean election if the step brings back brokers while every broker
         in the ISR stays down."""
-        if not self.observations:
-            self._observe(0)
         if step.target != "same":
             self.target = TARGET_BROKERS[step.target]
         if step.act.bites:
             self._disturb(at_us, step)
         elif step.act.heals:
             yield from self._heal(at_us)
-        self._observe(at_us + STEP_US // 2)
+        self._observe()
 
     def _disturb(self, at_us: int, step: FaultStep) -> None:
         act = step.act
@@ -121,8 +126,7 @@ class _Partition:
             )
         if "broker_crash" in act.observed_as:
             self.observations += [
-                Observation(at_us=at_us, kind="process", broker=broker, state="exited", exit_code=-9)
-                for broker in self.target
+                Observation(at_us=at_us, kind="process", broker=broker, state="exited") for broker in self.target
             ]
         is_brief = "brief" in (step.proofs or ())  # the fault is too short for the broker to leave the ISR
         if (act.does or "isolation" in act.counts_as) and not is_brief:
@@ -140,11 +144,7 @@ class _Partition:
             yield Disturbance(kind="unclean_election", at_us=at_us, planned=True, topic=self.topic)
         self.isr |= returning
 
-    def _observe(self, at_us: int) -> None:
-        """Adds to `observations` the leader and the ISR that an observer would see at `at_us`."""
-        leader = min(self.isr & self.up, default=-1)
-        self.observations.append(
-            Observation(
-                at_us=at_us, kind="partition", topic=self.topic, partition=0, leader=leader, isr=sorted(self.isr)
-            )
-        )
+    def _observe(self) -> None:
+        """Adds to `observations` the ISR that an observer would see now."""
+        at_us, isr = next(self.clock), sorted(self.isr)
+        self.observations.append(Observation(at_us=at_us, kind="partition", topic=self.topic, partition=0, isr=isr))

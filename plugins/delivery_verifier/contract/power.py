@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from delivery_verifier.contract.observer import OBSERVER_LAG_US, SIGTERM_EXITS
+from delivery_verifier.contract.times import latest
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import TRANSACTION_STATE, Disturbance, Injection, Observation
 
@@ -65,12 +66,8 @@ def power_back(
     back: dict[tuple[str, int, int, int], int | None] = {}
     for (topic, partition), losses in _losses(observations, injections):
         for worst in losses:
-            ends = [cut.healed_at_us for cut in worst.cuts]
-            known = [end for end in ends if end is not None]
-            end = max([worst.at_us, *known]) if len(known) == len(ends) else None
             key = topic, partition, worst.at_us, worst.replicas
-            earlier = back.get(key, end)
-            back[key] = None if end is None or earlier is None else max(end, earlier)
+            back[key] = latest([back.get(key, worst.at_us), *(cut.healed_at_us for cut in worst.cuts)])
     return back
 
 

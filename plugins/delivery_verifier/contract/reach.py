@@ -19,6 +19,7 @@ from delivery_verifier.contract.observer import in_window
 from delivery_verifier.contract.power import power_back
 from delivery_verifier.contract.refusals import Change, Seen, regained, satisfied
 from delivery_verifier.contract.rules.rule import ELECTIONS
+from delivery_verifier.contract.times import latest
 from delivery_verifier.model.coordinators import OF_COORDINATORS
 from delivery_verifier.model.history import (
     LEAD_US,
@@ -89,9 +90,7 @@ def reaches(
             until_us = powered.get((topic, partition, disturbance.at_us, disturbance.replicas))
         elif disturbance.kind == "late_end":
             since_us = disturbance.at_us - LEAD_US
-            ends = [cause.recovered_at_us for cause in injected if has_late_end(cause, disturbance)]
-            known = [end for end in ends if end is not None]
-            until_us = max(known) if known and len(known) == len(ends) else None
+            until_us = latest(cause.recovered_at_us for cause in injected if has_late_end(cause, disturbance))
         elif disturbance.kind in OF_APPLICATIONS:
             until_us = _restarted_us(disturbance, injected)
         elif disturbance.kind == "isr_shrink":
@@ -105,9 +104,7 @@ def reaches(
 def _restarted_us(disturbance: Disturbance, injected: Iterable[Injection]) -> int | None:
     """Returns when the members of the applications that the disturbance hit ran again; None if that is unknown."""
     causes = [cause for cause in injected if cause.bite_at_us == disturbance.at_us and disturbance.topic in cause.hit]
-    ends = [cause.healed_at_us for cause in causes]
-    known = [end for end in ends if end is not None]
-    return max(known) if known and len(known) == len(ends) else None
+    return latest(cause.healed_at_us for cause in causes)
 
 
 def _since_us(disturbance: Disturbance, biting: Iterable[Injection]) -> int | None:
@@ -149,12 +146,9 @@ def _last_answers(
         brokers = {broker for _, now in states for broker in (now.leader, *now.isr, *now.elr) if broker >= 0}
         tracks = {broker: _Track(*_sights(broker, states), exited[broker], running[broker]) for broker in brokers}
         for position, now, deposed in _changes(states, brokers):
-            ends = [_end(tracks[broker], position, observations) for broker in deposed]
-            known = [end for end in ends if end is not None]
-            until_us = max([now.at_us, *known]) if len(known) == len(ends) else None
             change = topic, partition, now.at_us
-            earlier = answers.get(change, now.at_us)
-            answers[change] = None if until_us is None or earlier is None else max(until_us, earlier)
+            ends = (_end(tracks[broker], position, observations) for broker in deposed)
+            answers[change] = latest([answers.get(change, now.at_us), *ends])
     return answers
 
 
@@ -164,12 +158,13 @@ def _changes(states: list[Seen], brokers: set[int]) -> Iterator[tuple[int, Obser
     `brokers`: every broker that may have led the partition. If an epoch was skipped, nobody saw its leader. All
     `brokers` except the new leader then count as deposed.
     """
-    leader, epoch = -1, -1
+    before: tuple[int, int] | None = None
     for position, now in states:
-        if leader >= 0 and (now.leader, now.leader_epoch) != (leader, epoch):
+        leader, epoch = before or (now.leader, now.leader_epoch)
+        if (now.leader, now.leader_epoch) != (leader, epoch):
             yield position, now, ({leader} if now.leader_epoch <= epoch + 1 else brokers) - {now.leader}
-        if now.leader >= 0 or leader >= 0:
-            leader, epoch = (now.leader if now.leader >= 0 else leader), now.leader_epoch
+        if before or now.leader >= 0:
+            before = (now.leader if now.leader >= 0 else leader), now.leader_epoch
 
 
 def _end(track: _Track, change: int, observations: Sequence[Observation]) -> int | None:

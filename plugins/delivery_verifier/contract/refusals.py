@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from delivery_verifier.contract.times import latest
 from delivery_verifier.model.history import Disturbance, Observation
 
 Seen = tuple[int, Observation]
@@ -48,12 +49,10 @@ def satisfied(altered: Disturbance, partitions: Mapping[tuple[str, int], Sequenc
     If the ISRs were large enough already, this is the time of the alteration. Returns None if a partition was not seen
     with such an ISR. `altered`: a disturbance `topic_altered` of min.insync.replicas. `partitions`: as in `regained`.
     """
-    ends = [
+    return latest(
         _large_since(altered.at_us, int(altered.value), partitions.get((altered.topic, partition), ()))
         for partition in altered.partitions
-    ]
-    known = [end for end in ends if end is not None]
-    return max(known) if known and len(known) == len(ends) else None
+    )
 
 
 def _large_since(at_us: int, size: int, states: Sequence[Seen]) -> int | None:

@@ -20,7 +20,8 @@ class Isolate:
 
     A link is the traffic of a broker with the controller, with the other brokers, or with clients. The option `links`
     names the links to cut. Proof: the packet filter has every rule that the action sets, and has dropped packets on
-    every cut link of every target broker. The action `rejoin` heals the injection.
+    every cut link of every target broker. A backend without a packet filter takes the broker off a network, and counts
+    the looks that saw this instead of packets. The action `rejoin` heals the injection.
     """
 
     def do(self, context: ActionContext) -> int:

@@ -114,11 +114,20 @@ KNOWN: dict[str, Callable[[str], object]] = {
     "KDV_NOTIFY_EMAIL": str,
     "KDV_NIGHTLY": cron,
     "KDV_EXPECT_UNAVAILABLE": str,
+    "KDV_CLUSTER": str,
+    "KDV_BOOTSTRAP_SERVERS": str,
+    "KDV_DOOR_URL": lambda name: url(name, "http://fault-door:8700"),
+    "KDV_DOOR_TOKEN": str,
+    "KDV_DOOR_PROJECT": str,
+    "KDV_DOOR_ENGINE": path,
+    "KDV_DOOR_PORT": lambda name: number(name, 8700, 1, 65535),
+    "KDV_COMMIT": str,
     "KDV_SPARK_JARS": str,
     "KDV_LOCAL_AIRFLOW": str,
 }
 """Maps the name of each variable to the function that reads the variable. The function raises BadInput for a value that
-is not allowed. The program itself sets the last two variables. Users set the others."""
+is not allowed. The program itself or its image sets the last three variables. docker-compose.yml sets KDV_CLUSTER and
+the variables of the brokers' addresses and of the fault door. Users set the others."""
 
 
 def check() -> list[str]:

@@ -46,6 +46,11 @@ def application_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
         pending = sum(row.get("pending") or 0 for row in rows)
         detail = f"{arm.name}: the application did not come to the end of partitions {missing}"
         yield "not_drained", f"{detail}, and {pending} records had not been applied yet"
+    if not any(row.get("in_time") for row in rows):
+        yield (
+            "application_idle",
+            f"{arm.name}: nothing was applied before the load had ended, hence nothing put to the test",
+        )
     effects, unparsed = (sum(row.get(name) or 0 for row in rows) for name in ("effects", "unparsed"))
     damaged = sum(arm.totals.get(name, 0) for name in ("corrupted", "phantoms", "unattributed"))
     if unparsed > damaged:

@@ -133,8 +133,8 @@ def read_validation(text: bytes) -> Validation:
 
 def laws_of(evidence: Evidence) -> tuple[str, ...]:
     """Returns the laws that the run must have, by the version of its format, and by whether it has applications."""
-    left_out = () if evidence.scenario.applied else LAWS_OF_EFFECTS
-    return tuple(law for law in LAWS if LAWS_SINCE.get(law, 1) <= evidence.format_version and law not in left_out)
+    known = [law for law in LAWS if law not in LAWS_SINCE or LAWS_SINCE[law] <= evidence.format_version]
+    return tuple(law for law in known if evidence.scenario.applied or law not in LAWS_OF_EFFECTS)
 
 
 def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:

@@ -16,7 +16,7 @@ Capability = Literal["proxy", "network", "power"]
 """What an action needs of the cluster.
 
 * proxy: a proxy stands before the listener of every broker.
-* network: the packet filter can tell the brokers apart. This needs root and iptables.
+* network: single brokers can be cut off. The backend `embedded` needs root and iptables for this.
 * power: the data of every broker are on a file system of their own. This needs root and loop devices."""
 
 CAPABILITIES: tuple[Capability, ...] = get_args(Capability)

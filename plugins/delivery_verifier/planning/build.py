@@ -10,6 +10,7 @@ from typing import Any, cast, get_args
 import msgspec
 
 from delivery_verifier import catalogue
+from delivery_verifier.cluster.backends import default_name
 from delivery_verifier.contract.settings import ContradictorySettings, Settings
 from delivery_verifier.host.java.jars import kafka_versions
 from delivery_verifier.load.layout import require_room
@@ -52,7 +53,7 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
             load=load,
             records=records,
             producers=int(params.get("producers") or 1),
-            cluster=ClusterSpec(kafka_version=version, brokers=3),
+            cluster=ClusterSpec(backend=default_name(), kafka_version=version, brokers=3),
             seed=int(params.get("seed") or 0),
             min_exposed=int(params["min_exposed"]) if params.get("min_exposed") is not None else _min_exposed(records),
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -100,6 +101,7 @@ def _catalogue_scenario(params: Mapping[str, Any], name: str) -> Scenario:
         command=_command(fields, catalogue.PROFILES["safe"]),
         fail_step=fields.get("fail_step"),
         kafka_version=version,
+        backend=default_name(),
     )
     check(msgspec.convert(msgspec.to_builtins(scenario), Scenario))
     for arm in scenario.arms:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from delivery_verifier.catalogue.entry import Entry
+from delivery_verifier.cluster.backends import backend_of
 from delivery_verifier.contract import alternatives, clients, forecast
 from delivery_verifier.contract.alternatives import Alternative
 from delivery_verifier.contract.clients import JavaContract
@@ -208,8 +209,7 @@ def describe(scenario: Scenario) -> str:
     """Returns the plan of a run as several lines for a person: cluster, topics, load, fault and arms."""
     load, cluster, fault = scenario.load, scenario.cluster, scenario.fault
     lines = [
-        f"cluster  a fresh {cluster.backend} Apache Kafka {cluster.kafka_version} on this host: 1 controller, "
-        f"{cluster.brokers} brokers, on loopback; nothing else is touched",
+        f"cluster  {backend_of(cluster).describe(cluster)}",
         f"topics   {load.partitions} partitions, {load.replication_factor} replicas each, one topic per arm",
         f"load     {load.payload_bytes}-byte records, {load.pacing} over {load.duration_s:g} s, and until the fault "
         "has healed",

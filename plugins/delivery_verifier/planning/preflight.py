@@ -144,13 +144,15 @@ def require(scenario: Scenario, host: Host | None = None) -> None:
     """Raises Unfit if the host cannot do the run now, and Unavailable if the host can never do the run.
 
     A host can never do the run if it lacks a capability that the faults need, or cannot run the backend (the software
-    that runs the cluster). `host`: the facts about the host. None: the function looks up the facts about this host.
-    Raises BadInput for an unknown backend.
+    that runs the cluster), or if the backend has another cluster than the scenario asks for. `host`: the facts about
+    the host. None: the function looks up the facts about this host. Raises BadInput for an unknown backend.
     """
     backend = backend_of(scenario.cluster)
     if lack := backend.lack():
         needed = f"the backend {scenario.cluster.backend}"
         raise Unavailable(f"{scenario.name} is UNAVAILABLE on this host: it needs {needed}: {lack.why}")
+    if misfit := backend.misfit(scenario.cluster):
+        raise Unavailable(f"{scenario.name} is UNAVAILABLE on this host: {misfit.why}")
     for needed in scenario.cluster.equipment:
         if lack := backend.lack(needed):
             raise Unavailable(f"{scenario.name} is UNAVAILABLE on this host: it needs {needed}: {lack.why}")

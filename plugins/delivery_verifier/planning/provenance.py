@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import subprocess
 
 from delivery_verifier.host import folders
@@ -23,7 +24,8 @@ def versions_of(kafka: str) -> dict[str, str]:
 
 
 def commit() -> str:
-    """Returns the commit of this checkout as `git describe` names it, or `unknown` if git cannot tell."""
+    """Returns the commit of this checkout as `git describe` names it. If git cannot tell, as in a container, returns
+    the variable KDV_COMMIT, which an image has from its build, or `unknown`."""
     try:
         described = subprocess.run(
             ["git", "-C", str(folders.project_root()), "describe", "--always", "--dirty"],
@@ -33,5 +35,5 @@ def commit() -> str:
             check=True,
         )
     except (OSError, subprocess.SubprocessError):
-        return "unknown"
+        return os.environ.get("KDV_COMMIT") or "unknown"
     return described.stdout.strip()

@@ -22,8 +22,7 @@ _VERSION_OF_FORM = 3
 FORMAT_VERSION = max(_VERSION_OF_FORM, *(kind.since for kind in KINDS.values()))
 """The version of the run directory's format that this program writes, and the highest version that it reads."""
 HEARTBEATS_SINCE = 2
-"""The first version of the run directory's format in which observations.json has the heartbeats of the observer. It is
-also the first in which the observer watches `__transaction_state`, the topic of the transaction coordinators."""
+"""The first format version with heartbeats of the observer, and with observations of `__transaction_state`."""
 EXCUSES_SINCE = 3
 """The first version of the run directory's format in which validation.json has expectations on unexplained cases."""
 
@@ -207,7 +206,8 @@ GAPS = Table(
         Column(
             "longest_gap_s",
             "double",
-            "longest silence between consecutive reports; null with fewer than two reports",
+            "longest silence between consecutive reports; null with fewer than two reports. Too short by less than a "
+            "slot, if shorter than one: 1 ms, doubled until the slots of all partitions are at most 1,000,000",
             True,
             "s",
         ),
@@ -218,7 +218,8 @@ GAPS = Table(
 LOAD = Table(
     "timeline/load",
     "timeline/load.parquet",
-    "one interval of an arm's load: 200 ms, or 1 s if the run lasted longer than 300 s",
+    "one interval of an arm's load: 200 ms, or 1 s if the run lasted longer than 300 s, doubled until an arm has at "
+    "most 10,000",
     (
         ARM,
         Column("at_us", "int64", "begin of the interval", unit="µs since the epoch"),
@@ -226,8 +227,8 @@ LOAD = Table(
         Column("reported", "int64", "attempts whose report arrived in the interval", unit="attempts"),
         Column("indeterminate", "int64", "attempts that became INDETERMINATE in the interval", unit="attempts"),
         Column("failed", "int64", "attempts that FAILED in the interval", unit="attempts"),
-        Column("latency_ms_p50", "double", "median latency of the reported; null without any", True, "ms"),
-        Column("latency_ms_p99", "double", "99th percentile of that latency; null as above", True, "ms"),
+        Column("latency_ms_p50", "double", "median latency of the reported, ±1.5 %; null without any", True, "ms"),
+        Column("latency_ms_p99", "double", "99th percentile of that latency, ±1.5 %; null as above", True, "ms"),
     ),
 )
 

@@ -13,13 +13,14 @@ from support import backend_contract
 from support.evidence import RUN
 
 from delivery_verifier.cluster import backends, lease, topics
-from delivery_verifier.cluster.backend import OPERATIONS, Backend, KeeperOperations, Lack, RunningCluster
+from delivery_verifier.cluster.backend import Backend, Lack, RunningCluster
 from delivery_verifier.cluster.backends import BACKENDS, backend_of
 from delivery_verifier.cluster.embedded.keeper import Keeper
 from delivery_verifier.cluster.fake import FakeCluster
 from delivery_verifier.cluster.fake_backend import FakeBackend
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.keeper_client import keeper_at
+from delivery_verifier.cluster.keeper_operations import OPERATIONS, KeeperOperations
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.faults.targets import Targets
 from delivery_verifier.model.inputs import BadInput
@@ -67,7 +68,7 @@ def test_a_request_to_a_keeper_names_its_arguments_and_has_the_type_of_the_proto
         keeper_at(Path("s")).clean_up()  # type: ignore[attr-defined]
 
 
-CHECKED = {"embedded": "kafka/test_backend_contract.py"}
+CHECKED = {"embedded": "kafka/test_backend_contract.py", "docker": "compose/test_docker_backend.py"}
 """For each backend, the test module that applies the checks of support.backend_contract to it."""
 
 

@@ -218,6 +218,12 @@ def test_the_arm_without_an_application_is_not_put_to_the_test_by_a_crash_of_app
     assert ("coverage", "too_little_exposed") in doubts(verdict, "control-acks_0")
 
 
+def test_an_application_that_stood_still_all_through_the_load_is_not_held() -> None:
+    change = both(*[setting(EFFECTS, "in_time", 0, arm=SUBJECT, partition=at) for at in range(3)])
+    verdict = judged(evidence_of(applied_by("commit_after"), change))
+    assert (verdict.verdict, doubts(verdict)) == ("INCONCLUSIVE", {("coverage", "application_idle")})
+
+
 def test_effects_that_name_no_record_forbid_held() -> None:
     change = both(
         setting(EFFECTS, "unparsed", 1, arm=SUBJECT, partition=0),

@@ -3,41 +3,21 @@ process of these processes."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
-import msgspec
-from msgspec import Struct
-
-from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.backend import Backend, Lack, StartRequest
 from delivery_verifier.cluster.embedded import disks, equipment, nodes, packet_filter
 from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
-from delivery_verifier.cluster.layout import KEEPER_SOCKET, KEEPER_SPEC, ClusterLayout
-from delivery_verifier.host.processes import ProcessId
-from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.cluster.keeper import KeeperSpec, start_keeper
+from delivery_verifier.cluster.layout import ClusterLayout
 from delivery_verifier.model.act import Capability
-from delivery_verifier.model.errors import StepFailed
-
-ANSWER_DEADLINE_S = 60.0
+from delivery_verifier.model.scenario import ClusterSpec
 
 
-class KeeperSpec(Struct, frozen=True, kw_only=True):
-    """The inputs of a keeper. They are stored in the file `keeper.json` in the workspace, the folder of the cluster.
+class EmbeddedKeeperSpec(KeeperSpec, frozen=True, kw_only=True):
+    """The inputs of the keeper (the parent process of the brokers) of an embedded cluster."""
 
-    `run_id`, `workspace`, `deadline_s` and `owner` are copied from the `StartRequest`. `lock_descriptor`: the
-    descriptor of an open file that holds the host's lock. None: the keeper takes the lock itself. `lease_s`: seconds
-    that the cluster lives after the last renewal of its lease.
-    """
-
-    run_id: str
-    workspace: str
-    deadline_s: float
     layout: ClusterLayout
-    owner: ProcessId | None = None
-    lock_descriptor: int | None = None
-    lease_s: float = lease.LEASE_S
 
 
 class EmbeddedBackend:
@@ -48,15 +28,26 @@ class EmbeddedBackend:
         always None, because a cluster without capabilities runs on every host that passes `kdv doctor`."""
         return None if capability is None else equipment.tried(capability)
 
+    def misfit(self, spec: ClusterSpec) -> Lack | None:
+        """Returns None, because the backend starts a cluster of its own for every run."""
+        return None
+
+    def describe(self, spec: ClusterSpec) -> str:
+        """Returns in words what cluster a run with `spec` gets."""
+        return (
+            f"a fresh embedded Apache Kafka {spec.kafka_version} on this host: 1 controller, {spec.brokers} brokers, "
+            "on loopback; nothing else is touched"
+        )
+
     def start(self, request: StartRequest) -> EmbeddedCluster:
         """Fills the workspace with configurations and data folders, and starts the keeper. Returns the cluster once the
         keeper answers.
 
-        If the keeper ends before it answers, raises RuntimeError with the last line of the keeper's log. Raises
-        DeadlinePassed if the keeper does not answer within `ANSWER_DEADLINE_S` seconds.
+        If the keeper ends before it answers, raises StepFailed with the last line of the keeper's log. Raises
+        DeadlinePassed if the keeper does not answer in time.
         """
         workspace = Path(request.workspace)
-        spec = KeeperSpec(
+        spec = EmbeddedKeeperSpec(
             run_id=request.run_id,
             workspace=request.workspace,
             deadline_s=request.deadline_s,
@@ -64,25 +55,7 @@ class EmbeddedBackend:
             owner=request.owner,
             lock_descriptor=request.lock_descriptor,
         )
-        spec_file, log = workspace / KEEPER_SPEC, workspace / "keeper.log"
-        spec_file.write_bytes(msgspec.json.encode(spec))
-        with log.open("wb") as out:
-            keeper = subprocess.Popen(
-                [sys.executable, "-m", "delivery_verifier.cluster.embedded.keeper", str(spec_file)],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-                pass_fds=() if request.lock_descriptor is None else (request.lock_descriptor,),
-            )
-
-        def answers() -> bool:
-            if keeper.poll() is not None:
-                lines = log.read_text(errors="replace").strip().splitlines()
-                raise StepFailed(f"the keeper ended with exit code {keeper.returncode}: {lines[-1] if lines else ''}")
-            return (workspace / KEEPER_SOCKET).exists()
-
-        wait_until(answers, "the keeper to answer", ANSWER_DEADLINE_S)
+        start_keeper("delivery_verifier.cluster.embedded.keeper", spec)
         return EmbeddedCluster(workspace)
 
     def attach(self, workspace: Path) -> EmbeddedCluster:

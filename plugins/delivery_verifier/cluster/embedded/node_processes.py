@@ -9,11 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from delivery_verifier.cluster.backend import CapabilityMissing, ClusterStatus, NodeStatus, ProcessState
+from delivery_verifier.cluster.backend import CapabilityMissing
 from delivery_verifier.cluster.embedded import nodes
 from delivery_verifier.cluster.embedded.disks import Disk
 from delivery_verifier.cluster.embedded.isolation import Isolation
 from delivery_verifier.cluster.embedded.packet_filter import GROUPS
+from delivery_verifier.cluster.keeper_operations import ClusterStatus, NodeStatus, ProcessState
 from delivery_verifier.cluster.layout import KEEPER_SPEC, ClusterLayout
 from delivery_verifier.cluster.observer import Observer
 from delivery_verifier.host.processes import dies_with_parent, how_it_ended, is_frozen

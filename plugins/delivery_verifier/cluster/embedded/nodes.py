@@ -9,6 +9,7 @@ import socket
 import subprocess
 from pathlib import Path
 
+from delivery_verifier.cluster.broker_settings import session_settings, settings_of
 from delivery_verifier.cluster.embedded.disks import Disk
 from delivery_verifier.cluster.layout import CONTROLLER, HOST, ClusterLayout
 from delivery_verifier.host.java.class_archive import ClassArchive
@@ -34,24 +35,12 @@ appender.c.layout.type=PatternLayout
 appender.c.layout.pattern=[%d] %p %m (%c)%n
 """
 
-_BROKER = {
-    "auto.create.topics.enable": "false",
-    "auto.leader.rebalance.enable": "false",
-    "replica.fetch.wait.max.ms": "200",
-    "replica.fetch.backoff.ms": "200",
-    "replica.lag.time.max.ms": "30000",
-    "offsets.topic.num.partitions": "3",
-    "offsets.topic.replication.factor": "3",
-    "transaction.state.log.num.partitions": "3",
-    "transaction.state.log.replication.factor": "3",
-    "transaction.state.log.min.isr": "2",
-    "group.initial.rebalance.delay.ms": "0",
+_SIZES = {
     "num.io.threads": "4",
     "num.network.threads": "2",
     "log.cleaner.dedupe.buffer.size": "4194304",
-    "log.retention.ms": "-1",
 }
-"""Settings of every broker. `ClusterSpec.broker_settings` may replace them."""
+"""Settings of every broker that fit it into a small host. `ClusterSpec.broker_settings` may replace them."""
 
 
 def lay_out(workspace: Path, spec: ClusterSpec) -> ClusterLayout:
@@ -137,9 +126,7 @@ def _properties(layout: ClusterLayout, node: int) -> str:
         "controller.quorum.voters": f"{CONTROLLER}@{HOST}:{layout.controller_port}",
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENT:PLAINTEXT,REPL:PLAINTEXT,PROXIED:PLAINTEXT",
-        # The controller needs these two settings, too, because the controller fences a silent broker.
-        "broker.session.timeout.ms": spec.session_timeout_ms,
-        "broker.heartbeat.interval.ms": spec.heartbeat_interval_ms,
+        **session_settings(spec),
         "unclean.leader.election.enable": "false",
     }
     if node == CONTROLLER:
@@ -151,14 +138,8 @@ def _properties(layout: ClusterLayout, node: int) -> str:
             "listeners": ",".join(f"{name}://{HOST}:{bound}" for name, (bound, _) in ports),
             "advertised.listeners": ",".join(f"{name}://{HOST}:{advertised}" for name, (_, advertised) in ports),
             "inter.broker.listener.name": "REPL",
-            **_BROKER,
-        }
-        replicas = min(3, spec.brokers)
-        settings |= {
-            "offsets.topic.replication.factor": replicas,
-            "transaction.state.log.replication.factor": replicas,
-            "transaction.state.log.min.isr": min(2, replicas),
-            **spec.broker_settings,
+            **_SIZES,
+            **settings_of(spec),
         }
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 

@@ -91,7 +91,10 @@ def applied(scenario: Scenario, layout: CanaryLayout) -> list[CanaryEffect]:
 
 
 def expected_effects(scenario: Scenario, layout: CanaryLayout) -> dict[str, int]:
-    """Maps each column of books/effects to the total that the canary must have there. One marker is applied, too."""
+    """Maps each column of books/effects to the total that the canary must have there.
+
+    One marker is applied, too. All effects come after the snapshot was taken, so that none is in time.
+    """
     copies: defaultdict[Key, list[int]] = defaultdict(list)
     for index in range(len(layout.values)) if not scenario.transactional else sorted(_committed(layout)):
         partition, value = layout.values[index]
@@ -99,9 +102,8 @@ def expected_effects(scenario: Scenario, layout: CanaryLayout) -> dict[str, int]
             copies[key].append(partition)
     effects = Counter(_key(effect.value) for effect in applied(scenario, layout))
     unparsed = effects.pop(None, 0)
-    counts = Counter(
-        markers=1, drained=1, unparsed=unparsed, effects=effects.total() + unparsed + 1, visible=len(copies)
-    )
+    rows = effects.total() + unparsed + 1
+    counts = Counter(markers=1, drained=1, in_time=0, unparsed=unparsed, effects=rows, visible=len(copies))
     for key, partitions in copies.items():
         times = effects.pop(key, 0)
         counts.update(

@@ -46,7 +46,7 @@ def explanation(material: Material, row: Row) -> str:
     if not (material.path / JOURNAL.name).is_dir() or any(part.name == JOURNAL.name for part in material.missing):
         return ""  # what nobody can read proves nothing
     if row["kind"] == Anomaly.SKIPPED:
-        return _loss(journal)
+        return _loss(journal, _discipline(material, row))
     if row["kind"] == Anomaly.GHOST:
         return "Hop log: it was applied, and consumers see it nowhere: it was lost, aborted or never sent."
     return _doubling(effects, journal) if row["kind"] == Anomaly.REAPPLIED else ""
@@ -64,14 +64,22 @@ def _doubling(effects: list[Row], journal: list[Row]) -> str:
     return "Hop application: it was applied, its commit never came, and the next life was given it once more."
 
 
-def _loss(journal: list[Row]) -> str:
+def _discipline(material: Material, row: Row) -> str:
+    """Returns the discipline of the application of the case's arm; empty if it is not known."""
+    arms = material.scenario.arms if material.scenario else ()
+    return next((arm.application.discipline for arm in arms if arm.name == row["arm"] and arm.application), "")
+
+
+def _loss(journal: list[Row], discipline: str) -> str:
     handed = [entry for entry in journal if entry["what"] == "handed_over"]
     if not handed:
         return "Hop hand-over: no member was ever given it: the group started, or was set, behind it."
     committed = [entry for entry in journal if entry["what"] == "committed" and not entry["answer"]]
-    if not any(_is_of(entry, handed[0]) for entry in committed):
+    if discipline == "commit_first" and any(_is_of(entry, handed[0]) for entry in committed):
+        return "Hop application: it was committed before it was applied, and the member never applied it."
+    if discipline == "at_handover":
         return "Hop application: a member was given it and never applied it, and the client's timer committed it."
-    return "Hop application: it was committed before it was applied, and the member ended in between."
+    return "Hop application: a member was given it and never applied it."
 
 
 def _effects(material: Material, row: Row) -> list[Row]:

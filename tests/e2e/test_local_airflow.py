@@ -1,5 +1,5 @@
-"""Tests of a real local Airflow: access rights, the address on which it listens, and the answers to refused
-requests."""
+"""Tests of a real local Airflow: access rights, the address on which it listens, the answers to refused requests, the
+mail about a red run, and the libraries that its scheduler has imported."""
 
 from __future__ import annotations
 
@@ -116,3 +116,27 @@ def test_the_tab_of_a_run_that_failed_quotes_the_log_of_its_task(local_airflow: 
     assert "Step plan failed" in tab
     assert "StepFailed: scenario.fail_step is plan" in tab
     assert "refresh" not in tab
+
+
+def test_a_run_that_fails_is_told_to_whom_the_variable_names(local_airflow: LocalAirflow) -> None:
+    client, run_id = local_airflow.client(), "red+at:once"
+    client.trigger(DAG_ID, run_id, {"fail_step": "plan"})
+    wait_until(lambda: client.state(DAG_ID, run_id) == "failed", "the run to fail", 90)
+    wait_until(
+        lambda: bool(local_airflow.mail.about(run_id)), "the mail", 60, detail=lambda: str(local_airflow.mail.mails)
+    )
+    (text,) = local_airflow.mail.about(run_id)
+    assert text.startswith("Delivery run is red: NO VERDICT (red+at:once)")
+    assert f"http://127.0.0.1:{local_airflow.port}/dags/{DAG_ID}/runs/" in text
+    assert "not-to-be-told" not in text
+
+
+def test_the_scheduler_has_the_libraries_of_the_tasks_and_the_triggerer_has_not(local_airflow: LocalAirflow) -> None:
+    with local_airflow.environment():
+        state = supervisor.read_state()
+    assert state is not None
+
+    def mapped(name: str) -> bool:
+        return "/pandas/" in Path(f"/proc/{state.children[name].pid}/maps").read_text()
+
+    assert mapped("scheduler") and not mapped("triggerer")

@@ -1,0 +1,25 @@
+"""Exits with 0 if a service answers at a URL and, if a component of Airflow is named, says that it is healthy.
+
+The health checks of docker-compose.yml call it: `python docker/healthy.py URL [COMPONENT]`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import urllib.request
+
+WITHIN_S = 5
+
+
+def main() -> int:
+    """Returns 0 if the service is healthy, else 1. Raises URLError if the service does not answer."""
+    url, *components = sys.argv[1:]
+    with urllib.request.urlopen(url, timeout=WITHIN_S) as answer:  # noqa: S310 (docker-compose.yml names the URL)
+        body = answer.read()
+    health = json.loads(body) if components else {}
+    return int(any(health.get(name, {}).get("status") != "healthy" for name in components))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

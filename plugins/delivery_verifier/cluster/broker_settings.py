@@ -1,0 +1,46 @@
+"""The settings of brokers that the verifier relies on, whichever backend runs the brokers.
+
+With other settings, brokers could move leaders or create topics by themselves, or notice a fault at another time than
+the contract and the fault plans assume.
+"""
+
+from __future__ import annotations
+
+from delivery_verifier.model.data import Setting, setting_text
+from delivery_verifier.model.scenario import ClusterSpec
+
+COMMON: dict[str, Setting] = {
+    "unclean.leader.election.enable": "false",
+    "auto.create.topics.enable": "false",
+    "auto.leader.rebalance.enable": "false",
+    "replica.fetch.wait.max.ms": "200",
+    "replica.fetch.backoff.ms": "200",
+    "replica.lag.time.max.ms": "30000",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.retention.ms": "-1",
+}
+"""Settings of every broker. `ClusterSpec.broker_settings` may replace them."""
+
+
+def session_settings(spec: ClusterSpec) -> dict[str, Setting]:
+    """Returns the settings that say when the controller fences a silent broker. Controllers need them, too."""
+    return {
+        "broker.session.timeout.ms": spec.session_timeout_ms,
+        "broker.heartbeat.interval.ms": spec.heartbeat_interval_ms,
+    }
+
+
+def settings_of(spec: ClusterSpec) -> dict[str, str]:
+    """Returns the settings of every broker of the cluster that `spec` describes, as texts."""
+    replicas = min(3, spec.brokers)
+    settings: dict[str, Setting] = {
+        **session_settings(spec),
+        **COMMON,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": min(2, replicas),
+        **spec.broker_settings,
+    }
+    return {name: setting_text(value) for name, value in settings.items()}

@@ -1,0 +1,89 @@
+"""Access to the composed cluster of one run, for any process of the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.backend import CapabilityMissing
+from delivery_verifier.cluster.connection import Address, Connection
+from delivery_verifier.cluster.keeper_client import keeper_at
+from delivery_verifier.cluster.layout import KEEPER_SOCKET, KEEPER_SPEC
+from delivery_verifier.cluster.protocol.broker_requests import SocketRequests
+from delivery_verifier.model.act import Capability
+from delivery_verifier.model.scenario import ClusterSpec
+
+
+class DockerLayout(Struct, frozen=True, kw_only=True):
+    """The nodes of a composed cluster. `containers`: the name of the container of each broker and controller, by node
+    id. `addresses`: host and port of each broker, by node id."""
+
+    spec: ClusterSpec
+    containers: dict[int, str]
+    addresses: dict[int, tuple[str, int]]
+
+    @property
+    def brokers(self) -> list[int]:
+        """Broker ids, in ascending order."""
+        return sorted(self.addresses)
+
+    @property
+    def controllers(self) -> list[int]:
+        """The ids of the controllers that are no brokers, in ascending order."""
+        return sorted(self.containers.keys() - self.addresses.keys())
+
+    @property
+    def connection(self) -> Connection:
+        """The addresses of the brokers, for all clients."""
+        return Connection({broker: Address(*address) for broker, address in self.addresses.items()})
+
+
+class DockerCluster:
+    """A composed cluster. The constructor reads the cluster's nodes from `workspace`, and raises ClusterGone if the
+    workspace is gone."""
+
+    def __init__(self, workspace: Path) -> None:
+        spec_file = workspace / KEEPER_SPEC
+        if not spec_file.is_file():
+            raise lease.ClusterGone(f"the workspace {workspace} is gone: this run's cluster has ended")
+        self.layout = msgspec.convert(json.loads(spec_file.read_text())["layout"], DockerLayout, strict=False)
+        self.workspace, self.socket = workspace, workspace / KEEPER_SOCKET
+        self.brokers, self.controllers = self.layout.brokers, self.layout.controllers
+        self.connection = self.load_connection = self.layout.connection
+        self.keeper = keeper_at(self.socket)
+        self.requests = SocketRequests(self.connection)
+
+    @property
+    def capabilities(self) -> tuple[Capability, ...]:
+        """The capabilities that this run asked for, and has."""
+        return self.layout.spec.equipment
+
+    def proxy(self, operation: str, **arguments: Any) -> Any:
+        """Raises CapabilityMissing, because there is no proxy before composed brokers."""
+        raise CapabilityMissing("proxy")
+
+    def proxy_listens(self) -> bool:
+        """Returns True, because there is no proxy to wait for."""
+        return True
+
+    def sync(self, brokers: Sequence[int]) -> None:
+        """Raises CapabilityMissing, because the power of a container's disk cannot be cut."""
+        raise CapabilityMissing("power")
+
+    def is_off(self, broker: int) -> bool:
+        """Returns False, because the power of a container's disk cannot be cut."""
+        return False
+
+    def last_log(self, node: int) -> str:
+        """Returns the command that shows the node's log. The door does not hand out logs."""
+        return f"see: docker logs {self.layout.containers[node]}"
+
+    def release(self) -> None:
+        """Removes the socket of a killed keeper. The door heals the containers itself, when the keeper's lease ends."""
+        self.socket.unlink(missing_ok=True)

@@ -1,0 +1,99 @@
+"""The composed cluster as its brokers describe it: their addresses, settings and features. `differences` compares it
+with the cluster that a scenario asks for."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from delivery_verifier.cluster import topics
+from delivery_verifier.cluster.broker_settings import settings_of
+from delivery_verifier.cluster.connection import Address, Connection
+from delivery_verifier.cluster.docker.nodes import Node
+from delivery_verifier.cluster.protocol.features import finalized_features
+from delivery_verifier.model.scenario import ClusterSpec
+
+ANSWER_S = 10.0
+_ELR = "eligible.leader.replicas.version"
+_TOPIC = re.compile(r"kdv-([a-z0-9]{8})-.*")
+"""The names of the topics of runs. Group 1 is the run's token, which is also the name of its workspace."""
+
+
+def bootstrap_servers() -> str:
+    """Returns the addresses in KDV_BOOTSTRAP_SERVERS: host:port, separated by commas."""
+    return os.environ.get("KDV_BOOTSTRAP_SERVERS", "")
+
+
+def connection() -> Connection:
+    """Returns how clients reach the brokers that are up now, by the addresses that they advertise.
+
+    Raises KafkaException if no broker of KDV_BOOTSTRAP_SERVERS answers.
+    """
+    client = AdminClient({"bootstrap.servers": bootstrap_servers(), "log_level": 0})
+    brokers = client.list_topics(timeout=ANSWER_S).brokers
+    return Connection({broker: Address(str(metadata.host), int(metadata.port)) for broker, metadata in brokers.items()})
+
+
+def differences(spec: ClusterSpec, nodes: Sequence[Node]) -> list[str]:
+    """Returns in words how the composed cluster differs from the cluster that `spec` describes. `nodes`: its nodes.
+
+    Raises KafkaException or OSError if a broker does not answer.
+    """
+    brokers = [node for node in nodes if node.broker]
+    if len(brokers) != spec.brokers:
+        return [f"it has {len(brokers)} brokers, not {spec.brokers}"]
+    versions = {_tag(node.image) for node in brokers}
+    different = [f"its image is version {version}" for version in sorted(versions - {spec.kafka_version})]
+    reached = connection()
+    if set(reached.brokers) != {node.node for node in brokers}:
+        return [
+            f"its brokers call themselves {sorted(reached.brokers)}, and its containers {[b.node for b in brokers]}"
+        ]
+    different += _different_settings(spec, reached)
+    for broker in reached.brokers:
+        has_elr = finalized_features(reached.address(broker)).get(_ELR, 0) > 0
+        if has_elr != spec.elr:
+            different.append(f"its feature {_ELR} is {'on' if has_elr else 'off'}")
+    return sorted(set(different))
+
+
+def _different_settings(spec: ClusterSpec, reached: Connection) -> Iterator[str]:
+    """Yields a text for each setting of a broker that is not as `spec` has it."""
+    client = topics.admin(reached)
+    for broker in reached.brokers:  # librdkafka takes one broker per call
+        resource = ConfigResource(ResourceType.BROKER, str(broker))
+        settings = client.describe_configs([resource], request_timeout=ANSWER_S)[resource].result(ANSWER_S)
+        for name, value in settings_of(spec).items():
+            current = settings[name].value if name in settings else None
+            if current != value:
+                yield f"its {name} is {current}, not {value}"
+
+
+def _tag(image: str) -> str:
+    """Returns the tag of an image's name; an empty text if the name has none."""
+    _, separator, tag = image.rpartition("/")[2].partition(":")
+    return tag if separator and "@" not in image else ""
+
+
+def remove_old_topics(reached: Connection, workspaces: Path) -> list[str]:
+    """Removes the topics of all runs whose workspace is gone. `workspaces`: the folder of all workspaces. Returns the
+    names of the removed topics. Raises KafkaException if a topic cannot be removed."""
+    client = topics.admin(reached)
+    names = client.list_topics(timeout=ANSWER_S).topics
+    old = [name for name in names if (run := _TOPIC.fullmatch(name)) and not (workspaces / run[1]).exists()]
+    for future in (client.delete_topics(old, operation_timeout=ANSWER_S) if old else {}).values():
+        future.result(2 * ANSWER_S)
+    return sorted(old)
+
+
+def lists_all(nodes: Sequence[Node]) -> bool:
+    """Whether the brokers that are up are all brokers of `nodes`. False if no broker answers."""
+    try:
+        return set(connection().brokers) == {node.node for node in nodes if node.broker}
+    except KafkaException:
+        return False

@@ -1,0 +1,175 @@
+"""The fault door: the only service that may do something to containers, and only what `engine.OPERATIONS` lists.
+
+The engine's socket can do anything to a host. So only this service has the socket, and it stands in a network of its
+own with the tasks of a run. It answers these requests, and any other with 403:
+
+* `GET /health`: 200, for a health check. Any other request needs the token in KDV_DOOR_TOKEN.
+* `GET /nodes`: the nodes (`nodes.Node`).
+* `POST /leases` with `holder` and `seconds`: heals, and returns the id of a new lease. 409 while another lease runs.
+* `PUT /leases/ID`: renews a lease, and returns the nodes. 409 if this lease does not run.
+* `DELETE /leases/ID`: ends a lease, and heals. 409 if this lease does not run.
+* `POST /containers/NAME/OPERATION` with `lease` and the options of the operation. 409 if this lease does not run.
+* `POST /heal`: heals, and returns in words what was damaged. 409 while a lease runs.
+
+Bodies of requests and answers are JSON. If the engine fails, the answer is 502.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from delivery_verifier.cluster.docker.engine import Engine, EngineError, Refusal
+from delivery_verifier.cluster.docker.leases import Conflict, LeasedEngine, log
+from delivery_verifier.cluster.docker.nodes import NotANode
+
+PORT = 8700
+SOCKET = "/var/run/docker.sock"
+SHORTEST_TOKEN = 16
+MOST_BYTES = 4096
+"""The greatest size of a request's body in bytes."""
+_STATUS: dict[type[Exception], int] = {Refusal: 403, Conflict: 409, EngineError: 502, NotANode: 502}
+"""The status of the answer to a request that ended with an error of this class."""
+
+
+class _Routes:
+    """The answers to the requests that have the token `token`."""
+
+    def __init__(self, leased: LeasedEngine, token: str) -> None:
+        self._leased, self._token = leased, token
+
+    def all(self) -> list[Route]:
+        """Returns the routes of all requests that the door answers."""
+        return [
+            Route("/health", _health, methods=["GET"]),
+            self._guarded("/nodes", "GET", self._nodes),
+            self._guarded("/leases", "POST", self._begin),
+            self._guarded("/leases/{lease}", "PUT", self._renew),
+            self._guarded("/leases/{lease}", "DELETE", self._end),
+            self._guarded("/heal", "POST", self._heal),
+            self._guarded("/containers/{container}/{operation}", "POST", self._carry_out),
+        ]
+
+    async def _nodes(self, request: Request) -> object:
+        return await self._leased.nodes()
+
+    async def _begin(self, request: Request) -> object:
+        body = await _body(request)
+        holder, seconds = body.get("holder"), body.get("seconds")
+        if not isinstance(holder, str) or not isinstance(seconds, int | float):
+            raise Refusal("a lease needs a holder and seconds")
+        return await self._leased.begin(holder, seconds)
+
+    async def _renew(self, request: Request) -> object:
+        self._leased.renew(request.path_params["lease"])
+        return await self._leased.nodes()
+
+    async def _end(self, request: Request) -> object:
+        return await self._leased.end(request.path_params["lease"])
+
+    async def _heal(self, request: Request) -> object:
+        return await self._leased.heal()
+
+    async def _carry_out(self, request: Request) -> object:
+        options = await _body(request)
+        container, operation = request.path_params["container"], request.path_params["operation"]
+        await self._leased.carry_out(str(options.pop("lease", "")), container, operation, options)
+        log(f"{operation} of {container} {options or ''}".rstrip())
+        return None
+
+    def _guarded(self, path: str, method: str, answer: Callable[[Request], Awaitable[object]]) -> Route:
+        """Returns a route that asks for the token, and turns errors into the statuses of `_STATUS`."""
+
+        async def endpoint(request: Request) -> Response:
+            expected = f"Bearer {self._token}".encode()
+            if not hmac.compare_digest(request.headers.get("authorization", "").encode(), expected):
+                return _answer(401, {"error": "the token of KDV_DOOR_TOKEN is missing or wrong"})
+            try:
+                return _answer(200, await answer(request))
+            except tuple(_STATUS) as error:
+                return _answer(_STATUS[type(error)], {"error": str(error)})
+
+        return Route(path, endpoint, methods=[method])
+
+
+def app(engine: Engine, token: str) -> Starlette:
+    """Returns the door's web application. Raises ValueError for a token of less than `SHORTEST_TOKEN` characters."""
+    if len(token) < SHORTEST_TOKEN:
+        raise ValueError(f"KDV_DOOR_TOKEN needs {SHORTEST_TOKEN} characters or more")
+    leased = LeasedEngine(engine)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        watch = asyncio.create_task(leased.watch())
+        watch.add_done_callback(_end_with)
+        yield
+        watch.cancel()
+        await engine.close()
+
+    door = Starlette(
+        routes=_Routes(leased, token).all(), exception_handlers={HTTPException: _forbidden}, lifespan=lifespan
+    )
+    door.router.redirect_slashes = False
+    return door
+
+
+def _end_with(watch: asyncio.Task[None]) -> None:
+    """Ends the process if the watch over the lease failed: a door that no longer heals must not look alive."""
+    if not watch.cancelled() and (error := watch.exception()) is not None:
+        log(f"the watch over the lease ended: {type(error).__name__}: {error}")
+        os._exit(1)
+
+
+async def _health(request: Request) -> Response:
+    return PlainTextResponse("the door listens\n")
+
+
+async def _forbidden(request: Request, error: Exception) -> Response:
+    return _answer(403, {"error": f"{request.method} {request.url.path} is not allowed"})
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    """Returns the JSON object in the body of a request. Raises Refusal for anything else."""
+    data = b""
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > MOST_BYTES:
+            raise Refusal(f"a body may have at most {MOST_BYTES} bytes")
+    try:
+        return msgspec.json.decode(data, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise Refusal(f"the body is no JSON object: {error}") from None
+
+
+def _answer(status: int, content: object) -> Response:
+    return Response(msgspec.json.encode(content), status, media_type="application/json")
+
+
+def main() -> None:
+    """Serves the door at port `PORT`. KDV_DOOR_PROJECT names the Compose project of the brokers."""
+    project, token = os.environ.get("KDV_DOOR_PROJECT", ""), os.environ.get("KDV_DOOR_TOKEN", "")
+    if not project:
+        sys.exit("door: KDV_DOOR_PROJECT is empty: name the Compose project of the brokers")
+    if len(token) < SHORTEST_TOKEN:
+        sys.exit(f"door: KDV_DOOR_TOKEN needs {SHORTEST_TOKEN} characters or more")
+    engine = Engine(Path(os.environ.get("KDV_DOOR_ENGINE") or SOCKET), project)
+    port = int(os.environ.get("KDV_DOOR_PORT") or PORT)
+    uvicorn.run(app(engine, token), host="0.0.0.0", port=port, log_level="warning", access_log=False)
+
+
+if __name__ == "__main__":
+    main()

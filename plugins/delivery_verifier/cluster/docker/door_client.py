@@ -1,0 +1,86 @@
+"""Requests to the fault door (see `docker.door`), from the tasks of a run."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import httpx
+import msgspec
+
+from delivery_verifier.cluster.docker.nodes import Node
+from delivery_verifier.host import variables
+from delivery_verifier.model.errors import VerifierError
+
+ANSWER_S = 10.0
+"""Seconds after which a door that has not answered counts as dead."""
+HEAL_S = 60.0
+"""Seconds to wait for the answer to a request that heals."""
+
+
+class DoorGone(VerifierError, RuntimeError):
+    """The fault door does not answer. Nobody can tell any more what happens to the brokers' containers."""
+
+
+class DoorRefused(VerifierError, RuntimeError):
+    """The fault door refused a request, or the engine did. The message contains the reason."""
+
+
+class DoorClient:
+    """Sends requests to the door at `url`. Every method raises DoorGone if the door does not answer in time, and
+    DoorRefused with the reason if it refuses."""
+
+    def __init__(self, url: str, token: str, answer_s: float = ANSWER_S) -> None:
+        self._http = httpx.Client(
+            base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=answer_s, trust_env=False
+        )
+
+    def nodes(self) -> list[Node]:
+        """Returns the nodes of the composed cluster, sorted by node id."""
+        return self._nodes(self._request("GET", "/nodes"))
+
+    def begin(self, holder: str, seconds: float) -> str:
+        """Has everything healed, and begins a lease of `seconds` for `holder`. Returns the id of the lease."""
+        return str(self._request("POST", "/leases", {"holder": holder, "seconds": seconds}, HEAL_S))
+
+    def renew(self, lease: str) -> list[Node]:
+        """Renews a lease. Returns the nodes."""
+        return self._nodes(self._request("PUT", f"/leases/{lease}"))
+
+    def end(self, lease: str) -> list[str]:
+        """Ends a lease, and has everything healed. Returns in words what was damaged."""
+        return msgspec.convert(self._request("DELETE", f"/leases/{lease}", patience_s=HEAL_S), list[str])
+
+    def heal(self) -> list[str]:
+        """Has everything healed. Returns in words what was damaged. Refused while a lease runs."""
+        return msgspec.convert(self._request("POST", "/heal", patience_s=HEAL_S), list[str])
+
+    def carry_out(self, lease: str, container: str, operation: str, **options: str) -> None:
+        """Has an operation carried out on a container (see `engine.OPERATIONS`)."""
+        self._request("POST", f"/containers/{container}/{operation}", {"lease": lease, **options})
+
+    def _nodes(self, content: Any) -> list[Node]:
+        return msgspec.convert(content, list[Node])
+
+    def _request(self, method: str, path: str, body: Any = None, patience_s: float | None = None) -> Any:
+        timeout = httpx.USE_CLIENT_DEFAULT if patience_s is None else patience_s
+        try:
+            answer = self._http.request(method, path, json=body, timeout=timeout)
+        except httpx.HTTPError as error:
+            raise DoorGone(f"the fault door does not answer: {type(error).__name__} {error}".rstrip()) from None
+        try:
+            content = answer.json()
+        except ValueError:
+            raise DoorGone(f"what answers is no fault door: status {answer.status_code}") from None
+        if answer.status_code != 200:
+            reason = content.get("error", "") if isinstance(content, dict) else ""
+            raise DoorRefused(f"the fault door refused {method} {path.split('/')[1]}: {reason or answer.status_code}")
+        return content
+
+
+def door() -> DoorClient | None:
+    """Returns the client of the door that KDV_DOOR_URL names, with the token in KDV_DOOR_TOKEN. Returns None if the
+    variable is unset. Raises BadInput if it is no URL."""
+    if not os.environ.get("KDV_DOOR_URL"):
+        return None
+    return DoorClient(variables.url("KDV_DOOR_URL", "http://fault-door:8700"), os.environ.get("KDV_DOOR_TOKEN", ""))

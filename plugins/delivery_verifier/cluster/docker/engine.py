@@ -1,0 +1,152 @@
+"""The engine's API, as far as the fault door uses it: to look at containers and networks with the door's labels, and to
+do what `OPERATIONS` lists.
+
+Source: Docker Engine API v1.41, https://docs.docker.com/reference/api/engine/version/v1.41/. Nothing a client of the
+door sends gets into a request to the engine, except what `OPERATIONS` allows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from delivery_verifier.cluster.docker.nodes import (
+    ADDRESS_LABEL,
+    ALIAS_LABEL,
+    ALLOWED,
+    FAULT_LABEL,
+    PROJECT_LABEL,
+    Node,
+    node_of,
+)
+from delivery_verifier.model.errors import VerifierError
+
+VERSION = "v1.41"
+TIMEOUT_S = 10.0
+STOP_S = 30
+"""Seconds that the engine waits, for `stop` and `restart`, until it kills a container that does not end on SIGTERM."""
+SIGNALS = ("SIGKILL", "SIGTERM")
+"""The signals that the operation `kill` may send."""
+ON_A_PROCESS = ("kill", "pause", "unpause", "start", "stop", "restart")
+ON_A_NETWORK = ("connect", "disconnect")
+OPERATIONS = (*ON_A_PROCESS, *ON_A_NETWORK)
+"""All operations that the door carries out."""
+
+
+class EngineError(VerifierError, RuntimeError):
+    """The engine does not answer, or refuses a request. The message contains the engine's reason."""
+
+
+class Refusal(VerifierError, RuntimeError):
+    """The door does not allow a request: its operation, container, network or signal is not in the list."""
+
+
+class Engine:
+    """The engine that listens at the Unix socket `socket`. The door sees only the containers and networks of the
+    Compose project `project` that have the label `FAULT_LABEL`."""
+
+    def __init__(self, socket: Path, project: str) -> None:
+        self._http = httpx.AsyncClient(
+            transport=httpx.AsyncHTTPTransport(uds=str(socket)), base_url=f"http://engine/{VERSION}", timeout=TIMEOUT_S
+        )
+        self._labels = {FAULT_LABEL: ALLOWED, PROJECT_LABEL: project}
+
+    async def nodes(self) -> list[Node]:
+        """Returns the nodes in all containers with the door's labels, sorted by node id. Raises EngineError, and
+        NotANode for a container with the labels that is no node."""
+        networks = await self._networks()
+        listed = await self._request("GET", "/containers/json", {"all": "true", "filters": self._filter()})
+        inspections = (self._request("GET", f"/containers/{each['Id']}/json") for each in listed)
+        containers = await asyncio.gather(*inspections)
+        return sorted((node_of(container, list(networks)) for container in containers), key=lambda node: node.node)
+
+    async def carry_out(self, container: str, operation: str, options: Mapping[str, Any]) -> None:
+        """Carries out `operation` on the container with the name `container`. `options`: the option `signal` for kill,
+        and `network` for connect and disconnect. Raises Refusal for what is not in the lists, and EngineError."""
+        if operation not in OPERATIONS:
+            raise Refusal(f"{operation} is not allowed; allowed: {', '.join(OPERATIONS)}")
+        known = {"kill": {"signal"}, "connect": {"network"}, "disconnect": {"network"}}
+        if unknown := sorted(options.keys() - known.get(operation, set())):
+            raise Refusal(f"{operation} takes no {', '.join(unknown)}")
+        inspected = await self._container(container)
+        if operation in ON_A_NETWORK:
+            await self._change_network(inspected, operation, options.get("network"))
+            return
+        query = dict[str, str]()
+        if operation == "kill":
+            query["signal"] = str(options.get("signal", "SIGKILL"))
+            if query["signal"] not in SIGNALS:
+                raise Refusal(f"kill may not send {query['signal']}; allowed: {', '.join(SIGNALS)}")
+        if operation in ("stop", "restart"):
+            query["t"] = str(STOP_S)
+        await self._request("POST", f"/containers/{inspected['Id']}/{operation}", query)
+
+    async def heal(self) -> list[str]:
+        """Connects every container to the networks that it belongs to, resumes it and starts it. Leaves alone a
+        container that was never started. Returns in words what was damaged. Raises EngineError if something cannot be
+        healed, once everything else is healed."""
+        damaged, errors = [node for node in await self.nodes() if not node.is_whole and not node.fresh], list[str]()
+        for node in damaged:
+            steps: list[tuple[str, dict[str, str]]] = [("connect", {"network": network}) for network in node.cut]
+            if node.state != "running":
+                steps.append(("unpause" if node.state == "frozen" else "start", {}))
+            for operation, options in steps:
+                try:
+                    await self.carry_out(node.container, operation, options)
+                except (EngineError, Refusal) as error:
+                    errors.append(f"{node.damage}: {error}")
+        if errors:
+            raise EngineError("; ".join(errors))
+        return [node.damage for node in damaged]
+
+    async def close(self) -> None:
+        """Closes the connections to the engine."""
+        await self._http.aclose()
+
+    async def _container(self, name: str) -> Any:
+        """Returns the engine's description of the container with this name. Raises Refusal unless there is such a
+        container with the door's labels. An id, or a part of it, is no name."""
+        listed = await self._request("GET", "/containers/json", {"all": "true", "filters": self._filter()})
+        for each in listed:
+            if f"/{name}" in each["Names"]:
+                return await self._request("GET", f"/containers/{each['Id']}/json")
+        raise Refusal(f"there is no container {name} with the label {FAULT_LABEL}={ALLOWED} in this project")
+
+    async def _change_network(self, container: Any, operation: str, network: object) -> None:
+        networks, labels = await self._networks(), container["Config"]["Labels"]
+        if network not in networks:
+            raise Refusal(f"the network {network} has no label {FAULT_LABEL}={ALLOWED}; allowed: {', '.join(networks)}")
+        if ALIAS_LABEL not in labels:
+            raise Refusal(f"the container has no label {ALIAS_LABEL}, so it could not be connected again")
+        body: dict[str, Any] = {"Container": container["Id"]}
+        if operation == "disconnect":
+            body["Force"] = False
+        else:
+            address = labels.get(ADDRESS_LABEL)
+            fixed = {"IPAMConfig": {"IPv4Address": address}} if address else {}
+            body["EndpointConfig"] = {"Aliases": [labels[ALIAS_LABEL]], **fixed}
+        await self._request("POST", f"/networks/{networks[str(network)]}/{operation}", body=body)
+
+    async def _networks(self) -> dict[str, str]:
+        """Returns the ids of the networks with the door's labels, by name."""
+        listed = await self._request("GET", "/networks", {"filters": self._filter()})
+        return {each["Name"]: each["Id"] for each in listed}
+
+    def _filter(self) -> str:
+        return json.dumps({"label": [f"{name}={value}" for name, value in self._labels.items()]})
+
+    async def _request(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None) -> Any:
+        """Sends one request to the engine. Returns the answer's JSON; None for an empty answer. Raises EngineError."""
+        patience_s = TIMEOUT_S + (STOP_S if "t" in (query or {}) else 0)
+        try:
+            answer = await self._http.request(method, path, params=query, json=body, timeout=patience_s)
+        except httpx.HTTPError as error:
+            raise EngineError(f"the engine does not answer: {type(error).__name__} {error}") from None
+        if answer.status_code >= 400:
+            raise EngineError(f"the engine refused {method} {path.rsplit('/', 1)[1]}: {answer.text.strip()}")
+        return answer.json() if answer.content else None

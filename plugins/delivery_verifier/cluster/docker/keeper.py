@@ -1,0 +1,183 @@
+"""The keeper of a composed cluster (see `cluster.keeper`): a process in the container of the tasks.
+
+The keeper holds the lease at the fault door while the run goes on, and ends the run's cluster when the door is silent,
+was started anew, or shows other containers than at the start. When the keeper ends, or is killed, the door heals.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from delivery_verifier.cluster import keeper
+from delivery_verifier.cluster.backend import CapabilityMissing
+from delivery_verifier.cluster.docker.cluster import DockerLayout
+from delivery_verifier.cluster.docker.door_client import DoorClient, DoorGone, DoorRefused, door
+from delivery_verifier.cluster.docker.nodes import Node
+from delivery_verifier.cluster.keeper import KeeperSpec
+from delivery_verifier.cluster.keeper_operations import ClusterStatus, NodeStatus
+from delivery_verifier.cluster.observer import OBSERVATIONS, Observer
+from delivery_verifier.cluster.protocol.broker_requests import RepeatedRequests
+from delivery_verifier.model.act import Capability
+from delivery_verifier.model.errors import StepFailed, VerifierError
+from delivery_verifier.model.history import now_us
+from delivery_verifier.model.step_options import Link
+
+DOOR_LEASE_S = 30.0
+"""Seconds after the keeper's death until the door heals. The keeper renews this lease at every look at the nodes."""
+LINKS_OF_THE_NETWORK: tuple[Link, ...] = ("controller", "replication")
+"""The links that a broker loses together, when it is disconnected from the network of the brokers and controllers."""
+_OPERATIONS = {
+    "SIGKILL": ("kill", {"signal": "SIGKILL"}),
+    "SIGTERM": ("kill", {"signal": "SIGTERM"}),
+    "SIGSTOP": ("pause", {}),
+    "SIGCONT": ("unpause", {}),
+}
+"""The door's operation, and its options, for each signal."""
+
+
+class DockerKeeperSpec(KeeperSpec, frozen=True, kw_only=True):
+    """The inputs of the keeper of a composed cluster."""
+
+    layout: DockerLayout
+
+
+class Keeper(keeper.Keeper):
+    """The keeper of a composed cluster. The constructor takes the lease at the door, and raises DoorGone or DoorRefused
+    if it cannot have it."""
+
+    tick_s = 0.1
+
+    def __init__(self, spec: DockerKeeperSpec, client: DoorClient) -> None:
+        self.layout = spec.layout
+        file = Path(spec.workspace) / OBSERVATIONS
+        super().__init__(spec, Observer(RepeatedRequests(self.layout.connection), self.layout.brokers, file))
+        self._door, self._lease = client, client.begin(spec.run_id, DOOR_LEASE_S)
+        self._failure: VerifierError | None = None
+        self._nodes: dict[int, Node] = {}
+        self._looks: dict[int, int] = {}
+
+    def begin(self) -> None:
+        """Does nothing, because the containers run already."""
+
+    def observe(self) -> None:
+        """Renews the lease at the door, and reports the states of the nodes to the observer."""
+        try:
+            self._look()
+        except (DoorGone, DoorRefused, StepFailed) as error:
+            self._failure = error
+
+    def failure(self) -> str:
+        """Returns why the containers are out of control; an empty text if the door answers."""
+        return str(self._failure or "")
+
+    def end_cluster(self) -> None:
+        """Ends the lease at the door, which heals. A door that does not answer heals at its next start, or when it goes
+        on and finds that the lease has run out."""
+        if isinstance(self._failure, DoorGone):
+            return
+        try:
+            for line in self._door.end(self._lease):
+                print(f"keeper: healed: {line}", flush=True)
+        except (DoorGone, DoorRefused) as error:
+            print(f"keeper: {error}", flush=True)
+
+    def status(self) -> ClusterStatus:
+        """Returns the state of every node, and the pid of the keeper."""
+        statuses = {node.node: NodeStatus(state=node.state, exit_code=node.exit_code) for node in self._look().values()}
+        return ClusterStatus(nodes=statuses, pid=os.getpid())
+
+    def start(self, node: int) -> None:
+        """Starts the container of a node. Raises ValueError if it runs."""
+        container = self._look()[node]
+        if container.state != "exited":
+            raise ValueError(f"broker {node} is already running")
+        self._door.carry_out(self._lease, container.container, "start")
+
+    def send(self, node: int, signal_name: str) -> int:
+        """Sends SIGKILL or SIGTERM to a node, or freezes (SIGSTOP) or resumes (SIGCONT) its container. Returns the wall
+        time (µs) just before. Raises ValueError if the node does not run, or for SIGTERM to a frozen node: the engine
+        would resume it."""
+        container = self._look()[node]
+        if container.state == "exited":
+            raise ValueError(f"broker {node} is not running")
+        if signal_name == "SIGTERM" and container.state == "frozen":
+            raise ValueError(f"broker {node} is frozen: it cannot be stopped before it is resumed")
+        operation, options = _OPERATIONS[signal_name]
+        is_done = (operation, container.state) in (("pause", "frozen"), ("unpause", "running"))
+        at_us = now_us()
+        if not is_done:
+            self._door.carry_out(self._lease, container.container, operation, **options)
+        return at_us
+
+    def isolate(self, nodes: list[int], links: list[Link]) -> int:
+        """Disconnects the brokers `nodes` from the network of the brokers and controllers. Clients still reach them.
+        Returns the wall time (µs) just before. Raises CapabilityMissing if the run lacks the capability `network`, and
+        ValueError for other links than `LINKS_OF_THE_NETWORK`, and if a broker is isolated already."""
+        self._require("network")
+        if set(links) != set(LINKS_OF_THE_NETWORK):
+            raise ValueError(f"docker cuts the links {' and '.join(LINKS_OF_THE_NETWORK)} together, and no others")
+        current = self._look()
+        if isolated := [node for node in nodes if current[node].cut or not current[node].connected]:
+            raise ValueError(f"brokers {isolated} are cut off already")
+        at_us = now_us()
+        for node in nodes:
+            for network in current[node].connected:
+                self._door.carry_out(self._lease, current[node].container, "disconnect", network=network)
+        return at_us
+
+    def rejoin(self, nodes: list[int]) -> None:
+        """Connects the brokers `nodes` again. Does no harm to brokers that are not isolated."""
+        current = self._look()
+        for node in nodes:
+            for network in current[node].cut:
+                self._door.carry_out(self._lease, current[node].container, "connect", network=network)
+
+    def cut_off(self) -> dict[int, dict[str, int]]:
+        """Maps the id of each isolated broker to its cut links, and each link to the number of looks since then. Each
+        of them saw the broker off the network."""
+        self._look()
+        return {node: dict.fromkeys(LINKS_OF_THE_NETWORK, looks) for node, looks in self._looks.items()}
+
+    def power_off(self, nodes: list[int]) -> int:
+        """Raises CapabilityMissing, because the power of a container's disk cannot be cut."""
+        raise CapabilityMissing("power")
+
+    def _look(self) -> dict[int, Node]:
+        """Renews the lease at the door. Reports the states of the nodes to the observer, and returns the nodes by id.
+        Raises DoorGone, DoorRefused, and StepFailed if there are other containers than at the start."""
+        nodes = {node.node: node for node in self._door.renew(self._lease)}
+        if {number: node.container for number, node in nodes.items()} != self.layout.containers:
+            raise StepFailed(f"the containers of the cluster are others now: {sorted(nodes)}")
+        for number, node in nodes.items():
+            before = self._nodes.get(number)
+            if before is not None and before.state != "exited" and before.started_at != node.started_at:
+                self.observer.process(number, "exited")  # it ended and began again between two looks
+            self.observer.process(number, node.state, node.exit_code)
+            if node.cut:
+                self._looks[number] = self._looks.get(number, 0) + 1
+            else:
+                self._looks.pop(number, None)
+        self._nodes = nodes
+        return nodes
+
+    def _require(self, capability: Capability) -> None:
+        if capability not in self.layout.spec.equipment:
+            raise CapabilityMissing(capability)
+
+
+def main() -> None:
+    """Runs a keeper: `python -m delivery_verifier.cluster.docker.keeper SPEC`. SPEC is a JSON file with a
+    DockerKeeperSpec."""
+    spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=DockerKeeperSpec)
+    client = door()
+    if client is None:
+        sys.exit("keeper: KDV_DOOR_URL is not set")
+    keeper.keep(spec, lambda: Keeper(spec, client))
+
+
+if __name__ == "__main__":
+    main()

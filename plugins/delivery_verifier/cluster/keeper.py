@@ -1,0 +1,208 @@
+"""What every keeper does, whichever backend runs the cluster. A keeper is a process that outlives the steps of a run,
+and makes sure that nothing of the run outlives the run, even if the run was killed.
+
+The keeper ends the cluster for one of these reasons:
+
+* The request `finish` has arrived.
+* The lease has run out, because no request `renew` came in time.
+* The process that owns the run is gone.
+* The run's deadline has passed.
+* The cluster cannot go on (see `Keeper.failure`).
+* The keeper has received SIGTERM or SIGINT.
+
+The keeper takes requests on a Unix socket in the workspace, one JSON object per line (see `lease.call`). The operations
+are those of `backend.KeeperOperations`.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.keeper_operations import OPERATIONS
+from delivery_verifier.cluster.layout import KEEPER_SOCKET, KEEPER_SPEC
+from delivery_verifier.cluster.observer import Observer
+from delivery_verifier.host import folders
+from delivery_verifier.host.processes import ProcessId, identify
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.errors import StepFailed
+
+ANSWER_DEADLINE_S = 60.0
+
+
+class KeeperSpec(Struct, frozen=True, kw_only=True):
+    """The inputs of a keeper. They are stored in the file `keeper.json` in the workspace, the folder of the cluster. A
+    backend adds the layout of its clusters.
+
+    `run_id`, `workspace`, `deadline_s` and `owner` are copied from the `StartRequest`. `lock_descriptor`: the
+    descriptor of an open file that holds the host's lock. None: the keeper takes the lock itself. `lease_s`: seconds
+    that the cluster lives after the last renewal of its lease.
+    """
+
+    run_id: str
+    workspace: str
+    deadline_s: float
+    owner: ProcessId | None = None
+    lock_descriptor: int | None = None
+    lease_s: float = lease.LEASE_S
+
+
+class Keeper:
+    """Carries out the requests that reach a keeper, and ends the cluster. Only the main thread does so. The threads of
+    the observer change nothing: they read the state of the cluster.
+
+    A backend's keeper adds the other operations of `backend.KeeperOperations`, and the methods `begin`, `observe`,
+    `failure` and `end_cluster`.
+    """
+
+    tick_s = 0.05
+    """Seconds between two looks at the nodes. At each look, the keeper also looks for a reason to end the cluster."""
+
+    def __init__(self, spec: KeeperSpec, observer: Observer) -> None:
+        self.workspace, self.observer = Path(spec.workspace), observer
+        self.owner, self.lease_s = spec.owner, spec.lease_s
+        self.guests: list[ProcessId] = []
+        self.ends_at_s = time.monotonic() + spec.deadline_s
+        self.lease_ends_at_s = time.monotonic() + self.lease_s
+        self.end_reason = ""
+        self.keep_workspace = False
+
+    def begin(self) -> None:
+        """Starts the cluster."""
+        raise NotImplementedError
+
+    def observe(self) -> None:
+        """Reports the state of every node to the observer."""
+        raise NotImplementedError
+
+    def failure(self) -> str:
+        """Returns why the cluster cannot go on; an empty text if it can."""
+        raise NotImplementedError
+
+    def end_cluster(self) -> None:
+        """Ends the cluster, and heals what the run has damaged outside the workspace."""
+        raise NotImplementedError
+
+    def renew(self) -> None:
+        """Extends the lease: without another call, the keeper ends the cluster after `lease_s` seconds."""
+        self.lease_ends_at_s = time.monotonic() + self.lease_s
+
+    def watch(self, topics: list[str]) -> None:
+        """Makes the observer poll the partitions of `topics`, and of no other topic."""
+        self.observer.watch(topics)
+
+    def adopt(self, pid: int) -> None:
+        """Makes the keeper kill process `pid` when the cluster ends, so that this process does not outlive the run.
+        Does nothing if there is no such process."""
+        if (process := identify(pid)) is not None:
+            self.guests.append(process)
+
+    def finish(self, keep_workspace: bool = False) -> None:
+        """Asks the keeper to end the cluster. Returns before the cluster has ended. The keeper removes the workspace
+        unless `keep_workspace` is true."""
+        self.end_reason, self.keep_workspace = "finished", keep_workspace
+
+    def run(self, listener: socket.socket) -> None:
+        """Serves the requests that arrive at `listener` until there is a reason to end the cluster (see the docstring
+        of this module). Then cleans up."""
+        selector = selectors.DefaultSelector()
+        selector.register(listener, selectors.EVENT_READ)
+        self.observer.start()
+        try:
+            while not self.end_reason:
+                for _ in selector.select(self.tick_s):
+                    lease.answer(listener, self._carry_out, "keeper")
+                self.observe()
+                # A signal handler may set `end_reason` at any moment. Its reason must not be replaced.
+                if reason := self._reason_to_end():
+                    self.end_reason = self.end_reason or reason
+        finally:
+            self.clean_up()
+
+    def _carry_out(self, operation: str, arguments: Mapping[str, Any]) -> object:
+        if operation not in OPERATIONS:
+            raise ValueError(f"unknown operation {operation!r}")
+        return getattr(self, operation)(**arguments)
+
+    def _reason_to_end(self) -> str:
+        """Returns why the cluster has to end now; an empty text if the cluster goes on."""
+        now_s = time.monotonic()
+        if failure := self.failure():
+            return failure
+        if self.owner is not None and not self.owner.alive:
+            return f"the process that owns the run (pid {self.owner.pid}) is gone"
+        if now_s > self.lease_ends_at_s:
+            return f"nobody renewed the lease for {self.lease_s:g} s"
+        if now_s > self.ends_at_s:
+            return "the run's deadline passed"
+        return ""
+
+    def clean_up(self) -> None:
+        """Kills the adopted processes, and ends the cluster. Removes the workspace, unless `finish` asked to keep
+        it."""
+        print(f"keeper: {self.end_reason or 'interrupted'}: cleaning up", flush=True)
+        self.observer.stop()
+        for guest in self.guests:
+            guest.send(signal.SIGKILL)
+        self.end_cluster()
+        if not self.keep_workspace:
+            folders.remove_folder(self.workspace)
+
+
+def start_keeper(module: str, spec: KeeperSpec) -> None:
+    """Writes `spec` into its file, starts `python -m module FILE` as the keeper, and waits until the keeper answers.
+
+    If the keeper ends before it answers, raises StepFailed with the last line of the keeper's log. Raises
+    DeadlinePassed if the keeper does not answer within `ANSWER_DEADLINE_S` seconds.
+    """
+    workspace = Path(spec.workspace)
+    spec_file, log = workspace / KEEPER_SPEC, workspace / "keeper.log"
+    spec_file.write_bytes(msgspec.json.encode(spec))
+    with log.open("wb") as out:
+        keeper = subprocess.Popen(
+            [sys.executable, "-m", module, str(spec_file)],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+            pass_fds=() if spec.lock_descriptor is None else (spec.lock_descriptor,),
+        )
+
+    def answers() -> bool:
+        if keeper.poll() is not None:
+            lines = log.read_text(errors="replace").strip().splitlines()
+            raise StepFailed(f"the keeper ended with exit code {keeper.returncode}: {lines[-1] if lines else ''}")
+        return (workspace / KEEPER_SOCKET).exists()
+
+    wait_until(answers, "the keeper to answer", ANSWER_DEADLINE_S)
+
+
+def keep(spec: KeeperSpec, new_keeper: Callable[[], Keeper]) -> None:
+    """Runs the keeper that `new_keeper` returns, in this process, until the cluster has ended. Holds the host's lock
+    from before the call of `new_keeper`."""
+    inherited = spec.lock_descriptor
+    host_lock = lease.acquire_host(spec.run_id) if inherited is None else os.fdopen(inherited, "a+")
+    lease.hand_over(host_lock, Path(spec.workspace))
+    keeper = new_keeper()
+
+    def stop(number: int, _frame: object) -> None:
+        keeper.end_reason = f"signal {signal.Signals(number).name}"
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    with lease.listening(Path(spec.workspace) / KEEPER_SOCKET) as listener:
+        keeper.begin()
+        keeper.run(listener)
+    host_lock.close()

@@ -1,0 +1,89 @@
+"""The operations of a keeper, a process that outlives the steps of a run, and what it reports of its cluster."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from delivery_verifier.model.step_options import Link
+
+ProcessState = Literal["running", "frozen", "exited"]
+
+
+class NodeStatus(Struct, frozen=True, kw_only=True):
+    """The state of the process of one node, a broker or controller. `exit_code`: None while the process lives. If
+    signal number N killed the process, the exit code is -N. `pid`: 0 if the node is no process on this host."""
+
+    state: ProcessState
+    exit_code: int | None = None
+    pid: int = 0
+
+
+class ClusterStatus(Struct, frozen=True, kw_only=True):
+    """A keeper's report on its cluster. `nodes`: the state of every broker and controller, by node id. `pid`: the
+    keeper's pid. `proxy`: the proxy's pid; None if the cluster has no proxy."""
+
+    nodes: dict[int, NodeStatus]
+    pid: int = 0
+    proxy: int | None = None
+
+
+class KeeperOperations(Protocol):
+    """The operations that a keeper (the parent process of the brokers) carries out on request.
+
+    A refused operation raises RuntimeError with the reason. Nodes are given by their ids. Wall times are in µs.
+    """
+
+    def renew(self) -> None:
+        """Extends the lease: without another call, the keeper ends the cluster after `lease.LEASE_S` seconds."""
+        ...
+
+    def status(self) -> ClusterStatus:
+        """Returns the state of every node."""
+        ...
+
+    def start(self, node: int) -> None:
+        """Starts a node that does not run. If the power of the node's disk is off, first switches the power on."""
+        ...
+
+    def send(self, node: int, signal_name: str) -> int:
+        """Sends SIGKILL, SIGTERM, SIGSTOP or SIGCONT to a node. Returns the wall time just before the signal."""
+        ...
+
+    def isolate(self, nodes: list[int], links: list[Link]) -> int:
+        """Drops packets between the brokers `nodes` and the peers that `links` names (see step_options.LINKS). Returns
+        the wall time just before the first packet was dropped. Needs the capability `network`."""
+        ...
+
+    def rejoin(self, nodes: list[int]) -> None:
+        """Lets the packets of the brokers `nodes` through again. Does no harm to brokers that are not isolated."""
+        ...
+
+    def cut_off(self) -> dict[int, dict[str, int]]:
+        """Returns how many packets each cut link (see `isolate`) has dropped so far: {broker id: {link: packets}}.
+        Leaves out a link that lets some packets through again. A backend that takes a broker
+        off a network instead has no packets to count. It counts the looks that saw the broker off the network."""
+        ...
+
+    def power_off(self, nodes: list[int]) -> int:
+        """Kills the brokers `nodes` and cuts the power of their disks. Returns the wall time just before the first
+        kill. Needs the capability `power`."""
+        ...
+
+    def watch(self, topics: list[str]) -> None:
+        """Makes the observer (`cluster.observer`) poll `topics` alone. A topic need not exist yet. With an empty list,
+        the observer polls nothing."""
+        ...
+
+    def adopt(self, pid: int) -> None:
+        """Makes the keeper kill process `pid` when the cluster ends, so that this process does not outlive the run."""
+        ...
+
+    def finish(self, keep_workspace: bool = False) -> None:
+        """Ends the cluster, and removes its workspace unless `keep_workspace` is true. Does not wait for the end."""
+        ...
+
+
+OPERATIONS = tuple(name for name in vars(KeeperOperations) if not name.startswith("_"))
+"""The names of all operations of a keeper. A keeper refuses requests with any other name."""

@@ -1,0 +1,133 @@
+"""The buckets: counts of ledger and log per stretch of a producer's sequences and partition, by one query.
+
+The query reads ledger and log once each. The census (see `spark_jobs.census`) and the screen (see `spark_jobs.screen`,
+which defines stretches and buckets) are computed from its result without Spark.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from delivery_verifier.model.outcomes import Outcome
+from spark_jobs import census
+from spark_jobs.attempts import KEY
+from spark_jobs.parse import is_marker, is_sound
+from spark_jobs.schemas import BUCKETS, LEDGER, LOG, promise
+
+BITS = 14
+"""Ledger and log are compared by stretches of at least 2**BITS sequences. One lost record makes a stretch unproven."""
+BOUND = 50_000
+"""The most rows of BUCKETS that are used. If there are more, census and matching read ledger and log themselves."""
+STRETCH = ["arm", "producer", "session", "stretch"]
+"""The columns that identify a stretch."""
+_OF_LINES = {"marker": "boolean", "corrupted": "boolean", "foreign": "boolean"}
+"""The columns that are null in the row of a claim, with their types."""
+_OF_CLAIMS = {
+    "outcome": "string",
+    "transaction": "string",
+    "made_by": "string",
+    "sent_at": "timestamp",
+    "settled_at": "timestamp",
+}
+"""The columns that are null in the row of a line, with their types."""
+
+
+class Buckets(NamedTuple):
+    """The result of `count`: rows of BUCKETS for stretches of 2**bits sequences."""
+
+    bits: int
+    table: pa.Table
+
+
+def width(records: int, partitions: int, bits: int = BITS) -> int:
+    """The least b >= `bits` for which `records` make at most about BOUND / 2 buckets in stretches of 2**b sequences."""
+    while (records >> bits) * partitions > BOUND // 2:
+        bits += 1
+    return bits
+
+
+def number(bits: int) -> Column:
+    """The number of the stretch that holds a sequence, as column `stretch`."""
+    return F.shiftright("sequence", bits).alias("stretch")
+
+
+def count(ledger: DataFrame, log: DataFrame, bits: int) -> Buckets | None:
+    """Returns the buckets of LEDGER and LOG, or None if there are more than BOUND of them.
+
+    Lines that no attempt can be told from (corrupted and foreign records, markers) are counted per partition, in rows
+    without producer, session and stretch.
+    """
+    table = _union(ledger, log, bits).groupBy(*STRETCH, "partition").agg(*_sums(), *_spans())
+    rows = promise(table, BUCKETS).limit(BOUND + 1).toArrow()
+    return None if rows.num_rows > BOUND else Buckets(bits, rows)
+
+
+def _union(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
+    """Returns claims (rows of LEDGER) and lines (rows of LOG) with equal columns. `position`: (acknowledged) offset."""
+    names = [*KEY, "partition", "partition_sequence", "position", *_OF_CLAIMS, *_OF_LINES]
+    acked = F.when(F.col("outcome") == Outcome.ACKED, F.col("offset"))
+    claims = promise(ledger, LEDGER).withColumns({"position": acked} | _nulls(_OF_LINES))
+    lines = promise(log, LOG).withColumns(
+        {
+            "position": F.col("offset"),
+            "marker": F.coalesce(is_marker(), F.lit(False)),
+            "corrupted": ~is_sound(),
+            "foreign": is_sound() & F.col("foreign"),
+        }
+        | _nulls(_OF_CLAIMS)
+    )
+    believable = ~(F.col("corrupted") | F.col("foreign") | F.col("marker"))  # as `attempts.believable`
+    nameless = {name: F.when(believable, F.col(name)) for name in (*KEY[1:], "partition_sequence", "position")}
+    rows = claims.select(*names).unionByName(lines.select(*names).withColumns(nameless))
+    return rows.withColumns(
+        {
+            "stretch": number(bits),
+            "shift": F.col("position") - F.col("partition_sequence"),
+            "fingerprint": F.xxhash64("sequence", "attempt", "partition_sequence"),
+            "sequence_hash": F.xxhash64("sequence"),
+        }
+    )
+
+
+def _nulls(columns: dict[str, str]) -> dict[str, Column]:
+    return {name: F.lit(None).cast(data_type) for name, data_type in columns.items()}
+
+
+def _is_claim() -> Column:
+    return F.col("outcome").isNotNull()
+
+
+def _is_copy() -> Column:
+    return F.col("marker").isNotNull() & F.col("sequence").isNotNull()
+
+
+def _sums() -> list[Column]:
+    sign = F.when(_is_claim(), 1).when(_is_copy(), -1).otherwise(0)
+    claimed_hash = F.when(_is_claim(), F.col("sequence_hash"))
+    return [
+        *census.counts_of_claims(),
+        F.count_if(_is_copy()).alias("copies"),
+        *census.counts_of_lines(),
+        F.sum(sign * F.col("fingerprint").bitwiseAND(0xFFFFFFFF)).alias("low"),
+        F.sum(sign * F.shiftright("fingerprint", 32)).alias("high"),
+        F.sum(claimed_hash.bitwiseAND(0xFFFFFFFF)).alias("sequences_low"),
+        F.sum(F.shiftright(claimed_hash, 32)).alias("sequences_high"),
+    ]
+
+
+def _spans() -> list[Column]:
+    """The least and the greatest value of each column that claims are compared by, for claims and for copies."""
+    measured: dict[str, tuple[Any, tuple[str, ...]]] = {
+        "claimed": (_is_claim(), ("shift", "position", "partition_sequence", "sequence")),
+        "logged": (_is_copy(), ("shift", "position", "partition_sequence")),
+    }
+    return [
+        function(F.when(is_of_side, F.col(name))).alias(f"{side}_{name}_{function.__name__}")
+        for side, (is_of_side, names) in measured.items()
+        for name in names
+        for function in (F.min, F.max)
+    ]

@@ -1,0 +1,139 @@
+"""The summary of the load: counts of the ledger from which timeline, latencies, silences and exposure are computed.
+
+One query makes it, with one pass over the ledger. The tables that follow from it are computed without Spark
+(`spark_jobs.timeline`, `spark_jobs.silences`, `spark_jobs.exposure`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from delivery_verifier.model.history import LEAD_US, Injection
+from delivery_verifier.model.outcomes import Outcome, TransactionOutcome
+from spark_jobs.attempts import reported
+from spark_jobs.schemas import LEDGER, promise
+
+BUCKETS_PER_DECADE = 80
+"""The number of buckets of latency per decade, i.e. between a latency and ten times this latency. Each bucket is 2.9 %
+wider than the bucket before it. So the geometric middle of a bucket is at most 1.45 % off any latency in it."""
+FOREVER_US = 2**62
+"""Stands for the time of recovery (µs since the epoch) of an injection that never recovered."""
+LONG_AGO_US = -(2**62)
+"""Stands in `sent_since` and `settled_since` for all times before the first edge of an injection (see `since`)."""
+_PER_INTERVAL = ["sent_us", "known_us", "inside", "bucket"]
+_PER_SLOT = ["partition", "slot", "sent_since", "settled_since", "exposable"]
+
+
+class Summary(NamedTuple):
+    """Counts of attempts, as two tables. Times are in µs since the epoch.
+
+    `intervals` has `attempts`, `reported`, `indeterminate` and `failed` per arm and: `sent_us` and `known_us`, the
+    beginnings of the intervals of sending and of the outcome (of sending, if there was no report); `bucket` of latency
+    (null without a report of success); and `inside`, whether an attempt with a bucket was under way in an injection.
+
+    `slots` has `attempts`, `first_us` and `last_us` (the first and the last report of success) per arm, partition and:
+    `slot`, the beginning of the slot of the report of success, null without one; `sent_since` and `settled_since` (see
+    `since`), null without a report; and `exposable`, whether the attempt was reported, and its transaction, if any,
+    was committed.
+    """
+
+    intervals: pa.Table
+    slots: pa.Table
+
+
+def summarize(ledger: DataFrame, injections: Sequence[Injection], width_us: int, slot_us: int) -> Summary:
+    """Returns the summary of LEDGER. `width_us`: width of an interval. `slot_us`: width of a slot."""
+    rows = _measured(promise(ledger, LEDGER), injections, width_us, slot_us)
+    per_interval, per_slot = ["arm", *_PER_INTERVAL], ["arm", *_PER_SLOT]
+    counted = rows.groupingSets([per_interval, per_slot], "arm", *_PER_INTERVAL, *_PER_SLOT).agg(
+        F.grouping("partition").alias("is_interval"),
+        F.count(F.lit(1)).alias("attempts"),
+        F.count_if("reported").alias("reported"),
+        F.count_if("indeterminate").alias("indeterminate"),
+        F.count_if("failed").alias("failed"),
+        F.min("report_us").alias("first_us"),
+        F.max("report_us").alias("last_us"),
+    )
+    table = counted.toArrow()
+    is_interval = pc.equal(table["is_interval"], 1)
+    return Summary(
+        table.filter(is_interval).select([*per_interval, "attempts", "reported", "indeterminate", "failed"]),
+        table.filter(pc.invert(is_interval)).select([*per_slot, "attempts", "first_us", "last_us"]),
+    )
+
+
+def windows(injections: Sequence[Injection]) -> list[tuple[int, int]]:
+    """Returns the windows of the injections: (bite, recovery) in µs since the epoch, by time. The bite is the effect.
+
+    Windows that overlap or touch are joined into one. The window of an injection without recovery ends at FOREVER_US.
+    """
+    joined: list[tuple[int, int]] = []
+    for injection in sorted(injections, key=lambda injection: injection.bite_at_us):
+        until = recovered_us(injection)
+        if joined and injection.bite_at_us <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], until))
+        else:
+            joined.append((injection.bite_at_us, until))
+    return joined
+
+
+def recovered_us(injection: Injection) -> int:
+    """The time of an injection's recovery in µs since the epoch; FOREVER_US if it never recovered."""
+    return FOREVER_US if injection.recovered_at_us is None else injection.recovered_at_us
+
+
+def _measured(rows: DataFrame, injections: Sequence[Injection], width_us: int, slot_us: int) -> DataFrame:
+    """Returns one row per attempt with the columns by which `summarize` groups and which it counts."""
+    sent, settled = F.unix_micros("sent_at"), F.unix_micros("settled_at")
+    report_us = F.when(reported(), settled)
+    known = F.coalesce(settled, sent)
+    touched = [(sent <= until) & (settled >= since) for since, until in windows(injections)]
+    fine = F.floor(F.log10(F.greatest(report_us - sent, F.lit(1))) * BUCKETS_PER_DECADE + 4e-9)
+    committed = F.col("transaction_outcome") == TransactionOutcome.COMMITTED
+    return rows.select(
+        "arm",
+        "partition",
+        (sent - sent % width_us).alias("sent_us"),
+        (known - known % width_us).alias("known_us"),
+        (reduce(or_, touched, F.lit(False)) & report_us.isNotNull()).alias("inside"),
+        F.when(report_us.isNotNull(), fine).alias("bucket"),
+        (report_us - report_us % slot_us).alias("slot"),
+        since(sent, injections).alias("sent_since"),
+        F.when(settled.isNotNull(), since(settled, injections)).alias("settled_since"),
+        (reported() & F.coalesce(committed, F.col("transaction").isNull())).alias("exposable"),
+        reported().alias("reported"),
+        (F.col("outcome") == Outcome.INDETERMINATE).alias("indeterminate"),
+        (F.col("outcome") == Outcome.FAILED).alias("failed"),
+        report_us.alias("report_us"),
+    )
+
+
+def since(moment: Column, injections: Sequence[Injection]) -> Column:
+    """The last edge that is not after `moment`, or LONG_AGO_US. It stands for `moment` in `spark_jobs.exposure`.
+
+    Edges are the times at which an answer of `spark_jobs.exposure` changes: both sides give the same answers about an
+    injection if no edge lies between them.
+    """
+    edges = sorted(
+        {
+            edge
+            for injection in injections
+            for edge in (
+                injection.bite_at_us - LEAD_US,
+                injection.bite_at_us,
+                injection.bite_at_us + 1,
+                recovered_us(injection) + 1,
+            )
+        }
+    )
+    past = [F.when(moment >= edge, F.lit(edge).cast("bigint")) for edge in edges]  # null if `moment` is before
+    long_ago = F.lit(LONG_AGO_US).cast("bigint")
+    return F.when(moment.isNotNull(), F.greatest(long_ago, *past) if past else long_ago)

@@ -1,0 +1,160 @@
+"""Tests of the colour of a run: Airflow's own functions decide, on the DAG as the scheduler reads it, which task comes
+next and in which state the run ends. Only the tasks do not work: a test says which of them fail.
+
+`tests/e2e/test_no_false_green.py` has real runs through a real scheduler in which a step fails.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.api.common.mark_tasks import set_dag_run_state_to_failed
+from airflow.dag_processing.bundles.manager import DagBundlesManager
+from airflow.dag_processing.dagbag import BundleDagBag, sync_bag_to_db
+from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
+from airflow.sdk import timezone
+from airflow.serialization.definitions.dag import SerializedDAG
+from airflow.serialization.serialized_objects import DagSerialization
+from airflow.utils.db import initdb
+from airflow.utils.session import create_session
+from airflow.utils.state import DagRunState, TaskInstanceState
+from airflow.utils.types import DagRunTriggeredByType, DagRunType
+from sqlalchemy.orm import Session
+
+from delivery_verifier.model.steps import BEFORE_GATE, GATE, STEPS
+from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.orchestration.tasks import gate
+
+DAGS = Path(__file__).resolve().parents[2] / "dags"
+BESIDE = {"produce", "inject_fault"}
+"""The steps that run at the same time. If one of them fails, the other may fail, too, or have succeeded already."""
+CASES = [pytest.param({step}, id=step) for step in STEPS] + [pytest.param(BESIDE, id="produce and inject_fault")]
+
+
+@pytest.fixture(scope="module")
+def dag() -> SerializedDAG:
+    """The DAG of one run as the scheduler has it, in a fresh database of Airflow."""
+    initdb()
+    with create_session() as session:
+        DagBundlesManager().sync_bundles_to_db(session=session)
+    (bundle,) = DagBundlesManager().get_all_dag_bundles()
+    bag = BundleDagBag(dag_folder=DAGS, bundle_path=DAGS, bundle_name=bundle.name)
+    sync_bag_to_db(bag, bundle.name, None)
+    return DagSerialization.deserialize_dag(DagSerialization.serialize_dag(bag.dags[DAG_ID]))
+
+
+class Played:
+    """A DAG run whose tasks end as a test says. `begun` are the tasks that the scheduler started, in order."""
+
+    def __init__(self, dag: SerializedDAG, session: Session) -> None:
+        self.dag, self.session, self.begun = dag, session, list[str]()
+        now = timezone.utcnow()
+        self.run: DagRun = dag.create_dagrun(
+            run_id=f"manual__{uuid.uuid4().hex}",
+            logical_date=None,
+            run_after=now,
+            run_type=DagRunType.MANUAL,
+            triggered_by=DagRunTriggeredByType.TEST,
+            state=DagRunState.RUNNING,
+            start_date=now,
+            session=session,
+        )
+
+    @property
+    def states(self) -> dict[str, str | None]:
+        """The state of each task."""
+        return {ti.task_id: ti.state for ti in self.run.get_task_instances(session=self.session)}
+
+    def round(self) -> list[TaskInstance]:
+        """Lets the scheduler look once. Returns the tasks that it starts."""
+        self.session.flush()
+        started, _ = self.run.update_state(session=self.session, execute_callbacks=False)
+        self.begun += [ti.task_id for ti in started]
+        return started
+
+    def play(self, fails: Callable[[str], bool]) -> str:
+        """Plays the run to its end. Returns the state of the run."""
+        for _ in range(10 * len(STEPS)):
+            for ti in self.round():
+                ends_badly = fails(ti.task_id) or (ti.task_id == GATE and not self.gate_opens())
+                ti.state = TaskInstanceState.FAILED if ends_badly else TaskInstanceState.SUCCESS
+                ti.end_date = timezone.utcnow()
+            if self.run.state != DagRunState.RUNNING:
+                return str(self.run.state)
+        raise AssertionError(f"the run does not end: {self.states}")
+
+    def gate_opens(self) -> bool:
+        """Asks the real gate, which asks Airflow for the states of all steps before it."""
+        try:
+            gate.require_success({"run_id": self.run.run_id, "ti": self}, BEFORE_GATE)  # type: ignore[typeddict-item]
+        except gate.GateClosed:
+            return False
+        return True
+
+    dag_id = DAG_ID
+
+    def get_task_states(self, dag_id: str, task_ids: list[str], run_ids: list[str]) -> Mapping[str, Any]:
+        """Stands in for the method of Airflow's task instance that the gate calls."""
+        assert (dag_id, run_ids) == (DAG_ID, [self.run.run_id])
+        return {self.run.run_id: {name: state for name, state in self.states.items() if name in task_ids and state}}
+
+
+@pytest.fixture
+def played(dag: SerializedDAG) -> Iterator[Played]:
+    with create_session() as session:
+        yield Played(dag, session)
+        session.rollback()
+
+
+def test_a_run_in_which_no_step_fails_is_green(played: Played) -> None:
+    assert played.play(lambda step: False) == "success"
+    assert played.states == dict.fromkeys(STEPS, "success")
+    assert sorted(played.begun) == sorted(STEPS)
+
+
+@pytest.mark.parametrize("failing", CASES)
+def test_whichever_step_fails_the_run_is_red_and_its_gate_stays_shut(played: Played, failing: set[str]) -> None:
+    assert played.play(failing.__contains__) == "failed"
+    states = played.states
+    assert {step for step, state in states.items() if state == "failed"} == failing | (
+        {GATE} if failing & {*BEFORE_GATE} else set()
+    )
+    if failing != {"stop_cluster"}:
+        assert states[GATE] == "failed", "the gate runs whatever happened, and lets nothing through"
+
+
+@pytest.mark.parametrize("failing", CASES)
+def test_whichever_step_fails_no_step_that_needs_it_begins_and_the_cluster_is_stopped_if_it_began(
+    played: Played, dag: SerializedDAG, failing: set[str]
+) -> None:
+    played.play(failing.__contains__)
+    behind = set.union(*(dag.get_task(step).get_flat_relative_ids(upstream=False) for step in failing))
+    assert {*played.begun} & behind <= {GATE, "stop_cluster"}
+    has_cluster = played.states["start_cluster"] == "success"
+    assert ("stop_cluster" in played.begun) == has_cluster or "start_cluster" in failing
+
+
+@pytest.mark.parametrize("after", [None, *STEPS])
+def test_a_run_that_a_user_marks_as_failed_is_green_only_if_all_its_work_had_been_done(
+    played: Played, dag: SerializedDAG, after: str | None
+) -> None:
+    """Airflow skips the plain tasks that have not begun, and never a teardown. `after` is the last step that ends
+    before the user marks the run."""
+    while after and played.states[after] != "success":
+        for ti in played.round():
+            ti.state = TaskInstanceState.SUCCESS
+    was_done = all(played.states[step] == "success" for step in BEFORE_GATE)
+    played.session.commit()
+    set_dag_run_state_to_failed(dag=dag, run_id=played.run.run_id, commit=True, session=played.session)
+    played.session.commit()
+    played.session.refresh(played.run)
+    if played.run.state == DagRunState.RUNNING:
+        played.play(lambda step: False)
+    assert was_done == (after in ("validate", GATE, "stop_cluster"))
+    is_whole = played.states == dict.fromkeys(STEPS, "success")
+    assert played.run.state == "failed" or (played.run.state == "success" and was_done and is_whole), played.states

@@ -1,0 +1,102 @@
+"""Tests of docker-compose.yml on a real engine, in the order in which a user goes: up, verify, down."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from composition import Composition
+
+from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
+
+SAFE: dict[str, object] = {"profile": "safe", "fault": "kill_leader", "records": 20_000}
+ACKS_1: dict[str, object] = {"profile": "acks_1", "claim": "at_least_once", "fault": "pause_leader", "records": 20_000}
+pytestmark = pytest.mark.timeout(1800)
+
+
+@pytest.fixture(scope="module", params=["docker", "embedded"])
+def started(request: pytest.FixtureRequest, composition: Composition) -> Composition:
+    """The composition in one of its two ways, up and healthy."""
+    composition.way = request.param
+    composition.up(f"CLUSTER={request.param}")
+    return composition
+
+
+def subjects(composition: Composition, run_id: str) -> dict[str, str]:
+    """The verdict of each subject arm of a run."""
+    return {arm.arm: arm.verdict for arm in composition.verdict(run_id).arms if arm.role == "subject"}
+
+
+def test_every_service_becomes_healthy(started: Composition) -> None:
+    states = started.states()
+    assert states.pop("airflow-init") == "exited 0"
+    assert set(states.values()) == {"healthy"}, states
+    assert ("kafka-1" in states) == (started.way == "docker")
+
+
+def test_nothing_of_ours_runs_as_root(started: Composition) -> None:
+    for service in ("airflow-scheduler", "airflow-api-server", "spark-worker", "spark-master"):
+        assert started.compose("exec", "-T", service, "id", "-u").strip() == "50000", service
+
+
+def test_only_the_tasks_reach_the_fault_door(started: Composition) -> None:
+    if started.way != "docker":
+        assert "fault-door" not in started.states()
+        return
+    address = started.address("fault-door", "door")
+    for service in ("kafka-1", "controller", "spark-worker", "airflow-api-server"):
+        assert not started.connects(service, address, 8700), service
+    assert started.connects("airflow-scheduler", address, 8700)
+
+
+def test_a_safe_producer_holds_when_the_leader_is_killed_and_sparks_worker_reconciles(started: Composition) -> None:
+    run_id = f"safe-{started.way}"
+    before = {application["id"] for application in started.spark_applications()}
+    options = f"--profile safe --fault kill_leader --records 20000 --run-id {run_id}"
+    result = started.make("compose-verify", f"OPTIONS={options}")
+    assert "HELD (as expected)" in result.stdout
+    assert started.verdict(run_id).verdict == "HELD"
+    scenario = json.loads(started.file(f"{run_id}/scenario.json"))
+    assert scenario["cluster"].get("backend", "embedded") == started.way
+    own = [application for application in started.spark_applications() if application["id"] not in before]
+    assert [application["state"] for application in own] == ["FINISHED"]
+    assert own[0]["cores"] >= 1
+
+
+def test_acks_1_loses_what_it_claims_to_deliver_when_the_leader_is_paused(started: Composition) -> None:
+    run_id = f"acks-1-{started.way}"
+    assert started.run(DAG_ID, run_id, ACKS_1) == "failed"
+    assert set(subjects(started, run_id).values()) == {"VIOLATED"}
+    assert {task.task_id for task in started.client().tasks(DAG_ID, run_id) if task.state == "failed"} == {"conclude"}
+
+
+def test_a_scenario_of_the_catalogue_ends_as_predicted(started: Composition) -> None:
+    run_id = f"catalogue-{started.way}"
+    assert started.run(CATALOGUE_DAG_ID, run_id, {"names": ["acks_1.frozen_followers"]}) == "success"
+
+
+def test_the_docker_backend_keeps_the_contract_inside_the_container_of_the_tasks(started: Composition) -> None:
+    if started.way != "docker":
+        pytest.skip("tests/kafka/test_backend_contract.py has the embedded backend")
+    assert " passed" in started.pytest_inside("compose/test_docker_backend.py")
+
+
+def test_the_report_is_a_page_of_the_composed_airflow(started: Composition) -> None:
+    import httpx
+
+    client = started.client()
+    client.dag(DAG_ID)
+    headers = {"Authorization": f"Bearer {client._token}"}
+    page = f"http://127.0.0.1:{started.port}/delivery/runs/safe-{started.way}/report.html"
+    answer = httpx.get(page, headers=headers, timeout=20, trust_env=False)
+    assert (answer.status_code, "HELD" in answer.text) == (200, True), page
+    assert httpx.get(page, timeout=20, trust_env=False).status_code in (401, 403)
+
+
+def test_down_leaves_the_named_volumes_and_with_volumes_nothing(composition: Composition) -> None:
+    composition.down(volumes=False)
+    assert composition.left("container") == composition.left("network") == set()
+    assert composition.anonymous_volumes() == set()
+    assert {"kafka-1", "kafka-2", "kafka-3", "controller", "postgres", "runs", "logs"} == composition.left("volume")
+    composition.down(volumes=True)
+    assert composition.left("container") == composition.left("network") == composition.left("volume") == set()

@@ -1,0 +1,266 @@
+"""Compares what follows from the summary of the load with an exact oracle, which looks at every attempt: silences,
+percentiles, latencies and exposure, in a load of six hours and in a load of seconds."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from support.run_directories import START_US, Row, attempt, scenario
+
+from delivery_verifier.judgement.observer_doubts import LOAD_INTERVAL_US
+from delivery_verifier.model.errors import StepFailed
+from delivery_verifier.model.history import LEAD_US, Injection
+from delivery_verifier.model.outcomes import REPORTED
+from delivery_verifier.store import ledger
+from spark_jobs import silences, timeline
+from spark_jobs.exposure import exposure
+from spark_jobs.ledger_laws import summary_laws
+from spark_jobs.schemas import LEDGER
+from spark_jobs.summary import LONG_AGO_US, Summary, since, summarize, windows
+
+S, HOURS_US = 1_000_000, 6 * 3_600_000_000
+ARMS = ("outage", "dense", "burst", "edges")
+PARTITIONS = 2
+Micros = NDArray[np.int64]
+
+
+class Load(NamedTuple):
+    """A load: its attempts, the width of a slot, and the summary. All times are µs."""
+
+    rows: list[Row]
+    slot_us: int
+    width_us: int
+    summary: Summary
+
+
+def _reports(arm: str, slot_us: int, span_us: int, chance: np.random.Generator) -> Micros:
+    """Returns the times of the reports of an arm since the begin of the load, in order."""
+    if arm == "outage":  # a silence of 3 s among silences below half a second
+        times = np.cumsum(chance.integers(1, min(S // 2, span_us // 1_000), 1_500))
+        times[750:] += 3 * S
+    elif arm == "dense":  # no silence is as long as a slot
+        times = np.cumsum(chance.integers(1, slot_us * 9 // 10, 1_500))
+    elif arm == "burst":  # many reports at a time, and silences of any length up to a slot and a half
+        times = np.cumsum(chance.choice([0, 1, 40, slot_us // 3, slot_us * 3 // 2], 1_500))
+    else:  # silences that are a slot long, or one µs shorter or longer
+        times = np.cumsum(slot_us + chance.integers(-1, 2, 500))
+    return times[times < span_us]
+
+
+def _load(spark: SparkSession, span_us: int, injections: list[Injection]) -> Load:
+    chance = np.random.default_rng(span_us)
+    slot_us = silences.slot_us(START_US, START_US + span_us, len(ARMS) * PARTITIONS)
+    rows: list[Row] = []
+    for arm in ARMS:
+        for partition in range(PARTITIONS):
+            for report_us in _reports(arm, slot_us, span_us, chance):
+                outcome, ended = chance.choice(["ACKED", "SENT"]), chance.choice(["", "COMMITTED", "ABORTED"])
+                settled = START_US + int(report_us)
+                moments = {"sent_at": settled - int(np.exp(chance.uniform(-1, 17))), "settled_at": settled}
+                rows.append(
+                    attempt(arm, len(rows), outcome, partition=partition, **moments)
+                    | ({"transaction": "0", "transaction_outcome": ended} if ended else {})
+                )
+        for outcome, moments in (("INDETERMINATE", {"settled_at": None}), ("FAILED", {})):
+            rows.append(attempt(arm, len(rows), outcome, **moments))
+    frame = spark.createDataFrame(pa.Table.from_pylist(rows, schema=ledger.SCHEMA), LEDGER)
+    width_us = timeline.interval_us(START_US, START_US + span_us)
+    return Load(rows, slot_us, width_us, summarize(frame, injections, width_us, slot_us))
+
+
+def _injection(number: int, bite_s: int, recovered_s: int | None) -> Injection:
+    return Injection(
+        id=number,
+        cycle=0,
+        action="kill",
+        brokers=[1],
+        hit={f"t-{arm}": [number % PARTITIONS] for arm in ARMS},
+        requested_at_us=START_US,
+        bite_at_us=START_US + bite_s * S,
+        recovered_at_us=None if recovered_s is None else START_US + recovered_s * S,
+    )
+
+
+INJECTIONS = [_injection(0, 5, 9), _injection(1, 8, 12), _injection(2, 30, None)]
+
+
+@pytest.fixture(scope="module", params=[HOURS_US, 40 * S], ids=["six-hours", "seconds"])
+def load(request: pytest.FixtureRequest, spark: SparkSession) -> Load:
+    return _load(spark, request.param, INJECTIONS)
+
+
+def _longest_us(times: Micros, began_us: int) -> int | None:
+    """The longest time between two consecutive reports, of which only the part after `began_us` counts."""
+    ordered = np.sort(times)
+    lengths = (ordered[1:] - np.maximum(ordered[:-1], began_us))[ordered[1:] > began_us]
+    return int(lengths.max()) if len(lengths) else None
+
+
+def _check_gaps(rows: list[Row], reports: dict[tuple[str, int], Micros], began_us: int, slot_us: int) -> Counter[str]:
+    """Fails if a gap is off by more than its stated error. Returns how many were exact, and how many were short."""
+    seen: Counter[str] = Counter()
+    for row in rows:
+        expected_us = _longest_us(reports[row["arm"], row["partition"]], began_us)
+        if expected_us is None or row["longest_gap_s"] is None:
+            assert row["longest_gap_s"] is None and (expected_us is None or expected_us < slot_us)
+            continue
+        length_us = round(row["longest_gap_s"] * 1e6)
+        is_long = expected_us >= slot_us
+        assert length_us == expected_us if is_long else expected_us - slot_us < length_us <= expected_us, row
+        seen["exact" if is_long else "short"] += 1
+    return seen
+
+
+def _by_partition(rows: list[Row]) -> dict[tuple[str, int], Micros]:
+    times: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    for row in rows:
+        if row["outcome"] in REPORTED:
+            times[row["arm"], row["partition"]].append(row["settled_at"])
+    return {key: np.array(value) for key, value in times.items()}
+
+
+def test_a_silence_is_exact_if_it_is_as_long_as_a_slot_and_else_short_by_less_than_one(load: Load) -> None:
+    reports, seen = _by_partition(load.rows), Counter[str]()
+    for began_s in (0, 1, 10):
+        began_us = START_US + began_s * S
+        rows = silences.gaps(load.summary.slots, began_us, scenario(ARMS, PARTITIONS)).to_pylist()
+        seen += _check_gaps(rows, reports, began_us, load.slot_us)
+    assert min(seen["exact"], seen["short"]) > 1, seen
+    outages = [row["longest_gap_s"] for row in rows if row["arm"] == "outage"]
+    assert min(outages) > 3, "a slot is far shorter than what a user looks for"
+
+
+def test_a_slot_is_a_millisecond_in_short_runs_and_there_are_never_more_than_a_million() -> None:
+    assert silences.slot_us(0, 60 * S, 12) == silences.SLOT_US
+    for span_us in (60 * S, HOURS_US, 20 * HOURS_US, 365 * 4 * HOURS_US):
+        for partitions in (1, 12, 1_000):
+            assert span_us // silences.slot_us(0, span_us, partitions) * partitions <= silences.SLOTS
+    assert silences.slot_us(0, HOURS_US, 12) == 512_000, "the error of a run of six hours with 12 partitions"
+
+
+def test_an_interval_is_never_longer_than_the_judgement_takes_it_for() -> None:
+    widths_us = [timeline.interval_us(0, span_us) for span_us in (60 * S, 301 * S, HOURS_US, 365 * 4 * HOURS_US)]
+    assert widths_us == [timeline.FINE_US, *3 * [timeline.COARSE_US]]
+    assert timeline.COARSE_US == LOAD_INTERVAL_US
+    assert timeline.INTERVALS * timeline.COARSE_US > 86_400 * S, "the longest load that a form allows"
+
+
+def test_a_load_that_spans_more_than_a_run_lasts_has_no_timeline(load: Load) -> None:
+    first, second = load.summary.intervals.slice(0, 2).to_pylist()
+    second |= {"arm": first["arm"], "sent_us": first["sent_us"] + (timeline.INTERVALS + 1) * timeline.COARSE_US}
+    with pytest.raises(StepFailed, match="was the clock of this host set"):
+        timeline.load(pa.Table.from_pylist([first, second], load.summary.intervals.schema), timeline.COARSE_US)
+
+
+def test_attempts_that_the_summary_lacks_break_a_law() -> None:
+    arms = scenario(ARMS, PARTITIONS)
+    census = [{"arm": arm, "producer": 0, "session": 0, "attempted": 5} for arm in ARMS]
+    counted = {ARMS[0]: (5, 5), ARMS[1]: (4, 6)}
+    equations = [(law.arm, law.left, law.right) for law in summary_laws(census, counted, arms)]
+    assert equations[:4] == [(ARMS[0], 5, 5), (ARMS[0], 5, 5), (ARMS[1], 4, 5), (ARMS[1], 6, 5)]
+    assert equations[4:] == [(arm, 0, 5) for arm in ARMS[2:] for _ in range(2)], "an arm that was not counted has 0"
+
+
+def test_a_thousand_injections_make_one_flat_expression(spark: SparkSession) -> None:
+    """A plan may have 1,000 injections. A chain of so many conditions overflows the stack of Spark's analyser."""
+    many = [_injection(number, number, number + 1) for number in range(1, 1001)]
+    moments = spark.createDataFrame([(START_US + 5 * S + 1,), (START_US - 9 * S,), (None,)], "moment bigint")
+    rows = moments.select(since(F.col("moment"), many)).collect()
+    assert [row[0] for row in rows] == [START_US + 5 * S + 1, LONG_AGO_US, None]
+
+
+def test_silences_of_random_reports_are_within_their_error_for_any_width_of_a_slot() -> None:
+    chance, seen = np.random.default_rng(13), Counter[str]()
+    for _ in range(400):
+        slot_us = int(2 ** chance.integers(0, 15))
+        lengths = np.exp(chance.uniform(0, chance.uniform(1, 11), chance.integers(0, 60)))
+        times = START_US + np.cumsum(lengths.astype(np.int64))
+        slots = pa.table(
+            {
+                "arm": pa.array(["one"] * len(times), pa.string()),
+                "partition": pa.array([0] * len(times), pa.int32()),
+                "slot": times - times % slot_us,
+                "first_us": times,
+                "last_us": times,
+            }
+        )
+        began_us = START_US + int(chance.choice([0, 10_000, 10**9]))
+        rows = silences.gaps(slots, began_us, scenario(["one"], partitions=1)).to_pylist()
+        seen += _check_gaps(rows, {("one", 0): times}, began_us, slot_us)
+    assert min(seen["exact"], seen["short"]) > 20, seen
+
+
+def test_percentiles_and_counts_of_every_interval_are_those_of_its_attempts(load: Load) -> None:
+    latencies: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    counts: defaultdict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+    for row in load.rows:
+        known = row["sent_at"] if row["settled_at"] is None else row["settled_at"]
+        sent_us, known_us = (moment - moment % load.width_us for moment in (row["sent_at"], known))
+        counts[row["arm"], sent_us]["sent"] += 1
+        counts[row["arm"], known_us]["reported" if row["outcome"] in REPORTED else row["outcome"].lower()] += 1
+        if row["outcome"] in REPORTED:
+            latencies[row["arm"], known_us].append(max(1, row["settled_at"] - row["sent_at"]))
+    rows = timeline.load(load.summary.intervals, load.width_us).to_pylist()
+    for row in rows:
+        key = row["arm"], row["at_us"]
+        assert {name: row[name] for name in ("sent", "reported", "indeterminate", "failed")} == {
+            name: counts[key][name] for name in ("sent", "reported", "indeterminate", "failed")
+        }
+        for name, share in timeline.QUANTILES.items():
+            if key not in latencies:
+                assert row[name] is None
+                continue
+            exact_ms = np.quantile(latencies[key], share / 100, method="inverted_cdf") / 1000
+            assert row[name] == pytest.approx(exact_ms, rel=timeline.QUANTILE_ERROR + 1e-9), row
+    assert {(row["arm"], row["at_us"]) for row in rows} >= {*latencies}
+    assert max(map(len, latencies.values())) > 20 and timeline.QUANTILE_ERROR < 0.015
+
+
+def test_latencies_and_exposure_are_those_of_every_attempt(load: Load) -> None:
+    by_range = timeline.latency(load.summary.intervals).to_pylist()
+    joined = windows(INJECTIONS)
+    for arm in ARMS:
+        reported = [row for row in load.rows if row["arm"] == arm and row["outcome"] in REPORTED]
+        for inside in (True, False):
+            latencies_ms = np.array(
+                [
+                    max(1, row["settled_at"] - row["sent_at"]) / 1000
+                    for row in reported
+                    if inside == any(row["sent_at"] <= end and row["settled_at"] >= bite for bite, end in joined)
+                ]
+            )
+            own = [row for row in by_range if (row["arm"], row["inside"]) == (arm, inside)]
+            assert sum(row["records"] for row in own) == len(latencies_ms)
+            for row in own:  # an edge of a range is a decimal fraction: a latency on it may count in either range
+                low, high = row["latency_ms_from"], row["latency_ms_until"]
+                least = ((latencies_ms >= low * (1 + 1e-8)) & (latencies_ms < high * (1 - 1e-8))).sum()
+                most = ((latencies_ms >= low * (1 - 1e-8)) & (latencies_ms < high * (1 + 1e-8))).sum()
+                assert least <= row["records"] <= most
+    exposed = exposure(load.summary.slots, INJECTIONS, scenario(ARMS, PARTITIONS)).to_pylist()
+    assert {(row["arm"], row["injection"]): (row["reported"], row["outstanding"]) for row in exposed} == {
+        (arm, injection.id): _exposed([row for row in load.rows if row["arm"] == arm], injection)
+        for arm in ARMS
+        for injection in INJECTIONS
+    }
+    assert sum(row["reported"] for row in exposed) > 20
+
+
+def _exposed(rows: list[Row], injection: Injection) -> tuple[int, int]:
+    """How many of `rows`, attempts of an arm, an injection could have hurt, and how many were outstanding at its
+    bite."""
+    bite, end = injection.bite_at_us, injection.recovered_at_us
+    reported = outstanding = 0
+    for row in rows:
+        sent, settled, hit = row["sent_at"], row["settled_at"], injection.hit[f"t-{row['arm']}"]
+        exposable = row["outcome"] in REPORTED and row["transaction_outcome"] in (None, "COMMITTED")
+        under_way = settled is not None and settled >= bite - LEAD_US and (end is None or sent <= end)
+        reported += exposable and row["partition"] in hit and under_way
+        outstanding += sent < bite and (settled is None or settled > bite)
+    return reported, outstanding

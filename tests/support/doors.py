@@ -1,0 +1,99 @@
+"""The fault door in a thread, and as a process of its own, as docker-compose.yml starts it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import uvicorn
+
+from delivery_verifier.cluster.docker.door import app
+from delivery_verifier.cluster.docker.door_client import DoorClient
+from delivery_verifier.cluster.docker.engine import Engine
+from delivery_verifier.host.waiting import wait_until
+from support.fake_engine import served
+
+TOKEN = "a token for the tests alone"
+
+
+class Door:
+    """A door before the engine at `engine`. `port`: where it listens, the same after a new start."""
+
+    def __init__(self, engine: Path, project: str) -> None:
+        self._engine, self._project = engine, project
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port: int = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables with which a task finds the door."""
+        return {"KDV_DOOR_URL": self.url, "KDV_DOOR_TOKEN": TOKEN}
+
+    def client(self, token: str = TOKEN, answer_s: float = 5.0) -> DoorClient:
+        """A client of the door."""
+        return DoorClient(self.url, token, answer_s)
+
+
+class DoorProcess(Door):
+    """A door as a process, which a test may kill and start again."""
+
+    def start(self) -> None:
+        """Starts the door, and waits until it listens."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "delivery_verifier.cluster.docker.door"],
+            env={
+                **os.environ,
+                "KDV_DOOR_TOKEN": TOKEN,
+                "KDV_DOOR_PROJECT": self._project,
+                "KDV_DOOR_ENGINE": str(self._engine),
+                "KDV_DOOR_PORT": str(self.port),
+            },
+        )
+        wait_until(self._listens, "the door to listen", 60)
+
+    def send(self, number: signal.Signals) -> None:
+        """Sends a signal to the door. After SIGKILL, waits for its end."""
+        self._process.send_signal(number)
+        if number == signal.SIGKILL:
+            self._process.wait()
+
+    def end(self) -> None:
+        """Ends the door, even if it is frozen."""
+        self._process.kill()
+        self._process.wait()
+
+    def _listens(self) -> bool:
+        assert self._process.poll() is None, "the door ended"
+        try:
+            return httpx.get(f"{self.url}/health", timeout=5).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+
+@contextmanager
+def door_process(engine: Path, project: str) -> Iterator[DoorProcess]:
+    """Yields a door that ends with the block."""
+    door = DoorProcess(engine, project)
+    door.start()
+    try:
+        yield door
+    finally:
+        door.end()
+
+
+@contextmanager
+def door_thread(engine: Path, project: str) -> Iterator[Door]:
+    """Yields a door that a thread of this process serves during the block."""
+    door = Door(engine, project)
+    web = app(Engine(engine, project), TOKEN)
+    with served(uvicorn.Config(web, host="127.0.0.1", port=door.port, log_level="warning")):
+        yield door

@@ -1,0 +1,36 @@
+"""A fake engine, and the fault door before it: in a thread, or as a process that a test may kill."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.doors import Door, DoorProcess, door_process, door_thread
+from support.fake_engine import PROJECT, FakeEngine
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    return FakeEngine()
+
+
+@pytest.fixture
+def engine_socket(engine: FakeEngine) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        socket = Path(folder) / "docker.sock"
+        with engine.serve(socket):
+            yield socket
+
+
+@pytest.fixture
+def door(engine_socket: Path) -> Iterator[Door]:
+    with door_thread(engine_socket, PROJECT) as door:
+        yield door
+
+
+@pytest.fixture
+def own_door(engine_socket: Path) -> Iterator[DoorProcess]:
+    with door_process(engine_socket, PROJECT) as door:
+        yield door

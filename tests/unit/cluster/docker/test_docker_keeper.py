@@ -1,0 +1,203 @@
+"""Tests of the keeper of composed brokers. It does what a keeper does through the fault door, and ends the run's
+cluster when the door dies, hangs or was started anew. So such a run has no verdict."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.doors import Door, DoorProcess
+from support.fake_engine import NETWORK, FakeEngine
+
+from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.backend import CapabilityMissing
+from delivery_verifier.cluster.docker import keeper as docker_keeper
+from delivery_verifier.cluster.docker.cluster import DockerCluster, DockerLayout
+from delivery_verifier.cluster.docker.door_client import DoorRefused
+from delivery_verifier.cluster.docker.keeper import DockerKeeperSpec, Keeper
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.cluster.keeper import start_keeper
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.act import Capability
+from delivery_verifier.model.scenario import ClusterSpec
+
+CONTAINERS = {100: "controller", 1: "kafka-1", 2: "kafka-2", 3: "kafka-3"}
+RUN = "abcdefgh"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("KDV_LOCK", str(tmp_path / "lock"))
+    (folder := tmp_path / RUN).mkdir()
+    return folder
+
+
+def keeper_spec(workspace: Path, *equipment: Capability, lease_s: float = 60.0) -> DockerKeeperSpec:
+    layout = DockerLayout(
+        spec=ClusterSpec(backend="docker", equipment=equipment),
+        containers=CONTAINERS,
+        addresses=dict.fromkeys((1, 2, 3), ("127.0.0.1", 1)),
+    )
+    return DockerKeeperSpec(run_id="run", workspace=str(workspace), deadline_s=300, layout=layout, lease_s=lease_s)
+
+
+@pytest.fixture
+def keep(workspace: Path, door: Door) -> Callable[..., Keeper]:
+    return lambda *equipment: Keeper(keeper_spec(workspace, *equipment), door.client(answer_s=2.0))
+
+
+def recorded(keeper: Keeper) -> list[tuple[int, str, int | None]]:
+    """The observer's record: node, state and exit code."""
+    lines = (keeper.workspace / "observations.jsonl").read_text().splitlines()
+    return [(entry["broker"], entry["state"], entry.get("exit_code")) for entry in map(json.loads, lines)]
+
+
+def test_signals_become_operations_of_the_door_and_are_observed(
+    engine: FakeEngine, keep: Callable[..., Keeper]
+) -> None:
+    keeper = keep()
+    keeper.observe()
+    assert keeper.send(1, "SIGSTOP") > 0
+    assert keeper.status().nodes[1].state == "frozen"
+    keeper.send(1, "SIGSTOP")
+    with pytest.raises(ValueError, match="broker 1 is frozen"):
+        keeper.send(1, "SIGTERM")
+    keeper.send(1, "SIGKILL")
+    assert (keeper.status().nodes[1].state, keeper.status().nodes[1].exit_code) == ("exited", -9)
+    with pytest.raises(ValueError, match="broker 1 is not running"):
+        keeper.send(1, "SIGCONT")
+    keeper.start(1)
+    keeper.send(1, "SIGCONT")
+    with pytest.raises(ValueError, match="broker 2 is already running"):
+        keeper.start(2)
+    keeper.send(2, "SIGTERM")
+    keeper.observe()
+    assert [name for name, _ in engine.changes] == ["pause kafka-1", "kill kafka-1", "start kafka-1", "kill kafka-2"]
+    assert recorded(keeper)[4:] == [
+        (1, "frozen", None),
+        (1, "exited", -9),
+        (1, "running", None),
+        (2, "exited", 143),
+    ]
+    assert keeper.failure() == ""
+
+
+def test_a_broker_that_ended_and_began_again_between_two_looks_is_observed(
+    engine: FakeEngine, keep: Callable[..., Keeper]
+) -> None:
+    keeper = keep()
+    keeper.observe()
+    engine.containers["kafka-2"]["State"]["StartedAt"] = "later"
+    keeper.observe()
+    assert recorded(keeper)[4:] == [(2, "exited", None), (2, "running", None)]
+
+
+def test_an_isolated_broker_is_off_its_network_and_counts_the_looks(
+    engine: FakeEngine, keep: Callable[..., Keeper]
+) -> None:
+    keeper = keep("network")
+    with pytest.raises(ValueError, match="docker cuts the links controller and replication together"):
+        keeper.isolate([1], ["replication"])
+    assert keeper.cut_off() == {} and engine.changes == []
+    assert keeper.isolate([1], ["controller", "replication"]) > 0
+    assert engine.state("kafka-1") == "running, cut off"
+    first, second = keeper.cut_off(), keeper.cut_off()
+    assert (first, second) == ({1: {"controller": 1, "replication": 1}}, {1: {"controller": 2, "replication": 2}})
+    with pytest.raises(ValueError, match=r"brokers \[1\] are cut off already"):
+        keeper.isolate([1], ["controller", "replication"])
+    engine.containers["kafka-1"]["NetworkSettings"]["Networks"][NETWORK] = {}  # somebody else connected it
+    assert keeper.cut_off() == {}
+    keeper.rejoin([1])
+    keeper.isolate([2], ["controller", "replication"])
+    keeper.rejoin([1, 2])
+    assert keeper.cut_off() == {} and engine.state("kafka-2") == "running"
+
+
+def test_what_the_run_did_not_ask_for_is_refused(keep: Callable[..., Keeper]) -> None:
+    with pytest.raises(CapabilityMissing, match="network"):
+        keep().isolate([1], ["controller", "replication"])
+    with pytest.raises(CapabilityMissing, match="power"):
+        Keeper.power_off(None, [1])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("change", ["gone", "another", "renamed"])
+def test_other_containers_than_at_the_start_end_the_cluster(
+    change: str, engine: FakeEngine, keep: Callable[..., Keeper]
+) -> None:
+    keeper = keep()
+    keeper.observe()
+    assert keeper.failure() == ""
+    if change == "another":
+        engine.add("kafka-4", 4)
+    else:
+        container = engine.containers.pop("kafka-3")
+        if change == "renamed":
+            engine.containers["kafka-3"] = container | {"Name": "/kafka-9"}
+    keeper.observe()
+    assert "the containers of the cluster are others now" in keeper.failure()
+
+
+def test_the_end_of_a_keeper_heals(engine: FakeEngine, keep: Callable[..., Keeper]) -> None:
+    keeper = keep()
+    keeper.send(1, "SIGSTOP")
+    with pytest.raises(DoorRefused, match="run holds the lease"):
+        keep()
+    keeper.end_cluster()
+    assert engine.state("kafka-1") == "running"
+
+
+def started(door: Door, workspace: Path, monkeypatch: pytest.MonkeyPatch, **more: float) -> Cluster:
+    """Starts a keeper process of a short lease at the door, and freezes broker 1."""
+    for name, value in door.environment.items():
+        monkeypatch.setenv(name, value)
+    spec = keeper_spec(workspace, **more)
+    start_keeper(docker_keeper.__name__, spec)
+    cluster = Cluster(DockerCluster(workspace))
+    cluster.send(1, "SIGSTOP")
+    assert cluster.states() == {1: "frozen", 2: "running", 3: "running"}
+    return cluster
+
+
+@pytest.mark.parametrize("fate", ["killed", "frozen", "started anew"])
+def test_the_death_or_a_hang_of_the_door_ends_the_run_without_a_verdict(
+    fate: str, engine: FakeEngine, own_door: DoorProcess, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, door = started(own_door, workspace, monkeypatch), own_door
+    with pytest.raises(lease.ClusterGone), lease.renewed(cluster.socket) as gone:  # as every step of a run does
+        door.send(signal.SIGSTOP if fate == "frozen" else signal.SIGKILL)
+        if fate == "started anew":
+            door.start()
+        wait_until(gone.is_set, "the step to learn of it", 60)
+        raise RuntimeError("the step fails, whatever else it found")
+    wait_until(lambda: not workspace.exists(), "the keeper to end", 60)
+    with pytest.raises(lease.ClusterGone):
+        DockerCluster(workspace)
+    if fate == "frozen":
+        door.send(signal.SIGCONT)
+    elif fate == "killed":
+        door.start()
+    wait_until(lambda: engine.state("kafka-1") == "running", "the broker to be healed", 60)
+
+
+def test_brokers_are_healed_when_every_task_and_then_the_keeper_are_killed(
+    engine: FakeEngine, door: Door, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The keeper ends when no task renews its lease. The door heals even if the keeper is killed."""
+    cluster = started(door, workspace, monkeypatch, lease_s=2.0)
+    wait_until(lambda: engine.state("kafka-1") == "running", "the keeper to end the lease", 60)
+    wait_until(lambda: not workspace.exists(), "the workspace to be removed", 60)
+    workspace.mkdir()
+    monkeypatch.setattr(docker_keeper, "DOOR_LEASE_S", 3.0)
+    keeper = Keeper(keeper_spec(workspace), door.client())  # lives in this process, and renews nothing more
+    keeper.send(2, "SIGKILL")
+    begun = time.monotonic()
+    wait_until(lambda: engine.state("kafka-2") == "running", "the door's lease to run out", 60)
+    assert time.monotonic() - begun < 50
+    keeper.observe()
+    assert "this lease does not run" in keeper.failure()
+    with pytest.raises(lease.ClusterGone):
+        cluster.states()

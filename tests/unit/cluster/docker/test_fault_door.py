@@ -1,0 +1,216 @@
+"""Tests of the fault door: it does what its list allows, to containers with its labels, under a lease, and nothing
+else. When the lease ends, it heals. The engine behind it is in memory."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import httpx
+import pytest
+from support.doors import TOKEN, Door, DoorProcess
+from support.fake_engine import NETWORK, FakeEngine
+
+from delivery_verifier.cluster.docker.door_client import DoorGone, DoorRefused
+from delivery_verifier.cluster.docker.engine import OPERATIONS
+from delivery_verifier.host.waiting import wait_until
+
+
+def test_every_operation_of_the_list_reaches_the_engine_as_the_door_words_it(engine: FakeEngine, door: Door) -> None:
+    client = door.client()
+    lease = client.begin("run", 60)
+    for operation, options in {
+        "kill": {"signal": "SIGTERM"},
+        "start": {},
+        "pause": {},
+        "unpause": {},
+        "stop": {},
+        "restart": {},
+        "disconnect": {"network": NETWORK},
+        "connect": {"network": NETWORK},
+    }.items():
+        client.carry_out(lease, "kafka-1", operation, **options)
+    assert [name.split()[0] for name, _ in engine.changes] == [
+        *("kill", "start", "pause", "unpause", "stop", "restart", "disconnect", "connect")
+    ]
+    assert {name.split()[0] for name, _ in engine.changes} == set(OPERATIONS)
+    assert [body for name, body in engine.changes if name.split()[0] in ("kill", "disconnect", "connect")] == [
+        {"signal": "SIGTERM"},
+        {"Container": "id-kafka-1", "Force": False},
+        {
+            "Container": "id-kafka-1",
+            "EndpointConfig": {"Aliases": ["kafka-1.replication"], "IPAMConfig": {"IPv4Address": "172.31.87.11"}},
+        },
+    ]
+
+
+REFUSED_PATHS = [
+    ("POST", "/containers/create", {}),
+    *(("POST", f"/containers/kafka-1/{operation}", {}) for operation in ("exec", "attach", "rename", "update", "wait")),
+    ("POST", "/containers/kafka-1/exec", {"Cmd": ["sh"]}),
+    ("POST", "/containers/kafka-1/update", {"Memory": 1}),
+    ("POST", "/containers/kafka-1/kill", {"signal": "SIGHUP"}),
+    ("POST", "/containers/kafka-1/kill", {"signal": ["SIGKILL"]}),
+    ("POST", "/containers/kafka-1/start", {"HostConfig": {"Binds": ["/:/host"]}}),
+    ("POST", "/containers/kafka-1/connect", {"network": "tested_kafka"}),
+    ("POST", "/containers/kafka-1/disconnect", {"network": "tested_kafka"}),
+    ("POST", "/containers/kafka-1/disconnect", {"network": "other_replication"}),
+    ("POST", "/containers/kafka-1/disconnect", {"network": "net-1"}),
+    ("POST", "/containers/kafka-1/disconnect", {}),
+    ("POST", "/containers/controller/disconnect", {"network": NETWORK}),
+    ("POST", "/containers/unlabelled/kill", {}),
+    ("POST", "/containers/elsewhere/kill", {}),
+    ("POST", "/containers/id-kafka-1/kill", {}),
+    ("POST", "/containers/..%2Fkafka-1/kill", {}),
+    ("POST", "/containers/kafka-1/kill/", {}),
+    ("DELETE", "/containers/kafka-1", {}),
+    ("DELETE", "/containers/kafka-1/kill", {}),
+    ("PUT", "/containers/kafka-1/archive", {}),
+    ("GET", "/containers/json", {}),
+    ("GET", "/containers/kafka-1/logs", {}),
+    ("GET", "/v1.41/containers/json", {}),
+    ("POST", "/v1.41/containers/create", {"Image": "x", "HostConfig": {"Binds": ["/:/host"]}}),
+    ("POST", "/volumes/create", {}),
+    ("POST", "/networks/create", {}),
+    ("POST", "/images/create", {}),
+    ("POST", "/exec/id/start", {}),
+    ("PATCH", "/nodes", {}),
+    ("OPTIONS", "/nodes", {}),
+    ("GET", "/", {}),
+]
+
+
+def test_anything_else_is_refused_with_403_and_changes_nothing(engine: FakeEngine, door: Door) -> None:
+    engine.add("unlabelled", 4, **{"kafka-delivery-verifier.fault": ""})
+    engine.add("elsewhere", 5, **{"com.docker.compose.project": "other"})
+    lease = door.client().begin("run", 60)
+    answers = {}
+    with httpx.Client(base_url=door.url, headers={"Authorization": f"Bearer {TOKEN}"}) as http:
+        for method, path, body in REFUSED_PATHS:
+            answer = http.request(method, path, json={"lease": lease, **body})
+            answers[method, path, str(body)] = answer.status_code
+        big = http.post("/leases", content=b"{" + b" " * 5000 + b"}")
+        list_body = http.post("/leases", json=[])
+    assert set(answers.values()) == {403}, answers
+    assert (big.status_code, list_body.status_code) == (403, 403)
+    assert engine.changes == [] and {node.node for node in door.client().nodes()} == {1, 2, 3, 100}
+
+
+@pytest.mark.parametrize("header", ["", "Bearer ", f"Bearer {TOKEN} ", "Bearer another token for tests", TOKEN])
+def test_nothing_is_done_without_the_token(header: str, engine: FakeEngine, door: Door) -> None:
+    lease = door.client().begin("run", 60)
+    with httpx.Client(base_url=door.url, headers={"Authorization": header.strip()} if header.strip() else {}) as http:
+        expected = 200 if header.strip() == f"Bearer {TOKEN}" else 401
+        assert http.get("/nodes").status_code == expected
+        if expected == 401:
+            assert http.post("/containers/kafka-1/kill", json={"lease": lease}).status_code == 401
+            assert http.post("/heal").status_code == http.delete(f"/leases/{lease}").status_code == 401
+        assert http.get("/health").status_code == 200
+    assert engine.changes == []
+
+
+def test_nothing_is_damaged_without_a_lease_and_only_one_runs(engine: FakeEngine, door: Door) -> None:
+    client = door.client()
+    for lease in ("", "0123456789abcdef"):
+        with pytest.raises(DoorRefused, match="this lease does not run"):
+            client.carry_out(lease, "kafka-1", "kill")
+        with pytest.raises(DoorRefused, match="this lease does not run"):
+            client.renew(lease or "none")
+    lease = client.begin("first", 60)
+    with pytest.raises(DoorRefused, match="first holds the lease"):
+        client.begin("second", 60)
+    with pytest.raises(DoorRefused, match="first holds the lease"):
+        client.heal()
+    client.end(lease)
+    with pytest.raises(DoorRefused, match="this lease does not run"):
+        client.carry_out(lease, "kafka-1", "kill")
+    for seconds in (0, -1, 301):
+        with pytest.raises(DoorRefused, match="a lease lasts up to 300 s"):
+            client.begin("second", seconds)
+    assert engine.changes == []
+
+
+def damage(door: Door, lease: str) -> None:
+    client = door.client()
+    client.carry_out(lease, "kafka-1", "pause")
+    client.carry_out(lease, "kafka-2", "kill")
+    client.carry_out(lease, "kafka-3", "disconnect", network=NETWORK)
+    client.carry_out(lease, "controller", "stop")
+
+
+def whole(engine: FakeEngine) -> bool:
+    return all(engine.state(name) == "running" for name in engine.containers)
+
+
+def test_what_is_paused_exited_or_cut_off_is_healed_when_the_lease_runs_out(engine: FakeEngine, door: Door) -> None:
+    lease = door.client().begin("killed", 3.0)
+    damage(door, lease)
+    assert [engine.state(name) for name in engine.containers] == ["exited", "paused", "exited", "running, cut off"]
+    wait_until(lambda: whole(engine), "the containers to be healed", 30)
+    with pytest.raises(DoorRefused, match="this lease does not run"):
+        door.client().carry_out(lease, "kafka-1", "pause")
+
+
+def test_a_lease_that_is_renewed_lets_the_damage_stay(engine: FakeEngine, door: Door) -> None:
+    client = door.client()
+    lease = client.begin("run", 4.0)
+    damage(door, lease)
+    until = time.monotonic() + 5.0
+    wait_until(lambda: client.renew(lease) and time.monotonic() > until, "the lease to be renewed", 30)
+    assert [engine.state(name) for name in engine.containers] == ["exited", "paused", "exited", "running, cut off"]
+    assert sorted(client.end(lease)) == [
+        "controller exited",
+        "kafka-1 frozen",
+        "kafka-2 exited",
+        f"kafka-3 cut off from {NETWORK}",
+    ]
+    assert whole(engine)
+
+
+def test_a_door_that_was_killed_heals_at_its_next_start_and_knows_no_lease(
+    engine: FakeEngine, own_door: DoorProcess
+) -> None:
+    lease = own_door.client().begin("run", 60)
+    damage(own_door, lease)
+    own_door.send(signal.SIGKILL)
+    with pytest.raises(DoorGone, match="does not answer"):
+        own_door.client().renew(lease)
+    own_door.start()
+    wait_until(lambda: whole(engine), "the containers to be healed", 30)
+    with pytest.raises(DoorRefused, match="the door was started anew"):
+        own_door.client().renew(lease)
+
+
+def test_a_door_that_cannot_heal_goes_on_trying_and_gives_no_lease(engine: FakeEngine, door: Door) -> None:
+    lease = door.client().begin("run", 60)
+    damage(door, lease)
+    engine.broken = {"unpause"}
+    with pytest.raises(DoorRefused, match="kafka-1 frozen: the engine refused POST unpause"):
+        door.client().end(lease)
+    assert [engine.state(name) for name in engine.containers] == ["running", "paused", "running", "running"]
+    with pytest.raises(DoorRefused, match="the engine refused"):
+        door.client().begin("next", 60)
+    engine.broken = set()
+    wait_until(lambda: whole(engine), "the containers to be healed", 30)
+
+
+def test_a_container_that_was_never_started_is_not_started_by_healing(engine: FakeEngine, door: Door) -> None:
+    engine.containers["kafka-3"]["State"]["Status"] = "created"
+    door.client().end(door.client().begin("run", 60))
+    assert engine.changes == [] and engine.state("kafka-3") == "created"
+
+
+def test_a_labelled_container_that_is_no_node_is_an_error_and_not_left_out(engine: FakeEngine, door: Door) -> None:
+    engine.containers["kafka-3"]["Config"]["Env"] = None
+    with pytest.raises(DoorRefused, match="kafka-3 has the label"):
+        door.client().nodes()
+
+
+def test_what_answers_in_the_place_of_the_door_is_no_door(engine: FakeEngine, own_door: DoorProcess) -> None:
+    with pytest.raises(DoorRefused, match="the token of KDV_DOOR_TOKEN is missing or wrong"):
+        own_door.client("another token of someone").nodes()
+    own_door.send(signal.SIGSTOP)
+    with pytest.raises(DoorGone, match="ReadTimeout"):
+        own_door.client(answer_s=0.5).nodes()
+    own_door.send(signal.SIGCONT)
+    assert len(own_door.client().nodes()) == 4

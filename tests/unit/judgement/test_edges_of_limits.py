@@ -1,0 +1,67 @@
+"""Tests of limits at the edges: one injection or several, a bound that is just wide enough, and laws of newer runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+from support.evidence import RUN, evidence_of
+
+from delivery_verifier.judgement import limits as module
+from delivery_verifier.judgement.attribution import confidence_interval
+from delivery_verifier.judgement.evaluation import LAWS, LAWS_SINCE
+from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.judgement.limits import limits
+from delivery_verifier.model.scenario import FEWEST_RECORDS
+
+EVIDENCE = evidence_of(RUN)
+(KILL,) = EVIDENCE.injections
+
+
+def repeated(times: int, cycles: int) -> Evidence:
+    """Returns the evidence with the kill `times` times, in so many `cycles`."""
+    kills = [msgspec.structs.replace(KILL, id=number, cycle=number % cycles) for number in range(times)]
+    return replace(EVIDENCE, injections=kills)
+
+
+def commanded(command: str, records: int, evidence: Evidence = EVIDENCE) -> str:
+    """Returns what is advised after a run of `command` whose arms have so many records."""
+    arms = tuple(msgspec.structs.replace(arm, records=records) for arm in RUN.arms)
+    scenario = msgspec.structs.replace(RUN, command=command, arms=arms, min_exposed=1)
+    return limits(replace(evidence, scenario=scenario))[-2]
+
+
+@pytest.mark.parametrize(("times", "word"), [(1, "1 injection that bit"), (2, "2 injections that bit")])
+def test_one_injection_is_not_several(times: int, word: str) -> None:
+    assert limits(repeated(times, times))[0].startswith(f"{word};")
+
+
+@pytest.mark.parametrize(("times", "cycles", "unit"), [(4, 4, "4 of 4 injections"), (4, 2, "2 of 2 cycles of")])
+def test_only_cycles_count_if_they_have_several_injections(times: int, cycles: int, unit: str) -> None:
+    assert f"was not seen in {unit}" in limits(repeated(times, cycles))[-2]
+
+
+def test_advice_is_given_while_the_bound_is_greater_than_the_wanted_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WANTED_BOUND", confidence_interval(0, 1)[1])
+    assert "bring that down" not in limits(EVIDENCE)[-2]
+    monkeypatch.setattr(module, "WANTED_BOUND", confidence_interval(0, 1)[1] - 1e-9)
+    assert "bring that down" in limits(EVIDENCE)[-2]
+
+
+def test_a_scenario_that_repeats_the_fault_itself_takes_fewer_runs() -> None:
+    assert "this takes 15 runs of" in commanded("kdv run --scenario x", 2000, repeated(2, 2))
+
+
+@pytest.mark.parametrize(("records", "more"), [(FEWEST_RECORDS, False), (FEWEST_RECORDS - 1, True)])
+def test_more_records_are_advised_only_if_there_are_too_few(records: int, more: bool) -> None:
+    assert ("--records" in commanded("kdv run --fault kill_leader", records)) == more
+
+
+@pytest.mark.parametrize("version", [1, *LAWS_SINCE.values()])
+def test_laws_that_a_run_is_too_old_for_are_named(version: int) -> None:
+    named = [line for line in limits(replace(EVIDENCE, format_version=version)) if "older than the law" in line]
+    missing = [law for law in LAWS if LAWS_SINCE.get(law, 0) > version]
+    assert len(named) == len(missing) and all(
+        f"the law {law}," in line and LAWS[law] in line for law, line in zip(missing, named, strict=True)
+    )

@@ -1,0 +1,63 @@
+"""Tests that each step fails at its entry if the scenario asks for it, and then writes nothing. The Spark job and Great
+Expectations are tested so in tests/spark/test_laws.py and tests/quality/test_validation.py."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+from support.evidence import RUN
+
+from delivery_verifier.model.errors import StepFailed
+from delivery_verifier.model.steps import STEPS
+from delivery_verifier.run.signals import ParallelStepFailed, Signals
+from delivery_verifier.run.steps import plan, reconcile
+from delivery_verifier.store.run_directory import RunDirectory
+
+PARALLEL = {"produce": "inject_fault", "inject_fault": "produce"}
+OTHERS = [step for step in STEPS if step not in ("plan", "reconcile")]
+
+
+def planned(folder: Path, step: str) -> RunDirectory:
+    """Returns a run directory whose scenario asks `step` to fail."""
+    run = RunDirectory(folder / "run")
+    run.path.mkdir()
+    with run.writing("plan") as output:
+        output.write_json("scenario.json", msgspec.structs.replace(RUN, fail_step=step))
+    return run
+
+
+@pytest.mark.parametrize("step", OTHERS)
+def test_a_step_that_is_asked_to_fail_fails_before_it_does_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    run = planned(tmp_path, step)
+    module = importlib.import_module(f"delivery_verifier.run.steps.{step}")
+    if step in PARALLEL:  # these find their cluster first: the other step must hear of the failure
+        cluster = SimpleNamespace(workspace=tmp_path, socket=tmp_path / "socket")
+        monkeypatch.setattr(module.Cluster, "of_run", lambda run: cluster)
+        monkeypatch.setattr(module.lease, "renewed", lambda socket: nullcontext())
+    perform: Callable[[Path], None] = getattr(module, step)
+    with pytest.raises(StepFailed, match=f"scenario.fail_step is {step}: this step fails as asked"):
+        perform(run.path)
+    assert {file.name for file in run.path.iterdir()} <= {"plan.json", "scenario.json"}
+    if step in PARALLEL:
+        with pytest.raises(ParallelStepFailed, match=f"{step} failed"):
+            Signals(tmp_path).has_ended(step)
+
+
+def test_the_reading_fails_before_it_asks_for_a_session(tmp_path: Path) -> None:
+    with pytest.raises(StepFailed, match="fail_step is reconcile"):
+        reconcile.read_topic(planned(tmp_path, "reconcile").path, lambda: pytest.fail("Spark was asked for"))
+
+
+def test_the_plan_fails_before_it_makes_a_run_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KDV_RUNS", str(tmp_path))
+    with pytest.raises(StepFailed, match="fail_step is plan"):
+        plan.plan_from_params({"profile": "safe", "fault": "none", "records": 1000, "fail_step": "plan"}, "r")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,264 @@
+"""Tests of docker-compose.yml, its overrides and its generated secrets, without any engine."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from support import engine
+
+from delivery_verifier.cluster.broker_settings import settings_of
+from delivery_verifier.host.java.jars import DEFAULT_KAFKA
+from delivery_verifier.model.scenario import ClusterSpec
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = {
+    "docker": [],
+    "three controllers": ["docker/quorum.yml"],
+    "embedded": ["docker/embedded.yml"],
+}
+"""The overrides of each way to start docker-compose.yml."""
+BROKERS = ("kafka-1", "kafka-2", "kafka-3")
+CONTROLLERS = ("controller", "controller-2", "controller-3")
+
+
+@pytest.fixture(scope="module")
+def environment() -> ModuleType:
+    """docker/environment.py as a module."""
+    spec = importlib.util.spec_from_file_location("environment", ROOT / "docker" / "environment.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def secrets_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A generated .env."""
+    file = tmp_path_factory.mktemp("env") / ".env"
+    generate(file)
+    return file
+
+
+def generate(file: Path, *options: str) -> None:
+    command = [sys.executable, str(ROOT / "docker" / "environment.py"), "--file", str(file), *options]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def compose(*arguments: str, env_file: Path | None, files: list[str]) -> subprocess.CompletedProcess[str]:
+    """Runs Compose with no engine and no variable of the user. Skips the test if there is no Compose."""
+    try:
+        command = engine.compose()
+    except engine.Missing as missing:
+        pytest.skip(str(missing))
+    for file in ["docker-compose.yml", *files]:
+        command += ["--file", str(ROOT / file)]
+    command += ["--env-file", str(env_file or os.devnull), *arguments]
+    environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "DOCKER_HOST": "unix:///nowhere"}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def config(env_file: Path, files: list[str]) -> dict[str, Any]:
+    """The whole model as Compose reads it, with every service."""
+    result = compose("config", "--format", "json", env_file=env_file, files=files)
+    assert result.returncode == 0, result.stderr
+    model: dict[str, Any] = json.loads(result.stdout)
+    return model
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", FILES)
+def test_compose_accepts_the_file_and_its_overrides(way: str, secrets_file: Path) -> None:
+    result = compose("config", "--quiet", env_file=secrets_file, files=FILES[way])
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.slow
+def test_compose_refuses_a_misspelt_override(secrets_file: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.yml"
+    wrong.write_text("services:\n  kafka-1: {depends_on: {kafka-9: {condition: service_healthy}}}\n")
+    assert compose("config", "--quiet", env_file=secrets_file, files=[str(wrong)]).returncode != 0
+
+
+@pytest.mark.slow
+def test_without_secrets_compose_names_the_command_that_makes_them() -> None:
+    result = compose("config", "--quiet", env_file=None, files=[])
+    assert result.returncode != 0
+    assert "make compose-env" in result.stderr
+
+
+def test_no_file_holds_a_secret(environment: ModuleType) -> None:
+    text = "".join(file.read_text() for file in [ROOT / "docker-compose.yml", *(ROOT / "docker").glob("*.yml")])
+    for name in environment.SECRETS:
+        assert set(re.findall(rf"\$\{{{name}([^}}]*)\}}", text)) <= {
+            "",
+            ":?the secrets are missing - run make compose-env",
+        }
+    assert not re.search(r"(?i)(password|token|secret|key): [^$\n]*[a-z0-9]{8}", text)
+
+
+@pytest.mark.slow
+def test_ports_are_on_the_loopback_alone(secrets_file: Path) -> None:
+    ports = [port for service in config(secrets_file, [])["services"].values() for port in service.get("ports", [])]
+    assert ports
+    assert {port["host_ip"] for port in ports} == {"127.0.0.1"}
+
+
+@pytest.mark.slow
+def test_only_the_door_reaches_the_engine_and_only_the_tasks_reach_the_door(secrets_file: Path) -> None:
+    services = config(secrets_file, ["docker/quorum.yml"])["services"]
+    mounted = {name for name, service in services.items() if "docker.sock" in json.dumps(service.get("volumes", []))}
+    at_door = {name for name, service in services.items() if "door" in service.get("networks", {})}
+    with_token = {name for name, service in services.items() if "KDV_DOOR_TOKEN" in service.get("environment", {})}
+    assert mounted == {"fault-door"}
+    assert at_door == with_token == {"fault-door", "airflow-scheduler"}
+    assert list(services["fault-door"]["networks"]) == ["door"]
+    assert not services["fault-door"].get("privileged")
+
+
+@pytest.mark.slow
+def test_no_policy_restarts_a_node_that_a_fault_has_killed(secrets_file: Path) -> None:
+    services = config(secrets_file, ["docker/quorum.yml"])["services"]
+    labelled = {
+        name
+        for name, service in services.items()
+        if service.get("labels", {}).get("kafka-delivery-verifier.fault") == "allowed"
+    }
+    assert labelled == {*BROKERS, *CONTROLLERS}
+    assert {services[name].get("restart") for name in labelled} == {None}
+
+
+@pytest.mark.slow
+def test_nodes_write_to_named_volumes(secrets_file: Path) -> None:
+    model = config(secrets_file, ["docker/quorum.yml"])
+    for name in (*BROKERS, *CONTROLLERS):
+        service = model["services"][name]
+        assert service["environment"]["KAFKA_LOG_DIRS"] == "/var/lib/kafka/data"
+        assert [(v["type"], v["source"], v["target"]) for v in service["volumes"]] == [
+            ("volume", name, "/var/lib/kafka/data")
+        ]
+        assert service["environment"]["KAFKA_HEAP_OPTS"]
+
+
+@pytest.mark.slow
+def test_every_node_votes_for_the_same_controllers(secrets_file: Path) -> None:
+    services = config(secrets_file, ["docker/quorum.yml"])["services"]
+    voters = {services[name]["environment"]["KAFKA_CONTROLLER_QUORUM_VOTERS"] for name in (*BROKERS, *CONTROLLERS)}
+    expected = {f"{services[name]['environment']['KAFKA_NODE_ID']}@{name}:9093" for name in CONTROLLERS}
+    assert [set(text.split(",")) for text in voters] == [expected]
+
+
+@pytest.mark.slow
+def test_brokers_have_the_settings_of_the_embedded_cluster(secrets_file: Path) -> None:
+    """A scenario must mean the same on both."""
+    services = config(secrets_file, [])["services"]
+    composed = {
+        key.removeprefix("KAFKA_").lower().replace("_", "."): value
+        for key, value in services["kafka-1"]["environment"].items()
+        if key.startswith("KAFKA_")
+    }
+    expected = settings_of(ClusterSpec())
+    assert {key: composed.get(key) for key in expected} == expected
+    assert services["kafka-1"]["image"].endswith(f":{DEFAULT_KAFKA}")
+    internal = {key: value for key, value in composed.items() if key.endswith(("replication.factor", "min.isr"))}
+    assert {int(value) for key, value in internal.items() if key.endswith("replication.factor")} == {3}
+    assert {int(value) for key, value in internal.items() if key.endswith("min.isr")} == {2}
+    assert composed["min.insync.replicas"] == "2"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", FILES)
+def test_limits_fit_8_gb(way: str, secrets_file: Path) -> None:
+    services = config(secrets_file, FILES[way])["services"]
+    limits = {name: int(service["mem_limit"]) for name, service in services.items() if name != "airflow-init"}
+    assert sum(limits.values()) <= 8 * 1024**3, limits
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", FILES)
+def test_every_service_has_a_health_check_and_waits_for_what_it_needs(way: str, secrets_file: Path) -> None:
+    services = config(secrets_file, FILES[way])["services"]
+    assert {name for name, service in services.items() if "healthcheck" not in service} == {"airflow-init"}
+    waits = {
+        (name, needed, how["condition"])
+        for name, service in services.items()
+        for needed, how in service.get("depends_on", {}).items()
+    }
+    assert {how for _, _, how in waits} <= {"service_healthy", "service_completed_successfully", "service_started"}
+    # Spark's worker shares the scheduler's network in one way. Compose itself adds this dependency.
+    assert {(name, needed) for name, needed, how in waits if how == "service_started"} <= {
+        ("spark-worker", "airflow-scheduler")
+    }
+
+
+@pytest.mark.slow
+def test_images_can_be_named_by_variables(tmp_path: Path) -> None:
+    file = tmp_path / ".env"
+    generate(file)
+    names = {"KDV_KAFKA_IMAGE": "a", "KDV_POSTGRES_IMAGE": "b", "KDV_AIRFLOW_IMAGE": "c", "KDV_IMAGE": "d"}
+    with file.open("a") as stream:
+        stream.writelines(f"{name}={image}\n" for name, image in names.items())
+    services = config(file, [])["services"]
+    assert {service["image"] for service in services.values()} == {"a", "b", "d"}
+    assert services["airflow-init"]["build"]["args"]["AIRFLOW_IMAGE"] == "c"
+
+
+def test_the_environment_file_is_private_and_keeps_its_secrets(tmp_path: Path, environment: ModuleType) -> None:
+    file = tmp_path / ".env"
+    generate(file)
+    first = environment.read(file)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert all(len(first[name]) >= 16 for name in environment.SECRETS)
+    with file.open("a") as stream:
+        stream.write("KDV_PORT=9999\n")
+    generate(file, "--cluster", "embedded")
+    second = environment.read(file)
+    assert {name: second[name] for name in environment.SECRETS} == {name: first[name] for name in environment.SECRETS}
+    assert (second["KDV_PORT"], second["COMPOSE_FILE"]) == ("9999", "docker-compose.yml:docker/embedded.yml")
+    generate(file)
+    assert environment.read(file)["KDV_CLUSTER"] == "embedded"
+
+
+def test_two_environment_files_share_no_secret(tmp_path: Path, environment: ModuleType) -> None:
+    files = tmp_path / "a", tmp_path / "b"
+    for file in files:
+        generate(file)
+    first, second = (environment.read(file) for file in files)
+    assert all(first[name] != second[name] for name in environment.SECRETS)
+
+
+def test_three_controllers_and_an_embedded_cluster_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        generate(tmp_path / ".env", "--cluster", "embedded", "--quorum", "1")
+
+
+def test_the_door_may_open_the_socket_and_is_root_only_where_it_must(tmp_path: Path, environment: ModuleType) -> None:
+    socket = tmp_path / "docker.sock"
+    socket.touch()
+    os.chown(socket, -1, os.getgid())
+    socket.chmod(0o600)
+    assert environment.door_user(socket) == "0:0"
+    socket.chmod(0o660)
+    assert environment.door_user(socket) == (f"50000:{os.getgid()}" if os.getgid() else "0:0")
+    assert environment.door_user(tmp_path / "none") == "0:0"
+
+
+def test_the_image_has_the_versions_of_the_lock() -> None:
+    dockerfile, lock = (ROOT / "docker" / "Dockerfile").read_text(), (ROOT / "uv.lock").read_text()
+    airflow = re.search(r'name = "apache-airflow"\nversion = "([^"]+)"', lock)
+    uv = re.search(r"install --quiet --disable-pip-version-check uv==(\S+)", (ROOT / "Makefile").read_text())
+    assert airflow is not None and uv is not None
+    image = f"apache/airflow:{airflow[1]}-python3.11"
+    assert f"ARG AIRFLOW_IMAGE={image}\n" in dockerfile
+    assert f"KDV_AIRFLOW_IMAGE:-{image}}}" in (ROOT / "docker-compose.yml").read_text()
+    assert f" uv=={uv[1]}\n" in dockerfile
+    users = re.findall(r"^USER (\S+)", dockerfile, re.MULTILINE)
+    assert users[-1] == "airflow"
