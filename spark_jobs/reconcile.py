@@ -25,7 +25,7 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store import ledger as ledger_file
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory, StepOutput
 from delivery_verifier.store.versions import versions
-from spark_jobs import anomalies, books, buckets, census, committed, law, laws, screen, silences, timeline
+from spark_jobs import anomalies, books, buckets, census, committed, effect_books, law, laws, screen, silences, timeline
 from spark_jobs.exposure import exposure
 from spark_jobs.matching import MatchingInputs, match
 from spark_jobs.schemas import LEDGER, LOG, check_log
@@ -126,6 +126,7 @@ def write_books(
             producers, written = match(inputs, proven)
         with output.timed("timeline_left"):
             summarized = load_job.result()
+    producers, effects = effect_books.add(inputs, both_views, spark, run, producers, written)
     evidence = law.LawInputs(
         scenario=scenario,
         offsets=offsets,
@@ -141,7 +142,7 @@ def write_books(
         views=views,
         missing=output.counts,
     )
-    _write_tables(output, evidence)
+    _write_tables(output, evidence._replace(effects=effects))
 
 
 def _frames(spark: SparkSession, run: RunDirectory) -> tuple[DataFrame, DataFrame, bool]:

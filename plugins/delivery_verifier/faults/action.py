@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from delivery_verifier.applications.handle import RunningApplications
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.model.data import Setting
@@ -18,11 +19,11 @@ is the fact, e.g. `exited`. The mapping is empty if there are no such facts."""
 
 @dataclass(frozen=True)
 class ActionContext:
-    """What an action may use: the cluster, the target brokers, the options, the scenario and its load.
+    """What an action may use: the cluster, the target brokers, the options, the scenario, its load and applications.
 
     `brokers` are the target brokers, to which the action is done. `options` are the options of the fault plan's step
-    that names the action. `scenario` and `load` are None if the caller is `actions.heal`, which only repairs the
-    cluster. An action that needs one of them then raises ValueError.
+    that names the action. `scenario`, `load` and `applications` are None if the caller is `actions.heal`, which only
+    repairs the cluster. An action that needs one of them then raises ValueError.
     """
 
     cluster: Cluster
@@ -30,6 +31,7 @@ class ActionContext:
     options: Mapping[str, Setting] = field(default_factory=dict)
     scenario: Scenario | None = None
     load: RunningLoad | None = None
+    applications: RunningApplications | None = None
 
 
 class Action(Protocol):

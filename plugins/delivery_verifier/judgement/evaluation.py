@@ -39,6 +39,10 @@ LAWS: dict[str, str] = {
     "start_zero": "The log still starts at offset 0: nothing was deleted.",
     "view_rows": "Each view of the log has as many rows as its offsets account for.",
     "views_agree": "What stands in the committed view stands in the raw view, at the same offset, as the same record.",
+    "effects_read": "effects/ has as many rows as the members of applications counted.",
+    "effects_sum": "Effects are first ones, further ones, ghosts, markers or unparsed; visible records are applied, "
+    "skipped or pending.",
+    "lives": "Every life of a member was counted, and those that were killed are those that were to be killed.",
     CANARY: "The anomalies that were planted are found, all of them and no others.",
 }
 """Maps the name of a law of the books to the law in words. A law says that two counts must be equal in every arm or
@@ -46,6 +50,9 @@ partition. If they are not, the books cannot be trusted. One expectation of the 
 
 LAWS_SINCE: dict[str, int] = {"outcomes_agree": OUTCOMES_SINCE}
 """Maps a law to the first format version that has this law. A law that is not a key here exists in every version."""
+
+LAWS_OF_EFFECTS = ("effects_read", "effects_sum", "lives")
+"""The laws about applications. Only the arms in `Scenario.applied` have them."""
 
 LAWS_OF_PARTITIONS = frozenset(
     {"offsets_accounted", "outcomes_sum", "reported_sum", "log_sum", "log_moved", "start_zero"}
@@ -125,8 +132,9 @@ def read_validation(text: bytes) -> Validation:
 
 
 def laws_of(evidence: Evidence) -> tuple[str, ...]:
-    """Returns the laws that the run must have. The version of the run's format decides which of LAWS these are."""
-    return tuple(law for law in LAWS if law not in LAWS_SINCE or LAWS_SINCE[law] <= evidence.format_version)
+    """Returns the laws that the run must have, by the version of its format, and by whether it has applications."""
+    known = [law for law in LAWS if law not in LAWS_SINCE or LAWS_SINCE[law] <= evidence.format_version]
+    return tuple(law for law in known if evidence.scenario.applied or law not in LAWS_OF_EFFECTS)
 
 
 def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:

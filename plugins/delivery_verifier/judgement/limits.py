@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator
 
 from delivery_verifier.judgement.attribution import OUTSIDE, CasesByInjection, confidence_interval
-from delivery_verifier.judgement.evaluation import LAWS, laws_of
+from delivery_verifier.judgement.evaluation import LAWS, LAWS_SINCE
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.older_runs import limits_of_age
 from delivery_verifier.model.scenario import FEWEST_RECORDS, Scenario
@@ -52,7 +52,7 @@ def limits(evidence: Evidence) -> list[str]:
 def _unchecked_laws(evidence: Evidence) -> Iterator[str]:
     """Yields a sentence for every law that runs of the run's format do not have."""
     for law, sentence in LAWS.items():
-        if law not in laws_of(evidence):
+        if LAWS_SINCE.get(law, 1) > evidence.format_version:
             yield f"This run is older than the law {law}, which was therefore not checked: {sentence}"
 
 

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from delivery_verifier.model.history import Disturbance
-from delivery_verifier.model.scenario import Claim, Role, VerdictName
+from delivery_verifier.model.scenario import Claim, Expectation, Role, VerdictName
 
 
 class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -176,3 +176,9 @@ class RunVerdict(_Part, frozen=True):
         if self.green:
             return 0
         return 2 if any(arm.verdict == "INCONCLUSIVE" for arm in self.arms) else 1
+
+
+def expected_text(expectation: Expectation) -> str:
+    """Returns an expectation in words, e.g. `VIOLATED; LOST >= 1`."""
+    bounds = [f"{bound.count} {bound.op} {bound.value}" for bound in expectation.bounds]
+    return "; ".join([" or ".join(expectation.verdicts), *bounds])

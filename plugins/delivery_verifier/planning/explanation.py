@@ -15,11 +15,12 @@ from delivery_verifier.contract.clients import JavaContract
 from delivery_verifier.contract.guarantees import FAULT_CLASSES, GuaranteeRow, lines, matrix
 from delivery_verifier.contract.rulings import Ruling, contract, effective, guarantees
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.model.anomalies import TRANSACTIONAL
+from delivery_verifier.model.anomalies import EFFECTS, TRANSACTIONAL
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.history import Disturbance
-from delivery_verifier.model.scenario import Arm, Claim, Scenario, expected_text
+from delivery_verifier.model.scenario import Arm, Claim, Scenario
+from delivery_verifier.model.verdict import expected_text
 
 
 class Guarantee(Struct, frozen=True, kw_only=True):
@@ -229,5 +230,6 @@ def promises(scenario: Scenario, arm: Arm) -> list[str]:
     """
     expected = forecast.expected_disturbances(scenario.fault, arm)
     rulings = effective(Settings.of_arm(scenario, arm), arm.claim, expected).values()
-    possible = [ruling for ruling in rulings if arm.transactional_id or ruling.anomaly not in TRANSACTIONAL]
+    absent = (() if arm.transactional_id else TRANSACTIONAL) + (() if arm.application else EFFECTS)
+    possible = [ruling for ruling in rulings if ruling.anomaly not in absent]
     return [f"{ruling.anomaly:<15} {ruling.ruling:<10} {ruling.sentence}" for ruling in possible]

@@ -15,6 +15,7 @@ from delivery_verifier.model.anomalies import KINDS, Anomaly, subset
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.pages.leadership import Clock, Leadership, injection_during, injection_name, topic_of
 from delivery_verifier.pages.material import Material
+from delivery_verifier.pages.report import hops
 from delivery_verifier.pages.report.cases import Case, CaseGroup, offsets_text
 from delivery_verifier.pages.report.explanation import explanation
 from delivery_verifier.pages.report.lookup import offset_content, offsets_to_look_up, snapshot_of
@@ -22,7 +23,7 @@ from delivery_verifier.pages.words import number, plain_name
 
 KINDS_WITH_A_STORY = subset(
     "each of these kinds has a story of its own; any other kind only where there is neither",
-    (Anomaly.LOST, Anomaly.DUPLICATED),
+    (Anomaly.LOST, Anomaly.DUPLICATED, Anomaly.SKIPPED, Anomaly.REAPPLIED),
 )
 _CHANGES_SHOWN = 6
 """The greatest number of changes of the leader or the ISR in a story."""
@@ -136,7 +137,10 @@ def _events(material: Material, row: dict[str, Any]) -> Iterator[_Event]:
         ]
         leaders = {-1 if observation is None else observation.leader for observation in observations}
         yield row["settled_at"], _outcome_sentence(row, leaders.pop() if len(leaders) == 1 else -1), False
-    injection = injection_during(material.injections, row["sent_at"], row["settled_at"])
+    behind = list(hops.events(material, row))
+    yield from behind
+    ended_us = max(at_us for at_us, _, _ in behind) if behind else row["settled_at"]
+    injection = injection_during(material.injections, row["sent_at"], ended_us)
     if injection is not None:
         yield from _fault_events(injection, leadership.last_observation(topic, row["partition"], injection.bite_at_us))
     since_us = min([row["sent_at"], *([injection.bite_at_us] if injection else [])])
@@ -226,6 +230,6 @@ def _closing_moments(material: Material, clock: Clock, row: dict[str, Any]) -> I
         )
     if row["detail"]:
         yield Moment("finding", str(row["detail"]))
-    why = explanation(material, row)
+    why = explanation(material, row) or hops.explanation(material, row)
     if why:
         yield Moment("explanation", why)

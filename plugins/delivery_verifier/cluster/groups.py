@@ -1,0 +1,34 @@
+"""Consumer groups: the offsets that a group has committed, read from the brokers and set by an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+TIMEOUT_S = 20.0
+
+
+def committed_offsets(client: AdminClient, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+    """Returns the offset that `group` has committed for each partition of `topic`. It is 0 where there is none.
+
+    Raises KafkaException if the coordinator of the group does not answer.
+    """
+    asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition) for partition in partitions])
+    (future,) = client.list_consumer_group_offsets([asked], request_timeout=TIMEOUT_S).values()
+    return {answer.partition: max(answer.offset, 0) for answer in future.result(TIMEOUT_S).topic_partitions}
+
+
+def set_offsets(client: AdminClient, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+    """Sets the committed offsets of `group`, by partition of `topic`. The group must have no members.
+
+    Raises KafkaException if the coordinator of the group refuses to, and ValueError if it refuses one partition.
+    """
+    targets = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+    (future,) = client.alter_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(group, targets)], request_timeout=TIMEOUT_S
+    ).values()
+    for answer in future.result(TIMEOUT_S).topic_partitions:
+        if answer.error:
+            raise ValueError(f"group {group}: partition {answer.partition} was not set back: {answer.error}")
