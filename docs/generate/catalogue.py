@@ -74,9 +74,12 @@ def _arm(arm: ArmPlan) -> str:
     """Returns the row of one arm in the table of an entry."""
     bounds = ", ".join(f"{bound.count} {bound.op} {bound.value:,}" for bound in arm.expectation.bounds)
     verdicts = " or ".join(arm.expectation.verdicts)
-    return (
-        f"| {arm.name} | {arm.role} | {arm.profile.name} | {arm.claim} | {verdicts}{f'; {bounds}' if bounds else ''} |"
-    )
+    return f"| {arm.name} | {arm.role} | {_settings(arm)} | {arm.claim} | {verdicts}{f'; {bounds}' if bounds else ''} |"
+
+
+def _settings(arm: ArmPlan) -> str:
+    """Returns the names of an arm's profile and, if there is one, of its application."""
+    return arm.profile.name if arm.application is None else f"{arm.profile.name}, applied by {arm.application.name}"
 
 
 def _step(step: FaultStep) -> str:

@@ -28,7 +28,8 @@ class Word(IntEnum):
     COMMITTED = 3
     """The number of records whose offsets the member has committed itself, and for which it has the broker's answer.
 
-    What a timer of the client commits is not counted."""
+    With `commit_after`, records whose commit was refused count, too: they are no longer in hand. What a timer of the
+    client commits is not counted."""
     MARKERS = 4
     """The number of markers, which are records that the verifier writes after the load, among the applied records."""
     PARK_AT = 5

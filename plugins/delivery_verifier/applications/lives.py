@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from delivery_verifier.model.data import dumps
 
-_FILE, _DRAINED = "end.json", "drained-"
+_FILE, _MARKER = "end.json", "marker-"
 
 
 class LifeEnd(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -46,14 +46,15 @@ def read_end(folder: Path) -> LifeEnd:
     return msgspec.json.decode((folder / _FILE).read_bytes(), type=LifeEnd)
 
 
-def drained_file(folder: Path, partition: int) -> Path:
-    """Returns the file that stands in the `folder` of a life once this life has applied a marker of `partition`.
+def note_marker(folder: Path, partition: int, offset: int) -> None:
+    """Notes in the `folder` of a life that the life has applied the marker of `partition` at `offset`.
 
     A marker is a record that the verifier writes behind the load.
     """
-    return folder / f"{_DRAINED}{partition}"
+    (folder / f"{_MARKER}{partition}-{offset}").touch()
 
 
-def drained_partitions(folder: Path) -> set[int]:
-    """Returns the partitions of which the life in `folder` has applied a marker."""
-    return {int(file.name.removeprefix(_DRAINED)) for file in folder.glob(f"{_DRAINED}*")}
+def last_markers(folder: Path) -> dict[int, int]:
+    """Maps each partition of which the life in `folder` has applied a marker to the highest offset of such a marker."""
+    names = (file.name.removeprefix(_MARKER).split("-") for file in folder.glob(f"{_MARKER}*"))
+    return dict(sorted((int(partition), int(offset)) for partition, offset in names))

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from delivery_verifier.applications.commits import Commits, Record
 from delivery_verifier.applications.control import Control, State, Word
-from delivery_verifier.applications.journal import Journal
-from delivery_verifier.applications.lives import drained_file
+from delivery_verifier.applications.journal import Journal, What
+from delivery_verifier.applications.lives import note_marker
 from delivery_verifier.applications.parking import Parking
 from delivery_verifier.applications.slots import SlotWriter, is_marker
 from delivery_verifier.applications.spec import MemberSpec, life_folder
@@ -49,7 +49,7 @@ class Member:
         self._parking = Parking(self.control, self.journal, lambda: self.is_stopping)
         self._commits = Commits(client, self.journal)
         self._batch = -1
-        self._partitions_with_marker = set[int]()
+        self._collected = list[Record]()
 
     def stop(self) -> None:
         """Lets `run` end once the batch in hand is applied and committed. Also ends the parking of the member."""
@@ -61,8 +61,8 @@ class Member:
         self.client.subscribe(
             [self.spec.topic],
             on_assign=self._on_assign,
-            on_revoke=self._note_partitions("revoked"),
-            on_lost=self._note_partitions("revoked", "lost"),
+            on_revoke=self._on_revoke,
+            on_lost=self._on_lost,
         )
         while not self.is_stopping:
             if records := self._next_batch():
@@ -75,29 +75,47 @@ class Member:
         self.control[Word.STATE] = State.CLOSED
 
     def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        self._note_partitions("assigned")(_, partitions)
+        self._note_partitions("assigned", partitions)
         self.control[Word.STATE] = State.ASSIGNED
 
-    def _note_partitions(
-        self, what: Any, answer: str | None = None
-    ) -> Callable[[Consumer, list[TopicPartition]], None]:
-        """Returns a callback that notes an event for each partition that the client gives to the callback."""
+    def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._note_partitions("revoked", partitions)
+        self._let_go(partitions)
 
-        def note(_: Consumer, partitions: list[TopicPartition]) -> None:
-            for partition in partitions:
-                self.journal.note(what, partition=partition.partition, first=max(partition.offset, -1), answer=answer)
+    def _on_lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._note_partitions("revoked", partitions, "lost")
+        self._let_go(partitions)
 
-        return note
+    def _let_go(self, partitions: list[TopicPartition]) -> None:
+        """Drops the records of `partitions` from the batch that is being collected: the group delivers them again.
+
+        With at_handover they stay, because the client has let go of them already.
+        """
+        if self.spec.discipline == "at_handover":
+            return
+        revoked = {partition.partition for partition in partitions}
+        others = [record for record in self._collected if record.partition not in revoked]
+        self.control[Word.HANDED_OVER] -= len(self._collected) - len(others)
+        self._collected = others
+
+    def _note_partitions(self, what: What, partitions: list[TopicPartition], answer: str | None = None) -> None:
+        """Notes an event for each of `partitions`."""
+        for partition in partitions:
+            self.journal.note(what, partition=partition.partition, first=max(partition.offset, -1), answer=answer)
 
     def _next_batch(self) -> list[Record]:
-        """Returns the next batch. It is empty if no record came within `POLL_S` seconds."""
-        records = self._receive(self.spec.batch, POLL_S)
-        while 0 < len(records) < self.spec.batch:
-            more = self._receive(self.spec.batch - len(records), FILL_S)
+        """Returns the next batch. It is empty if no record came within `POLL_S` seconds.
+
+        While the batch is collected, the client may call `_on_revoke` or `_on_lost`.
+        """
+        self._collected = self._receive(self.spec.batch, POLL_S)
+        while 0 < len(self._collected) < self.spec.batch:
+            more = self._receive(self.spec.batch - len(self._collected), FILL_S)
             if not more:
                 break
-            records += more
-        return records
+            self._collected += more
+        batch, self._collected = self._collected, []
+        return batch
 
     def _receive(self, most: int, timeout_s: float) -> list[Record]:
         """Returns up to `most` records that the client hands over. Raises KafkaException for a fatal client error."""
@@ -107,7 +125,7 @@ class Member:
             if error is None:
                 records.append(Record(message.partition() or 0, message.offset() or 0, message.value() or b""))
                 continue
-            self.journal.note("error", self._batch, message.partition() or -1, answer=error.name())
+            self.journal.note("error", self._batch, answer=error.name())
             if error.fatal():
                 raise KafkaException(error)
         self.control[Word.HANDED_OVER] += len(records)
@@ -133,8 +151,8 @@ class Member:
             if discipline == "store_after":
                 self._commits.store(self.spec.topic, record, self._batch)
             self._parking.stand("applied", self._batch, number)
-        if discipline == "commit_after":
-            self._commit(records)
+        if discipline == "commit_after" and not self._commit(records):
+            self.control[Word.COMMITTED] += len(records)  # refused for good: no longer in hand
         self._parking.stand("committed", self._batch)
 
     def _commit(self, records: Sequence[Record]) -> bool:
@@ -150,9 +168,7 @@ class Member:
         self.control[Word.APPLIED] += 1
         if is_marker(record.value):
             self.control[Word.MARKERS] += 1
-            if record.partition not in self._partitions_with_marker:
-                self._partitions_with_marker.add(record.partition)
-                drained_file(life_folder(spec), record.partition).touch()
+            note_marker(life_folder(spec), record.partition, record.offset)
 
 
 def main() -> int:

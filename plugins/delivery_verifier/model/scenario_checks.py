@@ -89,6 +89,12 @@ def _check_applications(scenario: Scenario) -> None:
                 f"fault.steps[{number}] is about applications, and no arm has one: give an arm an application, or "
                 "leave the step out"
             )
+        ids = [arm.name for arm in scenario.loaded if arm.application and arm.transactional_id]
+        if ids and step.trigger.kind == "caught_up":
+            raise BadInput(
+                f"fault.steps[{number}] waits for caught_up, which arm {ids[0]} never is: no group commits the end "
+                "of a topic with transactions"
+            )
 
 
 def _check_transactions(scenario: Scenario) -> None:

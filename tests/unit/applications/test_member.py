@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from delivery_verifier.applications import commits
 from delivery_verifier.applications.control import Control, State, Word
 from delivery_verifier.applications.journal import read_journal
-from delivery_verifier.applications.lives import drained_partitions
+from delivery_verifier.applications.lives import last_markers
 from delivery_verifier.applications.member import Member
 from delivery_verifier.applications.parking import POINTS
 from delivery_verifier.applications.spec import MemberSpec, life_folder
@@ -51,6 +51,7 @@ class Client:
 
     def subscribe(self, topics: list[str], **callbacks: Any) -> None:
         self.did.append(("subscribe", *topics))
+        self.callbacks = callbacks
         callbacks["on_assign"](self, [TopicPartition(topics[0], 0)])
 
     def consume(self, most: int, timeout: float) -> list[Any]:
@@ -73,6 +74,7 @@ class Client:
         self.did.append(("seek", partition.offset))
 
     def close(self) -> None:
+        self.callbacks["on_revoke"](self, [TopicPartition("the-topic", 0)])
         self.did.append(("close",))
 
 
@@ -139,6 +141,7 @@ def test_the_journal_says_what_was_handed_over_and_committed(tmp_path: Path) -> 
         ("committed", 0, -1, 7),
         ("handed_over", 1, 7, 8),
         ("committed", 1, -1, 8),
+        ("revoked", -1, -1, -1),
         ("closed", -1, -1, -1),
     ]
 
@@ -148,7 +151,7 @@ def test_a_journal_that_was_cut_in_two_has_the_rows_that_are_whole(tmp_path: Pat
     member_of(spec, [message(5)])[0].run()
     file = life_folder(spec) / "journal"
     file.write_bytes(file.read_bytes()[:-1])
-    assert [event.what for event in read_journal(life_folder(spec))][-1] == "committed"
+    assert [event.what for event in read_journal(life_folder(spec))][-1] == "revoked"
     assert read_journal(tmp_path / "nowhere") == []
 
 
@@ -175,7 +178,8 @@ def test_a_refusal_stands_in_the_journal_by_its_name(tmp_path: Path) -> None:
     client.answers = [KafkaError.UNKNOWN_MEMBER_ID]
     member.run()
     answers = {event.what: event.answer for event in read_journal(life_folder(spec))}
-    assert answers["committed"] == "UNKNOWN_MEMBER_ID" and member.control[Word.COMMITTED] == 0
+    assert answers["committed"] == "UNKNOWN_MEMBER_ID"
+    assert member.control[Word.HANDED_OVER] == member.control[Word.COMMITTED], "nothing of it is in hand"
 
 
 def test_an_error_of_the_client_is_no_record_and_a_fatal_one_ends_the_member(tmp_path: Path) -> None:
@@ -192,14 +196,42 @@ def test_an_error_of_the_client_is_no_record_and_a_fatal_one_ends_the_member(tmp
         member_of(spec_of(tmp_path / "fatal", "commit_after"), [gone])[0].run()
 
 
-def test_a_marker_is_applied_like_any_record_and_shows_that_its_partition_is_drained(tmp_path: Path) -> None:
+def test_a_marker_is_applied_like_any_record_and_the_last_of_each_partition_is_noted(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, "commit_after", batch=10)
     marker = record.MARKER_PRODUCER
     markers = [message(1, marker, 2), message(2, marker, 2), message(0, marker, 1)]
     member, _ = member_of(spec, [message(0), *markers])
     member.run()
     assert member.control[Word.APPLIED] == 4 and member.control[Word.MARKERS] == 3
-    assert drained_partitions(life_folder(spec)) == {1, 2}
+    assert last_markers(life_folder(spec)) == {1: 0, 2: 2}
+
+
+@pytest.mark.parametrize("callback", ["on_revoke", "on_lost"])
+@pytest.mark.parametrize("discipline", WORK)
+def test_what_is_revoked_while_a_batch_is_collected_is_not_applied_before_it_is_delivered_again(
+    discipline: Discipline, callback: str, tmp_path: Path
+) -> None:
+    """Else commit_first, which asks for at most once, would apply it twice without any crash. With at_handover the
+    client has committed it, so that nobody would be given it again."""
+    spec = spec_of(tmp_path, discipline, batch=4)
+    member, client = member_of(spec, [message(0), message(1)])
+    rounds: list[list[Any]] = [[message(0), message(1), message(9, partition=1)], []]
+
+    def revoke_and_deliver_again() -> None:
+        if not rounds:
+            member.stop()
+        elif len(rounds) == 2:
+            client.callbacks[callback](client, [TopicPartition("the-topic", 0)])
+            client.messages = rounds.pop(0)
+        else:
+            rounds.pop(0)
+
+    client.when_empty = revoke_and_deliver_again
+    member.run()
+    applied = [offset for what, offset in (did for did in client.did if did[0] == "apply")]
+    twice = discipline == "at_handover"
+    assert sorted(applied) == ([0, 0, 1, 1, 9] if twice else [0, 1, 9])
+    assert member.control[Word.HANDED_OVER] == member.control[Word.APPLIED] == len(applied)
 
 
 STANDS: dict[CrashPoint, dict[Discipline, list[tuple[Any, ...]]]] = {

@@ -8,6 +8,9 @@ import pytest
 from msgspec.structs import replace
 from support.evidence import SUBJECT, a_scenario, with_arm
 
+from delivery_verifier.catalogue.entry import Entry, build
+from delivery_verifier.catalogue.profiles import PROFILES
+from delivery_verifier.catalogue.scenarios import consumers
 from delivery_verifier.model.application import (
     CRASH_POINTS,
     DISCIPLINES,
@@ -86,3 +89,26 @@ def test_settings_that_contradict_the_discipline_are_refused(
 ) -> None:
     with pytest.raises(BadInput, match=message):
         check(with_arm(a_scenario(), SUBJECT, application=application(discipline, **changes)))
+
+
+@pytest.mark.parametrize("entry", consumers.ENTRIES, ids=lambda entry: entry.name)
+def test_a_plan_about_applications_needs_one(entry: Entry) -> None:
+    check(build(entry, "a-run"))
+    without = replace(entry, arms=tuple(replace(arm, application=None) for arm in entry.arms))
+    with pytest.raises(BadInput, match=r"fault\.steps\[\d\] is about applications, and no arm has one"):
+        check(build(without, "a-run"))
+
+
+def test_a_crash_point_that_nobody_knows_is_refused() -> None:
+    entry = consumers.ENTRIES[0]
+    first, *more = entry.fault.steps
+    steps = (replace(first, options={"at": "sunrise"}), *more)
+    with pytest.raises(BadInput, match=r"at is 'sunrise'; allowed: polled, committed_first, applied, committed"):
+        check(build(replace(entry, fault=replace(entry.fault, steps=steps)), "a-run"))
+
+
+def test_nobody_waits_for_an_application_to_catch_up_with_transactions() -> None:
+    entry = consumers.ENTRIES[0]
+    arms = tuple(replace(arm, profile=PROFILES["transactional"]) for arm in entry.arms)
+    with pytest.raises(BadInput, match="waits for caught_up, which arm commit_first never is"):
+        check(build(replace(entry, arms=arms), "a-run"))

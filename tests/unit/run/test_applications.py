@@ -22,6 +22,7 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model import record
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.run import applications
 from delivery_verifier.store.run_directory import StepOutput
 
@@ -55,8 +56,20 @@ class Run:
             ARM.topic_name, [record.encode(token, ARM.ordinal, producer, 0, 7, 0, 7, 100) for producer in producers]
         )
 
-    def drain(self) -> None:
-        applications.drain_applications(SCENARIO, self.cluster, self.output)
+    def drain(self, end: int = 6) -> None:
+        """Drains the arm's application. `end` is the offset of the marker that proves the end of the partition."""
+        part = PartitionSnapshot(
+            arm=ARM.name,
+            topic=ARM.topic_name,
+            partition=0,
+            start=0,
+            end=end,
+            live_end=end + 2,
+            leader=1,
+            leader_epoch=0,
+        )
+        snapshot = Offsets(bootstrap_servers="", taken_at_us=0, partitions=[part])
+        applications.drain_applications(SCENARIO, self.cluster, snapshot, self.output)
 
 
 @pytest.fixture
@@ -101,6 +114,14 @@ def test_a_partition_without_a_marker_is_noted_as_not_drained(run: Run, monkeypa
     assert run.output.notes == {"not_drained": f"{ARM.name}/0"}
 
 
+def test_a_marker_before_the_end_of_the_snapshot_drains_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records may still arrive behind the first marker. The snapshot then ends at a later one."""
+    monkeypatch.setattr(applications, "STALLED_S", 1.0)
+    run.write(record.MARKER_PRODUCER)
+    run.drain(end=8)
+    assert run.output.notes == {"not_drained": f"{ARM.name}/0"}
+
+
 @pytest.mark.parametrize(("slots", "counted"), [(0, 1), (1, 1), (2, 2), (3, 1)])
 def test_a_kill_between_an_effect_and_its_count_is_no_lie_and_any_other_difference_is(
     slots: int, counted: int, run: Run
@@ -117,11 +138,22 @@ def test_a_kill_between_an_effect_and_its_count_is_no_lie_and_any_other_differen
     assert run.output.counts[f"applied/{ARM.name}/0/0"] == counted
 
 
+def test_a_life_whose_folder_is_gone_is_counted_all_the_same(run: Run) -> None:
+    """The law `lives` compares this count with the lives of which there are effects."""
+    life = folder_of(run.folder, ARM.name, 0) / "0"
+    SlotWriter(life)
+    (life / "end.json").write_text('{"applied": 0, "exit_code": 0, "killed": false}')
+    Control(life.parent)[Word.LIFE] = 1
+    assert ARM.application is not None
+    applications._seal(ARM, ARM.application, run.folder, run.output)
+    assert run.output.counts[f"lives/{ARM.name}"] == 2
+
+
 def test_a_life_of_which_nobody_saw_the_end_is_no_basis_of_a_verdict(run: Run) -> None:
     (folder_of(run.folder, ARM.name, 0) / "0").mkdir(parents=True)
     run.write(record.MARKER_PRODUCER)
     with pytest.raises(FileNotFoundError):
-        run.drain()
+        run.drain(end=5)
 
 
 def test_a_member_that_dies_while_it_drains_ends_the_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ def settle(run_dir: Path) -> None:
         seal_ledgers([send_and_forget(scenario, cluster.workspace / "canary", canary.FORGOTTEN)], output)
         snapshot = take_snapshot(scenario, cluster, writer)
         apply_canary(scenario, layout, offsets, snapshot, cluster.workspace / "canary-effects", output)
-        drain_applications(scenario, cluster, output)
+        drain_applications(scenario, cluster, snapshot, output)
         with output.timed("replicas"):
             end_s = time.monotonic() + READING_S
             replicas = read_replicas(cluster, snapshot.partitions)
