@@ -1,6 +1,7 @@
 """Writes .env, from which docker-compose.yml takes its secrets and its choices: `python docker/environment.py`.
 
-Secrets that are there already stay. The file has mode 0600. Needs only Python's standard library.
+Secrets that are there already stay, and so do the engine's socket, the door's user and override files of the user's
+own. The file has mode 0600. Needs only Python's standard library.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SOCKET = "unix:///var/run/docker.sock"
-EMBEDDED, QUORUM = "docker/embedded.yml", "docker/quorum.yml"
+BASE, EMBEDDED, QUORUM = "docker-compose.yml", "docker/embedded.yml", "docker/quorum.yml"
 AIRFLOW_UID = 50000
 """The user of the image apache/airflow."""
 SECRETS: dict[str, Callable[[], str]] = {
@@ -37,7 +38,7 @@ def choices(cluster: str, quorum: bool, socket: str) -> dict[str, str]:
     overrides = [EMBEDDED] * (cluster == "embedded") + [QUORUM] * quorum
     path = socket.removeprefix("unix://")
     return {
-        "COMPOSE_FILE": ":".join(["docker-compose.yml", *overrides]),
+        "COMPOSE_FILE": ":".join([BASE, *overrides]),
         "KDV_CLUSTER": cluster,
         "KDV_DOCKER_SOCKET": path,
         "KDV_DOOR_USER": door_user(Path(path)),
@@ -81,8 +82,14 @@ def main() -> int:
     quorum = arguments.quorum == "1" if arguments.quorum else QUORUM in known.get("COMPOSE_FILE", "")
     if quorum and cluster == "embedded":
         parser.error("three controllers need --cluster docker: an embedded cluster has one controller")
-    socket = os.environ.get("DOCKER_HOST", SOCKET)
-    chosen = choices(cluster, quorum, socket if socket.startswith("unix://") else SOCKET)
+    socket = os.environ.get("DOCKER_HOST") or known.get("KDV_DOCKER_SOCKET") or SOCKET
+    if "://" in socket and not socket.startswith("unix://"):
+        socket = SOCKET  # the door needs the socket of an engine on this host
+    chosen = choices(cluster, quorum, socket)
+    if known.get("KDV_DOCKER_SOCKET") == chosen["KDV_DOCKER_SOCKET"]:
+        chosen["KDV_DOOR_USER"] = known.get("KDV_DOOR_USER") or chosen["KDV_DOOR_USER"]
+    own = [file for file in known.get("COMPOSE_FILE", "").split(":") if file not in ("", BASE, EMBEDDED, QUORUM)]
+    chosen["COMPOSE_FILE"] = ":".join([chosen["COMPOSE_FILE"], *own])
     made = {name: known.get(name) or make() for name, make in SECRETS.items()}
     write(arguments.file, known | chosen | made)
     print(f"wrote {arguments.file} (mode 0600); to log in: user admin, KDV_ADMIN_PASSWORD from there")

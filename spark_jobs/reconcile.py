@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -190,7 +191,7 @@ def _write_load(
 
 
 def _attempts(table: pa.Table, arm: str) -> int:
-    return sum(row["attempts"] for row in table.select(["arm", "attempts"]).to_pylist() if row["arm"] == arm)
+    return pc.sum(table.filter(pc.equal(table["arm"], arm))["attempts"]).as_py() or 0
 
 
 def _span(ledger_census: pa.Table, scenario: Scenario) -> tuple[int, int]:

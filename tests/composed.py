@@ -63,8 +63,8 @@ def provide_images(engine: Engine, compose: list[str]) -> list[str]:
     if not missing:
         return []
     print(f"no registry gives {', '.join(missing.values())}: building stand-ins", flush=True)
-    standins.build(engine, compose, images, images["kafka"].rpartition(":")[2])
-    return [*images.values(), standins.BASE]
+    standins.build(engine, compose, missing, images["kafka"].rpartition(":")[2])
+    return [*missing.values(), standins.BASE]
 
 
 def official_images(compose: list[str]) -> dict[str, str]:

@@ -6,8 +6,13 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 from pyspark.sql import SparkSession
 from support.airflow import local_airflow  # noqa: F401  (a fixture: one for all folders)
+
+if settings.get_current_profile_name() == "default":  # bench/mutants_trial.py has a profile of its own
+    settings.register_profile("busy-host", deadline=None)  # how long an example takes depends on what else runs here
+    settings.load_profile("busy-host")
 
 
 @pytest.fixture(scope="session")

@@ -3,40 +3,23 @@ its frame, and sends no request to another host."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 from support.airflow import LocalAirflow
-from support.browser import CHROMIUM, SIZES, Visitor, chromium
+from support.browser import CHROMIUM, EVERY_LOOK, Visitor, browser, check_look  # noqa: F401  (browser is a fixture)
 from support.catalogue_runs import catalogue, item
 
 from delivery_verifier.store import catalogue_runs
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
-EVERY_LOOK = pytest.mark.parametrize(
-    ("theme", "size"), [(theme, size) for theme in ("light", "dark") for size in SIZES]
-)
-_WIDER_BY = "page => page.scrollWidth - page.clientWidth"
-_BACKGROUND = "body => getComputedStyle(body).backgroundColor"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
-
-
-def is_light(colour: str) -> bool:
-    return max(int(part) for part in re.findall(r"\d+", colour)[:3]) > 128
 
 
 @EVERY_LOOK
 def test_the_matrix_is_read_in_airflow(
-    browser: Browser,
+    browser: Browser,  # noqa: F811
     local_airflow: LocalAirflow,
     shots: Path,
     theme: str,
@@ -54,7 +37,6 @@ def test_the_matrix_is_read_in_airflow(
     frame = viewer.frame("/plugin/delivery-matrix", "Not green: 1 of 2")
     viewer.shoot("matrix")
     assert frame.get_by_text("acks_1.frozen_followers").first.is_visible()
-    assert frame.locator("html").evaluate(_WIDER_BY) <= 0
-    assert is_light(frame.locator("body").evaluate(_BACKGROUND)) == (theme == "light")
+    check_look(frame, theme)
     assert (viewer.strangers, viewer.errors) == ([], [])
     viewer.page.context.close()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, FrameLocator, Request, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, FrameLocator, Page, Request, expect, sync_playwright
 
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
@@ -30,6 +30,26 @@ RUN_ENDS_WITHIN_MS = 900_000
 LOADS_WITHIN_MS = 60_000
 expect.set_options(timeout=LOADS_WITHIN_MS)
 SIZES = {"wide": (1400, 900), "narrow": (400, 900)}
+EVERY_LOOK = pytest.mark.parametrize(
+    ("theme", "size"), [(theme, size) for theme in ("light", "dark") for size in SIZES]
+)
+_WIDER_BY = "page => page.scrollWidth - page.clientWidth"
+_BACKGROUND = "body => getComputedStyle(body).backgroundColor"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """The browser of a module's tests."""
+    with chromium() as running:
+        yield running
+
+
+def check_look(page: Page | FrameLocator, theme: str) -> None:
+    """Checks that a page is no wider than its window, and has a background of its theme: light or dark."""
+    assert page.locator("html").evaluate(_WIDER_BY) <= 0
+    colour = page.locator("body").evaluate(_BACKGROUND)
+    is_light = max(int(part) for part in re.findall(r"\d+", colour)[:3]) > 128
+    assert is_light == (theme == "light")
 
 
 class Visitor:

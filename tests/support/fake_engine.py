@@ -27,9 +27,10 @@ _NEEDS = {"kill": ("running", "paused"), "pause": ("running",), "unpause": ("pau
 
 class FakeEngine:
     """Containers and networks in memory. `changes`: the requests that changed something, in order. `broken`: the paths'
-    last parts of the requests that the engine refuses."""
+    last parts of the requests that the engine refuses. The engine speaks the versions of its API from `oldest` on."""
 
-    def __init__(self) -> None:
+    def __init__(self, oldest: str = "1.12") -> None:
+        self.oldest = oldest
         self.containers: dict[str, dict[str, Any]] = {}
         self.networks = {
             NETWORK: {"Id": "net-1", "Labels": {FAULT_LABEL: ALLOWED, PROJECT_LABEL: PROJECT}},
@@ -67,15 +68,20 @@ class FakeEngine:
 
     def app(self) -> Starlette:
         """The web application."""
+        version = "v1.41" if self.oldest < "1.41" else f"v{self.oldest}"
         return Starlette(
             routes=[
-                Route("/v1.41/containers/json", self._list_containers),
-                Route("/v1.41/networks", self._list_networks),
-                Route("/v1.41/containers/{id}/json", self._inspect),
-                Route("/v1.41/containers/{id}/{operation}", self._change, methods=["POST"]),
-                Route("/v1.41/networks/{id}/{operation}", self._change_network, methods=["POST"]),
+                Route("/version", self._say_version),
+                Route(f"/{version}/containers/json", self._list_containers),
+                Route(f"/{version}/networks", self._list_networks),
+                Route(f"/{version}/containers/{{id}}/json", self._inspect),
+                Route(f"/{version}/containers/{{id}}/{{operation}}", self._change, methods=["POST"]),
+                Route(f"/{version}/networks/{{id}}/{{operation}}", self._change_network, methods=["POST"]),
             ]
         )
+
+    async def _say_version(self, request: Request) -> Response:
+        return JSONResponse({"ApiVersion": "1.52", "MinAPIVersion": self.oldest})
 
     async def _list_containers(self, request: Request) -> Response:
         found = [each for each in self.containers.values() if _has(each["Config"]["Labels"], request)]

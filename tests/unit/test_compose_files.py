@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from support import engine
 
-from delivery_verifier.cluster.broker_settings import settings_of
+from delivery_verifier.cluster.broker_settings import controller_settings, settings_of
 from delivery_verifier.host.java.jars import DEFAULT_KAFKA
 from delivery_verifier.model.scenario import ClusterSpec
 
@@ -167,6 +167,9 @@ def test_brokers_have_the_settings_of_the_embedded_cluster(secrets_file: Path) -
     }
     expected = settings_of(ClusterSpec())
     assert {key: composed.get(key) for key in expected} == expected
+    for key in controller_settings(ClusterSpec()):
+        name = f"KAFKA_{key.upper().replace('.', '_')}"
+        assert services["controller"]["environment"][name] == expected[key], "the controller acts by it"
     assert services["kafka-1"]["image"].endswith(f":{DEFAULT_KAFKA}")
     internal = {key: value for key, value in composed.items() if key.endswith(("replication.factor", "min.isr"))}
     assert {int(value) for key, value in internal.items() if key.endswith("replication.factor")} == {3}
@@ -225,6 +228,24 @@ def test_the_environment_file_is_private_and_keeps_its_secrets(tmp_path: Path, e
     assert (second["KDV_PORT"], second["COMPOSE_FILE"]) == ("9999", "docker-compose.yml:docker/embedded.yml")
     generate(file)
     assert environment.read(file)["KDV_CLUSTER"] == "embedded"
+
+
+def test_what_a_user_chose_in_the_environment_file_stays(
+    tmp_path: Path, environment: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    file = tmp_path / ".env"
+    chosen = {"KDV_DOCKER_SOCKET": "/run/user/1000/docker.sock", "KDV_DOOR_USER": "0:0"}
+    environment.write(file, chosen | {"COMPOSE_FILE": "docker-compose.yml:docker/quorum.yml:mine.yml"})
+    generate(file)
+    kept = environment.read(file)
+    assert {name: kept[name] for name in chosen} == chosen
+    assert kept["COMPOSE_FILE"] == "docker-compose.yml:docker/quorum.yml:mine.yml"
+    generate(file, "--cluster", "embedded", "--quorum", "0")
+    assert environment.read(file)["COMPOSE_FILE"] == "docker-compose.yml:docker/embedded.yml:mine.yml"
+    monkeypatch.setenv("DOCKER_HOST", "unix:///another.sock")
+    generate(file)
+    assert environment.read(file)["KDV_DOCKER_SOCKET"] == "/another.sock", "another engine has another socket"
 
 
 def test_two_environment_files_share_no_secret(tmp_path: Path, environment: ModuleType) -> None:

@@ -179,3 +179,22 @@ class Backend(Protocol):
     def sweep(self) -> list[str]:
         """Removes what `leftovers` names. Returns what was removed, in words."""
         ...
+
+
+class LeavesNothing:
+    """The part of a backend that mounts nothing, and leaves nothing on the host."""
+
+    def is_mounted(self, workspace: Path) -> bool:
+        """Returns False."""
+        return False
+
+    def release(self, workspace: Path) -> None:
+        """Does nothing."""
+
+    def leftovers(self) -> list[str]:
+        """Returns an empty list."""
+        return []
+
+    def sweep(self) -> list[str]:
+        """Returns an empty list."""
+        return []

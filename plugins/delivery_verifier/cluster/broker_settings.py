@@ -10,9 +10,7 @@ from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.scenario import ClusterSpec
 
 COMMON: dict[str, Setting] = {
-    "unclean.leader.election.enable": "false",
     "auto.create.topics.enable": "false",
-    "auto.leader.rebalance.enable": "false",
     "replica.fetch.wait.max.ms": "200",
     "replica.fetch.backoff.ms": "200",
     "replica.lag.time.max.ms": "30000",
@@ -24,9 +22,12 @@ COMMON: dict[str, Setting] = {
 """Settings of every broker. `ClusterSpec.broker_settings` may replace them."""
 
 
-def session_settings(spec: ClusterSpec) -> dict[str, Setting]:
-    """Returns the settings that say when the controller fences a silent broker. Controllers need them, too."""
+def controller_settings(spec: ClusterSpec) -> dict[str, Setting]:
+    """Returns the settings that every node needs, because the controller acts by them: when it fences a silent broker,
+    and that it neither moves leaders back nor elects a leader from outside the ISR."""
     return {
+        "unclean.leader.election.enable": "false",
+        "auto.leader.rebalance.enable": "false",
         "broker.session.timeout.ms": spec.session_timeout_ms,
         "broker.heartbeat.interval.ms": spec.heartbeat_interval_ms,
     }
@@ -36,7 +37,7 @@ def settings_of(spec: ClusterSpec) -> dict[str, str]:
     """Returns the settings of every broker of the cluster that `spec` describes, as texts."""
     replicas = min(3, spec.brokers)
     settings: dict[str, Setting] = {
-        **session_settings(spec),
+        **controller_settings(spec),
         **COMMON,
         "offsets.topic.replication.factor": replicas,
         "transaction.state.log.replication.factor": replicas,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from delivery_verifier.cluster.backend import Lack, StartRequest
+from delivery_verifier.cluster.backend import Lack, LeavesNothing, StartRequest
 from delivery_verifier.cluster.fake import FakeCluster
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.scenario import ClusterSpec
 
 
-class FakeBackend:
+class FakeBackend(LeavesNothing):
     """Starts fake clusters. `lacks` maps a capability (proxy, network or power) to the reason why the fake host lacks
     the capability. The key None stands for the backend itself. `clusters` maps a workspace to its cluster."""
 
@@ -40,18 +40,3 @@ class FakeBackend:
     def attach(self, workspace: Path) -> FakeCluster:
         """Returns the cluster that was started in `workspace`. Raises KeyError if no cluster was started there."""
         return self.clusters[workspace]
-
-    def is_mounted(self, workspace: Path) -> bool:
-        """Returns False, because a fake cluster mounts no disk."""
-        return False
-
-    def release(self, workspace: Path) -> None:
-        """Does nothing, because a fake cluster mounts no disk."""
-
-    def leftovers(self) -> list[str]:
-        """Returns an empty list, because a fake cluster leaves nothing on the host."""
-        return []
-
-    def sweep(self) -> list[str]:
-        """Returns an empty list, because there is nothing to remove."""
-        return []

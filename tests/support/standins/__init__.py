@@ -19,7 +19,7 @@ MIRROR = "http://deb.debian.org/debian"
 
 
 def build(engine: Engine, compose: list[str], images: Mapping[str, str], kafka_version: str) -> None:
-    """Builds stand-ins, each under the name that `images` has for it: kafka, postgres and airflow.
+    """Builds a stand-in for each service of `images` (kafka, postgres, airflow), under the name that it has there.
 
     Raises Missing if the base cannot be made, and CalledProcessError if an image cannot be built.
     """
@@ -31,7 +31,7 @@ def build(engine: Engine, compose: list[str], images: Mapping[str, str], kafka_v
         for jar in kafka_jars(kafka_version):
             shutil.copy(jar, context / "jars")
         names = {f"{service.upper()}_IMAGE": image for service, image in images.items()}
-        command = [*compose, "--file", str(HERE / "compose.yml"), "build", "--quiet"]
+        command = [*compose, "--file", str(HERE / "compose.yml"), "build", "--quiet", *images]
         subprocess.run(command, env=engine.environment | names | {"CONTEXT": str(context)}, check=True)
 
 

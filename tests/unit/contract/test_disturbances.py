@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from support.observations import BITE, KILL, RECOVERED, SECOND, at, process
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.contract.disturbances import (
@@ -26,38 +27,6 @@ from delivery_verifier.model.history import (
     Observation,
 )
 from delivery_verifier.model.scenario import Load
-
-SECOND = 1_000_000
-BITE, RECOVERED = 100 * SECOND, 110 * SECOND
-KILL = Injection(
-    id=1,
-    cycle=1,
-    action="kill",
-    brokers=[1],
-    hit={"t": [0]},
-    requested_at_us=BITE - SECOND // 10,
-    bite_at_us=BITE,
-    healed_at_us=105 * SECOND,
-    recovered_at_us=RECOVERED,
-    bit=True,
-)
-
-
-def at(s: float, leader: int, epoch: int, isr: list[int], partition: int = 0) -> Observation:
-    return Observation(
-        at_us=int(s * SECOND),
-        kind="partition",
-        topic="t",
-        partition=partition,
-        leader=leader,
-        leader_epoch=epoch,
-        isr=isr,
-    )
-
-
-def process(s: float, broker: int, state: str, exit_code: int | None = None) -> Observation:
-    return Observation(at_us=int(s * SECOND), kind="process", broker=broker, state=state, exit_code=exit_code)
-
 
 START = at(1, 1, 0, [1, 2, 3])
 

@@ -4,30 +4,15 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from support.observations import KILL, SECOND, process
 
 from delivery_verifier.contract.disturbances import coordinator_partitions, disturbances
 from delivery_verifier.model.history import TRANSACTION_STATE, Disturbance, Injection, Observation
 
-SECOND = 1_000_000
-BITE = 100 * SECOND
-KILL = Injection(
-    id=1,
-    cycle=1,
-    action="kill",
-    brokers=[1],
-    hit={"t": [0]},
-    requested_at_us=BITE - SECOND // 10,
-    bite_at_us=BITE,
-    healed_at_us=105 * SECOND,
-    recovered_at_us=110 * SECOND,
-    bit=True,
-)
-
 
 def ended(state: str, exit_code: int | None, injection: Injection, s: int = 101) -> Disturbance:
     """Returns the disturbance of broker 1, whose process is seen in `state` at `s` seconds."""
-    seen = Observation(at_us=s * SECOND, kind="process", broker=1, state=state, exit_code=exit_code)
-    (found,) = disturbances([seen], [injection])
+    (found,) = disturbances([process(s, 1, state, exit_code)], [injection])
     return found
 
 

@@ -3,35 +3,13 @@
 from __future__ import annotations
 
 from msgspec.structs import replace
+from support.observations import KILL as OF_BROKER_1
+from support.observations import at as seen
 
 from delivery_verifier.contract.disturbances import disturbances
 from delivery_verifier.model.history import Disturbance, Injection, Observation
 
-SECOND = 1_000_000
-KILL = Injection(
-    id=1,
-    cycle=1,
-    action="kill",
-    brokers=[0],
-    hit={"t": [0]},
-    requested_at_us=100 * SECOND,
-    bite_at_us=100 * SECOND,
-    healed_at_us=105 * SECOND,
-    recovered_at_us=110 * SECOND,
-    bit=True,
-)
-
-
-def seen(s: int, leader: int, epoch: int, isr: list[int], partition: int = 0) -> Observation:
-    return Observation(
-        at_us=s * SECOND,
-        kind="partition",
-        topic="t",
-        partition=partition,
-        leader=leader,
-        leader_epoch=epoch,
-        isr=isr,
-    )
+KILL = replace(OF_BROKER_1, brokers=[0])
 
 
 def found(*observations: Observation, injections: tuple[Injection, ...] = ()) -> list[Disturbance]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from delivery_verifier.cluster.backend import Backend, Lack, StartRequest
+from delivery_verifier.cluster.backend import Backend, Lack, LeavesNothing, StartRequest
 from delivery_verifier.cluster.docker import composed
 from delivery_verifier.cluster.docker.cluster import DockerCluster, DockerLayout
 from delivery_verifier.cluster.docker.door_client import DoorClient, DoorGone, DoorRefused, door
@@ -33,8 +33,11 @@ LACKS: dict[Capability, str] = {
 """Why the backend lacks a capability everywhere, with the remedy."""
 
 
-class DockerBackend:
-    """A backend that uses the composed brokers. The environment variables `VARIABLES` say where they are."""
+class DockerBackend(LeavesNothing):
+    """A backend that uses the composed brokers. The environment variables `VARIABLES` say where they are.
+
+    What a killed run did to containers, the door heals by itself.
+    """
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
         """Returns why the capability is missing, or why there are no composed brokers; None if nothing is missing. Asks
@@ -103,21 +106,6 @@ class DockerBackend:
     def attach(self, workspace: Path) -> DockerCluster:
         """Returns the cluster of the run in `workspace`. Raises ClusterGone if the workspace is gone."""
         return DockerCluster(workspace)
-
-    def is_mounted(self, workspace: Path) -> bool:
-        """Returns False, because the backend mounts nothing."""
-        return False
-
-    def release(self, workspace: Path) -> None:
-        """Does nothing, because the backend mounts nothing."""
-
-    def leftovers(self) -> list[str]:
-        """Returns an empty list: what a killed run did to containers, the door heals by itself."""
-        return []
-
-    def sweep(self) -> list[str]:
-        """Returns an empty list, because nothing is left over."""
-        return []
 
 
 def _door() -> DoorClient:

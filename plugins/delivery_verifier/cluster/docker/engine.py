@@ -1,8 +1,9 @@
 """The engine's API, as far as the fault door uses it: to look at containers and networks with the door's labels, and to
 do what `OPERATIONS` lists.
 
-Source: Docker Engine API v1.41, https://docs.docker.com/reference/api/engine/version/v1.41/. Nothing a client of the
-door sends gets into a request to the engine, except what `OPERATIONS` allows.
+Source: Docker Engine API v1.41, https://docs.docker.com/reference/api/engine/version/v1.41/. An engine that has given
+up this version (Docker 29) is asked in the oldest version that it still speaks. Nothing a client of the door sends gets
+into a request to the engine, except what `OPERATIONS` allows.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from delivery_verifier.cluster.docker.nodes import (
 )
 from delivery_verifier.model.errors import VerifierError
 
-VERSION = "v1.41"
+VERSION = (1, 41)
+"""The version of the engine's API that the door speaks, unless the engine's oldest version is later."""
 TIMEOUT_S = 10.0
 STOP_S = 30
 """Seconds that the engine waits, for `stop` and `restart`, until it kills a container that does not end on SIGTERM."""
@@ -52,8 +54,9 @@ class Engine:
 
     def __init__(self, socket: Path, project: str) -> None:
         self._http = httpx.AsyncClient(
-            transport=httpx.AsyncHTTPTransport(uds=str(socket)), base_url=f"http://engine/{VERSION}", timeout=TIMEOUT_S
+            transport=httpx.AsyncHTTPTransport(uds=str(socket)), base_url="http://engine", timeout=TIMEOUT_S
         )
+        self._version = ""
         self._labels = {FAULT_LABEL: ALLOWED, PROJECT_LABEL: project}
 
     async def nodes(self) -> list[Node]:
@@ -141,7 +144,15 @@ class Engine:
         return json.dumps({"label": [f"{name}={value}" for name, value in self._labels.items()]})
 
     async def _request(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None) -> Any:
-        """Sends one request to the engine. Returns the answer's JSON; None for an empty answer. Raises EngineError."""
+        """Sends one request in a version that the engine speaks. Returns the answer's JSON; None for an empty answer.
+        Raises EngineError."""
+        if not self._version:
+            oldest = str((await self._send("GET", "/version")).get("MinAPIVersion") or "1.0")
+            major, minor = max(VERSION, tuple(int(part) for part in oldest.split(".")))
+            self._version = f"v{major}.{minor}"
+        return await self._send(method, f"/{self._version}{path}", query, body)
+
+    async def _send(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None) -> Any:
         patience_s = TIMEOUT_S + (STOP_S if "t" in (query or {}) else 0)
         try:
             answer = await self._http.request(method, path, params=query, json=body, timeout=patience_s)

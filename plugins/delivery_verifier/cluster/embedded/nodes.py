@@ -9,7 +9,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from delivery_verifier.cluster.broker_settings import session_settings, settings_of
+from delivery_verifier.cluster.broker_settings import controller_settings, settings_of
 from delivery_verifier.cluster.embedded.disks import Disk
 from delivery_verifier.cluster.layout import CONTROLLER, HOST, ClusterLayout
 from delivery_verifier.host.java.class_archive import ClassArchive
@@ -126,8 +126,7 @@ def _properties(layout: ClusterLayout, node: int) -> str:
         "controller.quorum.voters": f"{CONTROLLER}@{HOST}:{layout.controller_port}",
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENT:PLAINTEXT,REPL:PLAINTEXT,PROXIED:PLAINTEXT",
-        **session_settings(spec),
-        "unclean.leader.election.enable": "false",
+        **controller_settings(spec),
     }
     if node == CONTROLLER:
         settings |= {"process.roles": "controller", "listeners": f"CONTROLLER://{HOST}:{layout.controller_port}"}

@@ -12,8 +12,9 @@ from support.fake_engine import PROJECT, FakeEngine
 
 
 @pytest.fixture
-def engine() -> FakeEngine:
-    return FakeEngine()
+def engine(request: pytest.FixtureRequest) -> FakeEngine:
+    """The engine. A parameter is the oldest version of the API that it speaks."""
+    return FakeEngine(getattr(request, "param", "1.12"))
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from delivery_verifier.cluster.docker.engine import OPERATIONS
 from delivery_verifier.host.waiting import wait_until
 
 
+@pytest.mark.parametrize("engine", ["1.12", "1.44"], indirect=True)
 def test_every_operation_of_the_list_reaches_the_engine_as_the_door_words_it(engine: FakeEngine, door: Door) -> None:
     client = door.client()
     lease = client.begin("run", 60)
