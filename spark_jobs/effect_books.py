@@ -90,7 +90,8 @@ def compare(inputs: EffectInputs, rows: DataFrame) -> Effects:
     ends = {(part.arm, part.partition): part.end for part in inputs.offsets.partitions}
     for row in parts:
         end = ends.get((row["arm"], row["partition"]))
-        row["drained"] = int(end is not None and (row.get("last_marker") or -1) >= end)
+        last = row.get("last_marker")
+        row["drained"] = int(None not in (end, last) and last >= end)
     drained = {(row["arm"], row["partition"]) for row in parts if row["drained"]}
     hidden = {(part.arm, part.partition) for part in inputs.offsets.partitions if part.unreadable}
     attempts = effects.applied_attempts(rows, lines, effects.Places(drained, hidden)).persist(

@@ -44,8 +44,8 @@ def applied_attempts(effects: DataFrame, lines: DataFrame, places: Places) -> Da
 
     The columns: KEY; `copies`, the locations of its lines, ascending; `effects`, an array of structs in the order of
     time, each with the order, the location, member, life and time of an effect, and whether it is `behind` (see
-    `_behind`); `partition`, of the first copy or, without any, of the first effect; `kind`, and `also`: OVERTAKEN if it
-    applies beside another kind.
+    `_behind`); `partition`, of the first copy or, without any, of the first effect; `lowest`, the lowest offset of the
+    partition from which a record was applied; `kind`, and `also`: OVERTAKEN if it applies beside another kind.
     """
     copies = lines.where(is_of_attempt()).select(*KEY, location("offset", "partition").alias("copy"))
     landed = F.struct("order", location("offset", "partition").alias("at"), "member", "life", "applied_at", "behind")
@@ -59,6 +59,8 @@ def applied_attempts(effects: DataFrame, lines: DataFrame, places: Places) -> Da
     first = F.coalesce(F.get("copies", F.lit(0)), F.get("effects", F.lit(0))["at"])
     placed = attempts.withColumn("partition", (first % LOCATION_UNIT).cast("int"))
     placed = placed.withColumns({"drained": _is_in(places.drained), "hidden": _is_in(places.hidden)})
+    lowest = effects.where(is_of_attempt()).groupBy("arm", "partition").agg(F.min("offset").alias("lowest"))
+    placed = placed.join(lowest.hint("broadcast"), ["arm", "partition"], "left")
     return placed.withColumn("kind", _kind()).withColumn("also", _also())
 
 
@@ -97,6 +99,8 @@ def counts(attempts: DataFrame) -> DataFrame:
         F.count_if(is_visible & is_applied).alias("applied"),
         F.count_if(is_visible & ~is_applied & ~F.col("drained")).alias("pending"),
         F.sum(F.when(is_visible & is_applied, effects - 1).otherwise(0)).alias("again"),
+        F.sum(F.when(is_visible, F.greatest(_extra(), F.lit(0))).otherwise(0)).alias("extra"),
+        F.count_if(_is_skipped_behind()).alias("skipped_behind"),
         F.count_if((copies > 1) & (effects == copies) & ~_reapplied()).alias("carried"),
         F.sum(F.when(~is_visible, effects).otherwise(0)).alias("ghost_effects"),
         F.sum(copies).alias("copies"),
@@ -132,10 +136,21 @@ def _behind(effects: DataFrame) -> DataFrame:
     return effects.withColumn("behind", F.coalesce(highest > F.col("offset"), F.lit(False)))
 
 
+def _extra() -> Column:
+    """How many effects an attempt has beyond one per copy, or beyond one per offset. At most 0 if it has none."""
+    locations = F.size(F.array_distinct(F.transform("effects", lambda effect: effect["at"])))
+    return F.size("effects") - F.least(F.size("copies"), locations)
+
+
 def _reapplied() -> Column:
     """True on an attempt with more effects than copies, or with more than one effect at one offset."""
-    locations = F.size(F.array_distinct(F.transform("effects", lambda effect: effect["at"])))
-    return (F.size("copies") > 0) & (F.size("effects") > F.least(F.size("copies"), locations))
+    return (F.size("copies") > 0) & (_extra() > 0)
+
+
+def _is_skipped_behind() -> Column:
+    """True on a case of SKIPPED with a copy behind an applied record of its partition."""
+    last = F.floor(F.array_max("copies") / LOCATION_UNIT)
+    return (F.col("kind") == Anomaly.SKIPPED.value) & (last > F.col("lowest"))
 
 
 DETECTORS: dict[Anomaly, Callable[[], Column]] = subset(

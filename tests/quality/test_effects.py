@@ -12,8 +12,8 @@ import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from support.applications import applied
-from support.effect_histories import END, PARTITIONS, judge, random_history
-from support.run_directories import Row, scenario
+from support.effect_histories import END, PARTITIONS, effect, judge, marker, random_history
+from support.run_directories import Row, attempt, line, scenario
 
 from delivery_verifier.model.anomalies import EFFECTS as KINDS
 from delivery_verifier.model.anomalies import Anomaly, also_column, column
@@ -37,8 +37,9 @@ def snapshot(arm: str, partition: int) -> PartitionSnapshot:
 
 
 def compared(
-    spark: SparkSession, folder: Any, histories: dict[str, History], hidden: tuple[PartitionSnapshot, ...] = ()
+    spark: SparkSession, folder: Any, histories: dict[str, History], others: tuple[PartitionSnapshot, ...] = ()
 ) -> effect_books.Effects:
+    """Returns what Spark finds in the histories of arms. `others` are partitions whose snapshots differ."""
     frames = []
     for number, (name, schema) in enumerate((("ledger", LEDGER), ("log", LOG), ("effects", EFFECTS))):
         rows = [row for history in histories.values() for row in history[number]]
@@ -47,9 +48,9 @@ def compared(
         frames.append(spark.read.schema(schema).parquet(str(folder / name)).coalesce(1))
     ledger, log, rows = frames
     ends = [snapshot(arm, partition) for arm in histories for partition in range(PARTITIONS)]
-    covered = {(part.arm, part.partition) for part in hidden}
+    covered = {(part.arm, part.partition) for part in others}
     ends = [part for part in ends if (part.arm, part.partition) not in covered]
-    offsets = Offsets(bootstrap_servers="", taken_at_us=0, partitions=[*ends, *hidden])
+    offsets = Offsets(bootstrap_servers="", taken_at_us=0, partitions=[*ends, *others])
     output: Any = None  # `compare` writes nothing
     inputs = effect_books.EffectInputs(log, ledger, of_arms(list(histories)), offsets, output, 100, True)
     return effect_books.compare(inputs, rows)
@@ -108,6 +109,18 @@ def test_the_books_of_the_log_get_as_many_cases_as_were_found(
             expected[arm, column(Anomaly(kind))] += count
             expected[arm, also_column(Anomaly.OVERTAKEN)] += count * hidden
     assert booked == +expected
+
+
+@pytest.mark.parametrize(("offset", "drained"), [(0, 1), (None, 0)])
+def test_a_marker_at_offset_0_drains_a_partition_without_records(
+    offset: int | None, drained: int, spark: SparkSession, tmp_path: Any
+) -> None:
+    effect_of_marker = [] if offset is None else [effect("a", marker("a", 1, 0, offset), 1)]
+    record = line("a", 1, 0, 0, partition=1)
+    history = [attempt("a", 0, partition=1)], [record], [effect("a", record, 0), *effect_of_marker]
+    empty = replace(snapshot("a", 0), end=0)
+    books = compared(spark, tmp_path, {"a": history}, (empty,)).books.to_pylist()
+    assert [row["drained"] for row in books if (row["arm"], row["partition"]) == ("a", 0)] == [drained]
 
 
 def test_what_may_stand_at_an_unreadable_offset_is_neither_a_ghost_nor_applied_again(

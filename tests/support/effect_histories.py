@@ -55,6 +55,11 @@ def judge(lines: list[Row], effects: list[Row]) -> tuple[Counter[Case], Counter[
             landed[key_of(row)].append((row["partition"], row["offset"]))
         highest[row["partition"]] = max(highest[row["partition"]], row["offset"])
     books["drained"] = len(drained)
+    lowest = {
+        place: min(offset for spots in landed.values() for at, offset in spots if at == place)
+        for place in {at for spots in landed.values() for at, _ in spots}
+    }
+    last = {key_of(row): row["offset"] for row in sorted(named, key=lambda row: row["offset"])}
     cases = Counter[Case]()
     for key in {*copies, *filter(landed.get, list(landed))}:
         c, a, places = copies[key], len(landed[key]), len(set(landed[key]))
@@ -63,6 +68,8 @@ def judge(lines: list[Row], effects: list[Row]) -> tuple[Counter[Case], Counter[
             visible=c > 0, applied=c and a > 0, again=(a - 1) * (c > 0 < a), ghost_effects=a * (not c), copies=c
         )
         books.update(pending=bool(c and not a and not skipped), carried=a == c > 1 and not reapplied)
+        books["extra"] += max(a - min(c, places), 0) if c else 0
+        books["skipped_behind"] += bool(skipped and last[key] > lowest.get(where[key], END))
         kind = "SKIPPED" if skipped else "REAPPLIED" if reapplied else "GHOST" if not c else ""
         if kind or key in late:
             cases[kind or "OVERTAKEN", bool(kind) and key in late, *key] += 1

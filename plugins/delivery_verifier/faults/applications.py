@@ -84,8 +84,7 @@ class RestartApplication:
 class Rewind:
     """Sets the group of every application back to offset 0 of every partition, as an operator might.
 
-    The members are stopped in order before that, and are started again behind it. Members that were killed are started
-    first. Proof: every group had committed an
+    The members are stopped in order before that, and are started again behind it. Proof: every group had committed an
     offset above 0, and the brokers reported only offsets of 0 before the members were started again.
     """
 
@@ -99,7 +98,6 @@ class Rewind:
         """
         self._facts = {}
         applications, scenario = _applications(context), _scenario(context)
-        applications.restart()
         applications.stop()
         client, partitions = topics.admin(context.cluster.connection), range(scenario.load.partitions)
         set_back_at_us, facts = now_us(), dict[str, int]()

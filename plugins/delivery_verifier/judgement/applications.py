@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from delivery_verifier.judgement.evidence import ArmEvidence
+from delivery_verifier.contract.rules.applications import EARLY
+from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import Injection
@@ -26,13 +27,38 @@ def is_of_applications(injection: Injection) -> bool:
 def at_stake(injection: Injection, arm: str) -> int:
     """Returns how many records of `arm` the injection into applications could hurt (see AT_STAKE); 0 if none is
     known."""
+    return next(filter(None, (_proven(injection, beginning + arm) for beginning in AT_STAKE)), 0)
+
+
+def _proven(injection: Injection, key: str) -> int:
+    """Returns the first count above 0 under `key` in the proof of the injection; 0 if there is none."""
     for moment in ("process", "process_before_heal"):
         proof = injection.proof.get(moment)
-        for beginning in AT_STAKE:
-            count = proof.get(beginning + arm) if isinstance(proof, dict) else None
-            if isinstance(count, int) and count > 0:
-                return count
+        count = proof.get(key) if isinstance(proof, dict) else None
+        if isinstance(count, int) and count > 0:
+            return count
     return 0
+
+
+def in_hand(run: Evidence, arm: str) -> int:
+    """Returns how many records of `arm` its members had in hand in all injections together."""
+    return sum(_proven(injection, AT_STAKE[0] + arm) for injection in run.injections)
+
+
+def set_back(run: Evidence, arm: str) -> int:
+    """Returns by how many records the group of `arm` was set back in all injections together."""
+    return sum(_proven(injection, AT_STAKE[1] + arm) for injection in run.injections)
+
+
+def skipped_too_early(run: Evidence) -> Iterator[tuple[str, str, str]]:
+    """Yields (arm, name, detail) of a checker doubt for each partition that has cases of SKIPPED, although it was not
+    drained: an application that has not come to the end has skipped nothing."""
+    for arm in run.scenario.applied:
+        drained = {row["partition"] for row in run.books.rows("effects", arm=arm).to_pylist() if row.get("drained")}
+        for partition in sorted(set(range(run.scenario.load.partitions)) - drained):
+            if count := run.books.cases_at(arm, Anomaly.SKIPPED, partition):
+                detail = f"{arm}/{partition}: {count} SKIPPED, but the application did not come to the end"
+                yield arm, "skipped_too_early", detail
 
 
 def application_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
@@ -59,18 +85,29 @@ def application_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
 
 def _more_than_in_hand(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
-    """Yields doubts if more was skipped than was in hand in the crashes that alone permit it, or more was applied again
-    than was set back by the rewinds that alone permit it."""
-    again = arm.totals.get("effects_again", 0)
-    for anomaly, kind, count, name in (
-        (Anomaly.SKIPPED, "application_crash", sum(arm.cases(Anomaly.SKIPPED)), "records were in hand in crashes"),
-        (Anomaly.REAPPLIED, "rewind", again, "records were set back by rewinds"),
+    """Yields a doubt for each kind of effects of which there is more than its only permission explains.
+
+    * Crashes permit that the records in hand were skipped, and rewinds that the records set back were applied again.
+    * auto.offset.reset permits that a group jumps over what stood in the log when it began. Nothing that was applied
+      stands before that. Behind an applied record, only crashes explain what was skipped, and only if the application
+      lets go of a record before it is applied.
+    """
+    hand, totals = in_hand(arm.run, arm.name), arm.totals
+    is_early = arm.spec.application is not None and arm.spec.application.discipline in EARLY
+    skipped, behind = sum(arm.cases(Anomaly.SKIPPED)), totals.get("effects_skipped_behind", 0)
+    crash, again = "records were in hand in crashes", totals.get("effects_extra", 0)
+    for anomaly, because, count, what, most, cause in (
+        (Anomaly.SKIPPED, ("application_crash",), skipped, "SKIPPED", hand, crash),
+        (Anomaly.SKIPPED, (), behind, "SKIPPED behind applied records", hand if is_early else 0, crash),
+        (
+            Anomaly.REAPPLIED,
+            ("rewind",),
+            again,
+            "effects too many",
+            set_back(arm.run, arm.name),
+            "records were set back",
+        ),
     ):
-        if anomaly not in arm.rulings or arm.rulings[anomaly].because != (kind,):
-            continue
-        causes = [
-            cause for cause in arm.run.injections if cause.action in ACTS and kind in ACTS[cause.action].counts_as
-        ]
-        most = sum(at_stake(cause, arm.name) for cause in causes)
-        if count > most:
-            yield "unexplained", f"{arm.name}: {count} {anomaly}, but only {most} {name}"
+        ruling = arm.rulings.get(anomaly)
+        if ruling and ruling.tolerance is None and ruling.because == because and count > most:
+            yield "unexplained", f"{arm.name}: {count} {what}, but only {most} {cause}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from delivery_verifier.judgement.applications import at_stake, is_of_applications
+from delivery_verifier.judgement.applications import in_hand, is_of_applications, set_back
 from delivery_verifier.judgement.damage import unreadable_clause
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.transaction_counts import TransactionCounts
@@ -192,8 +192,9 @@ def _exposed(arm: ArmEvidence) -> str:
     The exposed attempts include attempts that were sent after another broker had taken over, but before the recovery.
     """
     if arm.run.biting and all(map(is_of_applications, arm.run.biting)):
-        count = sum(at_stake(injection, arm.name) for injection in arm.run.biting)
-        return f"{count:,} records in hand or set back"
+        counts = {"in hand": in_hand(arm.run, arm.name), "set back": set_back(arm.run, arm.name)}
+        what = [f"{count:,} records {words}" for words, count in counts.items() if count]
+        return " and ".join(what) or "nothing at stake"
     outstanding, reported = exposed(arm.exposure, "outstanding"), exposed(arm.exposure, "reported")
     bites = "the bite" if len(arm.run.biting) == 1 else "the bites"
     return f"{outstanding:,} attempts outstanding at {bites} and {reported:,} records exposed until recovery"

@@ -27,7 +27,7 @@ class Anomaly(StrEnum):
     If a kind that is in SECONDARY also applies to the record, the column `also` of the case names this kind. The judge
     judges both kinds, so that a permitted duplicate cannot hide a forbidden reordering (docs/adr/0002). The last four
     are the kinds of effects. Their precedence is their own: a record can be a case of a kind of the log and a case of a
-    kind of effects, because each befalls it at another hop (docs/adr/0013).
+    kind of effects, because each befalls it at another hop (docs/adr/0015).
     """
 
     CORRUPTED = "CORRUPTED"

@@ -32,7 +32,8 @@ CRASH_POINTS: dict[CrashPoint, str] = {
     "committed_first": "the offsets of the batch are committed, and nothing of it was applied (commit_first; any other "
     "discipline stands at polled)",
     "applied": "so many records of the batch are applied, and nothing was done since",
-    "committed": "the batch is applied, and its offsets are committed or stored",
+    "committed": "the batch is applied, and its offsets are committed or stored: a kill takes nothing from it, and is "
+    "refused",
 }
 """Every crash point, with its meaning."""
 

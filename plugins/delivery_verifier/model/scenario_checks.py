@@ -95,6 +95,30 @@ def _check_applications(scenario: Scenario) -> None:
                 f"fault.steps[{number}] waits for caught_up, which arm {ids[0]} never is: no group commits the end "
                 "of a topic with transactions"
             )
+    _check_crashes(scenario)
+
+
+def _check_crashes(scenario: Scenario) -> None:
+    """Raises BadInput for a kill of applications that can hurt nothing, and for a rewind of killed applications.
+
+    Members that stand at the crash point `committed` have nothing in hand. If a rewind started killed members, nobody
+    could prove any more that they had been killed.
+    """
+    point, is_killed = "", False
+    for number, step in enumerate(scenario.fault.steps * min(scenario.fault.cycles, 2)):
+        where = f"fault.steps[{number % len(scenario.fault.steps)}]"
+        if step.action == "park":
+            point = str(step.options.get("at"))
+        elif step.action == "kill_application":
+            if point == "committed":
+                raise BadInput(
+                    f"{where} kills applications that stand at committed, with nothing in hand: park elsewhere"
+                )
+            is_killed = True
+        elif step.action in ("restart_application", "rewind"):
+            if is_killed and step.action == "rewind":
+                raise BadInput(f"{where} sets back applications that were killed: restart_application must come before")
+            point, is_killed = "", False
 
 
 def _check_transactions(scenario: Scenario) -> None:

@@ -67,6 +67,8 @@ _COUNTS = {
     "applied": ("of `visible`, those that were applied", "attempts"),
     "pending": ("of `visible`, those not applied in a partition that was not drained", "attempts"),
     "again": ("effects of `applied` beyond the first of each attempt", "effects"),
+    "extra": ("of `again`, those beyond one effect per visible copy, or beyond one per offset", "effects"),
+    "skipped_behind": ("attempts that are SKIPPED, with a copy behind an applied record of the partition", "attempts"),
     "carried": ("of `applied`, those that stand in the log more than once and were applied as often", "attempts"),
     "ghost_effects": ("effects of attempts without a visible copy", "effects"),
     "markers": ("effects of the verifier's own markers", "effects"),

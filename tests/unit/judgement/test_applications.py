@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
-from support.applications import application
+from support.applications import SINS, application, applied, undrained
 from support.evidence import (
     BITE,
     HEALED,
@@ -31,26 +30,19 @@ from support.evidence import (
 
 from delivery_verifier.judgement.evaluation import LAWS_OF_EFFECTS, expected_evaluations
 from delivery_verifier.judgement.evidence import Evidence
-from delivery_verifier.model.act import Act
 from delivery_verifier.model.anomalies import EFFECTS as KINDS
 from delivery_verifier.model.anomalies import Anomaly, column
 from delivery_verifier.model.application import Discipline
-from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.scenario import Claim, Scenario
 
 EFFECTS, PRODUCERS = "books/effects.parquet", "books/producers.parquet"
 
 
-@pytest.fixture(autouse=True)
-def _an_action_that_kills_applications(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    act = Act(name="kill_application", summary="", whom="application", bites=True, counts_as=("application_crash",))
-    monkeypatch.setitem(ACTS, act.name, act)
-    yield
-
-
-def applied_by(discipline: Discipline, claim: Claim = "contract", fault: str = "none") -> Scenario:
-    return with_arm(a_scenario(fault=fault), SUBJECT, application=application(discipline), claim=claim)
+def applied_by(discipline: Discipline, claim: Claim = "contract", reset: str = "earliest") -> Scenario:
+    consumer = application(discipline).consumer | {"auto.offset.reset": reset}
+    program = msgspec.structs.replace(application(discipline), consumer=consumer)
+    return with_arm(a_scenario(fault="none"), SUBJECT, application=program, claim=claim)
 
 
 def killed(**proof: object) -> Injection:
@@ -69,17 +61,26 @@ def killed(**proof: object) -> Injection:
     )
 
 
-def exposure(rows: Rows) -> None:
-    rows["books/exposure.parquet"] = [
-        {"arm": of.name, "injection": 1, "reported": 150, "outstanding": 0} for of in a_scenario().loaded
+def rewound(by: int) -> Injection:
+    proof = {"process": {f"rewound {SUBJECT}": by}}
+    return msgspec.structs.replace(killed(), id=2, action="rewind", proof=proof)
+
+
+def exposure(rows: Rows, injection: int = 1) -> None:
+    rows["books/exposure.parquet"] += [
+        {"arm": of.name, "injection": injection, "reported": 150, "outstanding": 0} for of in a_scenario().loaded
     ]
 
 
 def crashed(
-    discipline: Discipline, change: Change = lambda rows: None, claim: Claim = "contract", **more: Any
+    discipline: Discipline,
+    change: Change = lambda rows: None,
+    claim: Claim = "contract",
+    reset: str = "earliest",
+    **more: Any,
 ) -> Evidence:
-    made = applied_by(discipline, claim)
-    return evidence_of(made, both(exposure, change), injections=[killed()], **more)
+    made = applied_by(discipline, claim, reset)
+    return evidence_of(made, both(exposure, change), **{"injections": [killed()]} | more)
 
 
 def counted(kind: Anomaly, count: int) -> Change:
@@ -187,14 +188,81 @@ def test_more_skipped_than_in_hand_is_no_pass() -> None:
     assert "only 6 records were in hand" in next(item.detail for item in arm(verdict).doubts)
 
 
-def test_more_applied_again_than_was_set_back_is_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    rewind = Act(name="rewind", summary="", whom="application", bites=True, momentary=True, counts_as=("rewind",))
-    monkeypatch.setitem(ACTS, "rewind", rewind)
-    setback = msgspec.structs.replace(killed(), action="rewind", proof={"process": {f"rewound {SUBJECT}": 60}})
-    for again, verdict in ((60, "HELD"), (61, "INCONCLUSIVE")):
-        change = both(counted(Anomaly.REAPPLIED, 60), setting(EFFECTS, "again", again, arm=SUBJECT, partition=0))
+def test_a_rewind_does_not_explain_what_is_skipped_beside_a_crash() -> None:
+    """Nothing that was set back is in hand: 6 records were."""
+    beside = [killed(), rewound(600)]
+    for count, wanted in ((6, "HELD"), (7, "INCONCLUSIVE")):
+        change = both(counted(Anomaly.SKIPPED, count), lambda rows: exposure(rows, 2))
+        evidence = crashed("commit_first", change, injections=beside, cases=of_kind(Anomaly.SKIPPED, count=count))
+        assert arm(judged(evidence)).verdict == wanted
+    assert "only 6 records were in hand" in arm(judged(evidence)).doubts[0].detail
+
+
+def test_more_applied_again_than_was_set_back_is_no_pass() -> None:
+    """`again` also counts the effects of records that the log has twice. These were carried, and not set back."""
+    for extra, wanted in ((60, "HELD"), (61, "INCONCLUSIVE")):
+        change = both(
+            counted(Anomaly.REAPPLIED, 60),
+            setting(EFFECTS, "again", 300, arm=SUBJECT, partition=0),
+            setting(EFFECTS, "extra", extra, arm=SUBJECT, partition=0),
+        )
         evidence = crashed("commit_first", change, cases=of_kind(Anomaly.REAPPLIED, count=60))
-        assert arm(judged(replace(evidence, injections=[setback]))).verdict == verdict
+        verdict = judged(replace(evidence, injections=[msgspec.structs.replace(rewound(60), id=1)]))
+        assert arm(verdict).verdict == wanted
+    assert "61 effects too many, but only 60 records were set back" in arm(verdict).doubts[0].detail
+
+
+@pytest.mark.parametrize(
+    ("discipline", "behind", "wanted"),
+    [
+        ("commit_after", 0, "HELD"),
+        ("commit_after", 1, "INCONCLUSIVE"),
+        ("commit_first", 6, "HELD"),
+        ("commit_first", 7, "INCONCLUSIVE"),
+    ],
+)
+def test_a_group_that_starts_at_the_end_jumps_over_nothing_behind_what_it_applied(
+    discipline: Discipline, behind: int, wanted: str
+) -> None:
+    change = both(counted(Anomaly.SKIPPED, 50), setting(EFFECTS, "skipped_behind", behind, arm=SUBJECT, partition=0))
+    verdict = judged(crashed(discipline, change, reset="latest", cases=of_kind(Anomaly.SKIPPED, count=50)))
+    assert arm(verdict).verdict == wanted
+    assert doubts(verdict) == (set() if wanted == "HELD" else {("coverage", "unexplained")})
+
+
+def test_the_sentence_says_what_was_in_hand_and_what_was_set_back() -> None:
+    evidence = crashed("commit_after", lambda rows: exposure(rows, 2))
+    for injections, words in (
+        ([killed()], "with 6 records in hand."),
+        ([rewound(60)], "with 60 records set back."),
+        ([killed(), rewound(60)], "with 6 records in hand and 60 records set back."),
+    ):
+        assert words in arm(judged(replace(evidence, injections=injections))).sentence
+
+
+@pytest.mark.parametrize("sin", SINS)
+@pytest.mark.parametrize("claim", ["contract", "at_least_once", "exactly_once"])
+def test_books_that_prove_nothing_neither_acquit_nor_convict(sin: str, claim: Claim) -> None:
+    doubt, change = SINS[sin]
+    verdict = judged(evidence_of(applied_by("commit_after", claim), change))
+    assert arm(verdict).verdict == verdict.verdict == "INCONCLUSIVE"
+    assert doubt in {name.split(":")[0] for _, name in doubts(verdict)}
+
+
+@pytest.mark.parametrize("claim", ["contract", "at_least_once", "exactly_once"])
+def test_a_member_that_was_killed_and_never_started_again_has_skipped_nothing(claim: Claim) -> None:
+    dead = msgspec.structs.replace(killed(), healed_at_us=None, recovered_at_us=None)
+    verdict = judged(crashed("commit_first", both(*map(undrained, range(3))), claim, injections=[dead]))
+    assert arm(verdict).verdict == "INCONCLUSIVE"
+    assert {("coverage", "not_drained"), ("coverage", "fault_not_healed")} <= doubts(verdict)
+    assert not [finding for finding in arm(verdict).findings if finding.cases]
+
+
+def test_an_arm_that_only_others_applications_make_a_run_of_effects_for_is_judged_as_ever() -> None:
+    everywhere = judged(evidence_of(applied(a_scenario())))
+    assert {part.verdict for part in everywhere.arms} == {
+        part.verdict for part in judged(evidence_of(a_scenario())).arms
+    }
 
 
 def test_what_was_sent_after_the_members_ran_again_was_not_in_hand() -> None:
@@ -216,21 +284,6 @@ def test_a_crash_with_nothing_in_hand_puts_nothing_to_the_test() -> None:
 def test_the_arm_without_an_application_is_not_put_to_the_test_by_a_crash_of_applications() -> None:
     verdict = judged(crashed("commit_after"))
     assert ("coverage", "too_little_exposed") in doubts(verdict, "control-acks_0")
-
-
-def test_an_application_that_stood_still_all_through_the_load_is_not_held() -> None:
-    change = both(*[setting(EFFECTS, "in_time", 0, arm=SUBJECT, partition=at) for at in range(3)])
-    verdict = judged(evidence_of(applied_by("commit_after"), change))
-    assert (verdict.verdict, doubts(verdict)) == ("INCONCLUSIVE", {("coverage", "application_idle")})
-
-
-def test_effects_that_name_no_record_forbid_held() -> None:
-    change = both(
-        setting(EFFECTS, "unparsed", 1, arm=SUBJECT, partition=0),
-        setting(EFFECTS, "effects", 402, arm=SUBJECT, partition=0),
-    )
-    verdict = judged(evidence_of(applied_by("commit_after"), change))
-    assert doubts(verdict) == {("coverage", "effects_unparsed")}
 
 
 def test_a_loss_in_the_log_and_a_ghost_are_two_cases_of_one_record() -> None:

@@ -92,6 +92,40 @@ def test_settings_that_contradict_the_discipline_are_refused(
 
 
 @pytest.mark.parametrize("entry", consumers.ENTRIES, ids=lambda entry: entry.name)
+def test_every_arm_that_a_crash_of_applications_is_to_hit_has_one(entry: Entry) -> None:
+    """Nothing is at stake in another arm, which could not become green."""
+    assert all(plan.application for plan in entry.arms)
+
+
+def a_step(action: str, **options: Setting) -> FaultStep:
+    return FaultStep(trigger=Trigger(kind="at_once"), action=action, target="none", options=options)
+
+
+KILL, RESTART, REWIND = a_step("kill_application"), a_step("restart_application"), a_step("rewind")
+
+
+@pytest.mark.parametrize(
+    ("steps", "cycles", "message"),
+    [
+        ((a_step("park", at="committed"), KILL, RESTART), 1, r"steps\[1\] kills applications that stand at committed"),
+        ((KILL, REWIND), 1, r"steps\[1\] sets back applications that were killed"),
+        ((REWIND, KILL), 2, r"steps\[0\] sets back applications that were killed"),
+        ((a_step("park", at="committed"), a_step("park", at="applied"), KILL, RESTART), 2, ""),
+        ((a_step("park", at="committed"), REWIND, KILL, RESTART, REWIND), 2, ""),
+    ],
+)
+def test_a_crash_that_can_hurt_nothing_and_a_rewind_of_the_dead_are_refused(
+    steps: tuple[FaultStep, ...], cycles: int, message: str
+) -> None:
+    fault = FaultPlan(name="crash", summary="", steps=steps, cycles=cycles)
+    planned = with_arm(replace(a_scenario(fault="none"), fault=fault), SUBJECT, application=application())
+    if not message:
+        return check(planned)
+    with pytest.raises(BadInput, match=message):
+        check(planned)
+
+
+@pytest.mark.parametrize("entry", consumers.ENTRIES, ids=lambda entry: entry.name)
 def test_a_plan_about_applications_needs_one(entry: Entry) -> None:
     check(build(entry, "a-run"))
     without = replace(entry, arms=tuple(replace(arm, application=None) for arm in entry.arms))

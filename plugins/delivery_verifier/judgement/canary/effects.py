@@ -96,11 +96,15 @@ def expected_effects(scenario: Scenario, layout: CanaryLayout) -> dict[str, int]
     One marker is applied, too. All effects come after the snapshot was taken, so that none is in time.
     """
     copies: defaultdict[Key, list[int]] = defaultdict(list)
+    last: dict[Key, int] = {}
     for index in range(len(layout.values)) if not scenario.transactional else sorted(_committed(layout)):
         partition, value = layout.values[index]
         if key := _key(value):
             copies[key].append(partition)
-    effects = Counter(_key(effect.value) for effect in applied(scenario, layout))
+            last[key] = index
+    landed = applied(scenario, layout)
+    lowest = min(effect.position for effect in landed if effect.partition == DRAINED and _key(effect.value))
+    effects = Counter(_key(effect.value) for effect in landed)
     unparsed = effects.pop(None, 0)
     rows = effects.total() + unparsed + 1
     counts = Counter(markers=1, drained=1, in_time=0, unparsed=unparsed, effects=rows, visible=len(copies))
@@ -110,6 +114,8 @@ def expected_effects(scenario: Scenario, layout: CanaryLayout) -> dict[str, int]
             applied=int(times > 0),
             pending=int(not times and partitions[0] != DRAINED),
             again=max(0, times - 1),
+            extra=max(0, times - len(partitions)),
+            skipped_behind=int(not times and partitions[0] == DRAINED and last[key] > lowest),
             carried=int(times == len(partitions) > 1),
             copies=len(partitions),
             lines=len(partitions),
