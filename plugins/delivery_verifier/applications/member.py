@@ -125,7 +125,8 @@ class Member:
             if error is None:
                 records.append(Record(message.partition() or 0, message.offset() or 0, message.value() or b""))
                 continue
-            self.journal.note("error", self._batch, answer=error.name())
+            partition = message.partition()
+            self.journal.note("error", self._batch, -1 if partition is None else partition, answer=error.name())
             if error.fatal():
                 raise KafkaException(error)
         self.control[Word.HANDED_OVER] += len(records)

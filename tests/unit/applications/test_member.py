@@ -33,8 +33,8 @@ def message(offset: int, producer: int = 0, partition: int = 0) -> Any:
     return SimpleNamespace(error=lambda: None, partition=lambda: partition, offset=lambda: offset, value=lambda: value)
 
 
-def refused(code: int) -> Any:
-    return SimpleNamespace(error=lambda: KafkaError(code), partition=lambda: 0)
+def refused(code: int, partition: int | None = None) -> Any:
+    return SimpleNamespace(error=lambda: KafkaError(code), partition=lambda: partition)
 
 
 class Client:
@@ -184,11 +184,13 @@ def test_a_refusal_stands_in_the_journal_by_its_name(tmp_path: Path) -> None:
 
 def test_an_error_of_the_client_is_no_record_and_a_fatal_one_ends_the_member(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, "commit_after")
-    member, client = member_of(spec, [refused(KafkaError._MAX_POLL_EXCEEDED), message(4)])
+    errors = [refused(KafkaError._MAX_POLL_EXCEEDED), refused(KafkaError._FAIL, partition=0)]
+    member, client = member_of(spec, [*errors, message(4)])
     member.run()
     assert ("apply", 4) in client.did and member.control[Word.HANDED_OVER] == 1
-    assert [event.answer for event in read_journal(life_folder(spec)) if event.what == "error"] == [
-        "_MAX_POLL_EXCEEDED"
+    assert [(event.partition, event.answer) for event in read_journal(life_folder(spec)) if event.what == "error"] == [
+        (-1, "_MAX_POLL_EXCEEDED"),
+        (0, "_FAIL"),
     ]
     fatal = KafkaError(KafkaError.FENCED_INSTANCE_ID, fatal=True)
     gone = SimpleNamespace(error=lambda: fatal, partition=lambda: 0)
