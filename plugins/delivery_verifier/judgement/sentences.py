@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from delivery_verifier.judgement.applications import in_hand, is_of_applications, set_back
+from delivery_verifier.judgement.applications import at_stake, is_of_applications
 from delivery_verifier.judgement.damage import unreadable_clause
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.transaction_counts import TransactionCounts
@@ -190,11 +190,14 @@ def _exposed(arm: ArmEvidence) -> str:
     """Returns in words how many attempts were outstanding when faults bit, and how many reported attempts were exposed.
 
     The exposed attempts include attempts that were sent after another broker had taken over, but before the recovery.
+    If only applications were hit: how many records were in hand, or by how many the groups were set back.
     """
     if arm.run.biting and all(map(is_of_applications, arm.run.biting)):
-        counts = {"in hand": in_hand(arm.run, arm.name), "set back": set_back(arm.run, arm.name)}
-        what = [f"{count:,} records {words}" for words, count in counts.items() if count]
-        return " and ".join(what) or "nothing at stake"
+        rewinds = [injection for injection in arm.run.biting if "rewind" in ACTS[injection.action].counts_as]
+        others = [injection for injection in arm.run.biting if injection not in rewinds]
+        stakes = (("in hand", others), ("set back", rewinds))
+        counts = [(sum(at_stake(cause, arm.name) for cause in causes), how) for how, causes in stakes if causes]
+        return " and ".join(f"{count:,} record{'' if count == 1 else 's'} {how}" for count, how in counts)
     outstanding, reported = exposed(arm.exposure, "outstanding"), exposed(arm.exposure, "reported")
     bites = "the bite" if len(arm.run.biting) == 1 else "the bites"
     return f"{outstanding:,} attempts outstanding at {bites} and {reported:,} records exposed until recovery"

@@ -67,7 +67,7 @@ def test_a_record_that_was_committed_and_then_not_applied_was_lost_in_the_applic
     ("journal", "discipline", "expected"),
     [
         ([], "commit_first", "Hop hand-over: no member was ever given it"),
-        ([HANDED], "at_handover", "the client committed it"),
+        ([HANDED], "at_handover", "the client's timer committed it"),
         ([HANDED, COMMITTED | {"answer": "UNKNOWN_MEMBER_ID"}], "commit_first", "given it and never applied it."),
         ([HANDED, COMMITTED], "commit_after", "Hop application: a member was given it and never applied it."),
     ],

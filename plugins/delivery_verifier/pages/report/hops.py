@@ -78,7 +78,7 @@ def _loss(journal: list[Row], discipline: str) -> str:
     if discipline == "commit_first" and any(_is_of(entry, handed[0]) for entry in committed):
         return "Hop application: it was committed before it was applied, and the member never applied it."
     if discipline == "at_handover":
-        return "Hop application: a member was given it and never applied it, and the client committed it."
+        return "Hop application: a member was given it and never applied it, and the client's timer committed it."
     return "Hop application: a member was given it and never applied it."
 
 
