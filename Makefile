@@ -10,6 +10,8 @@ JAVA ?= auto
 # SHARD=1/4 takes the first of four parts of the modules.
 SHARD ?= 1/1
 COMPOSE ?= docker compose
+# An image in place of ours. `make compose-env` writes it into .env.
+KDV_IMAGE ?= $(shell sed -n 's/^KDV_IMAGE=//p' .env 2>/dev/null)
 
 help: ## list what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -87,11 +89,15 @@ compose-up: compose-env ## Kafka, Airflow and Spark as services (docs/docker.md)
 	@$(COMPOSE) up --detach --no-build --remove-orphans --wait
 
 # Both files name every service and volume, whichever were started.
-compose-down: compose-env ## stop the services; VOLUMES=1 removes their data, too
+compose-down: ## stop the services; VOLUMES=1 removes their data, too
+	@$(PYTHON) docker/environment.py $(if $(filter 1,$(VOLUMES)),--data-go)
 	@$(COMPOSE) --file docker-compose.yml --file docker/quorum.yml down --remove-orphans $(if $(filter 1,$(VOLUMES)),--volumes)
 
+# Starts nothing: a broker that is down may be the fault of another run. If it is not, the plan of this run heals it.
 compose-verify: ## one run through the composed Airflow; OPTIONS="--profile acks_1 --fault pause_leader", as of kdv run
-	@$(COMPOSE) --progress quiet up --detach --no-build --wait
+	@down=$$(comm -23 <($(COMPOSE) config --services | grep -Ev '^(airflow-init|kafka-.*|controller.*)$$' | sort) \
+	  <($(COMPOSE) ps --services --status running | sort) | paste -sd ' '); \
+	  if [ -n "$$down" ]; then echo "not running: $$down; start the services with: make compose-up" >&2; exit 69; fi
 	@$(COMPOSE) exec -T airflow-api-server python docker/verify.py $(OPTIONS)
 
 test-compose: setup ## docker-compose.yml on a real engine; skipped where none can start

@@ -1,8 +1,8 @@
 """Runs every scenario of the catalogue with faults that have no effect. No run may end as if the faults had happened.
 
 `python bench/bypassed.py [--entries a,b]`, part of `make campaign`. Each action that must have an effect is replaced by
-an action that does nothing. The proof of the real action is still asked for. A verifier that believed the plan instead
-of the cluster would now say HELD. Every arm that carries load must be INCONCLUSIVE, with the doubt
+an action that does nothing. The verifier still asks for the proof of the real action. A verifier that believed the plan
+instead of the cluster would now say HELD. Every arm that carries load must be INCONCLUSIVE, with the doubt
 `fault_did_not_bite`. A scenario that the host cannot run is listed as UNAVAILABLE. A table goes to
 bench/results/bypassed-<date>.md. The exit code is 1 if any arm ended otherwise, or if a run failed.
 """
@@ -33,8 +33,7 @@ from delivery_verifier.run.local_spark import prepare_spark
 DEADLINE_S = 5.0
 """How long a plan waits for the effect of a fault, in seconds. The effect never comes."""
 Row = tuple[str, RunVerdict | str, float]
-"""The name of an entry, its verdict (or a text that says why there is no verdict), and the seconds that the run
-took."""
+"""The name of an entry, its verdict, and the seconds that the run took. If there is no verdict, a text says why."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ def _run(entries: list[str]) -> int:
 
 
 def is_bad(outcome: RunVerdict | str) -> bool:
-    """Returns whether a run failed, or whether a loaded arm was judged as if a fault had hit the arm."""
+    """Returns whether a run failed, or whether an arm that carries load was judged as if a fault had hit the arm."""
     return outcome.startswith("failed") if isinstance(outcome, str) else bool(arms_judged_falsely(outcome))
 
 
@@ -101,7 +100,7 @@ def loaded_arms(verdict: RunVerdict) -> list[ArmVerdict]:
 
 
 def arms_judged_falsely(verdict: RunVerdict) -> list[str]:
-    """Returns the names of the loaded arms whose verdict is not INCONCLUSIVE, or lacks the doubt
+    """Returns the names of arms that were judged falsely. An arm that carries load must be INCONCLUSIVE, with the doubt
     `fault_did_not_bite`."""
     return [
         arm.arm
@@ -111,7 +110,7 @@ def arms_judged_falsely(verdict: RunVerdict) -> list[str]:
 
 
 def report(rows: list[Row]) -> str:
-    """Returns the table as Markdown."""
+    """Returns the table of all runs as Markdown."""
     wrong = sum(is_bad(outcome) for _, outcome, _ in rows)
     machine = saved.circumstances(versions_of(ClusterSpec().kafka_version))
     return "\n".join(

@@ -81,8 +81,8 @@ def main() -> int:
 
 
 def deal_trials(trials: int, seed: int, undisturbed_s: dict[str, dict[str, float]]) -> list[Trial]:
-    """Returns the trials of a seed. The kinds of processes come in random order, each equally often. The times of the
-    kills are uniform.
+    """Returns the trials for a seed. The kinds of processes come in random order. All kinds are equally frequent. The
+    times of the kills are uniform.
 
     Every third trial has a weak profile. `undisturbed_s`: for each mode (`direct` or `airflow`), the seconds per step
     of an undisturbed run.
@@ -105,7 +105,7 @@ def deal_trials(trials: int, seed: int, undisturbed_s: dict[str, dict[str, float
 
 
 def _moment(share: float, kind: chaos_host.Kind, undisturbed_s: dict[str, float]) -> tuple[str, float]:
-    """Returns the time of the kill: a step, and the seconds into this step.
+    """Returns the time of the kill: a step, and the seconds since the beginning of this step.
 
     At this time, a process of the kind has lived for the part `share` (0 to 1) of its lifetime. `undisturbed_s` are the
     seconds per step of an undisturbed run.

@@ -1,5 +1,5 @@
-"""The host of the chaos trials: a home, a lock and workspaces of its own, a search for its processes by kind, and a
-search for what a run has left behind."""
+"""The host of the chaos trials: gives the trials their own home, lock and workspaces, finds the processes of a trial by
+their kind, and finds what a run has left behind."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _AIRFLOW, _BOTH = ("airflow",), ("airflow", "direct")
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of process. `command` is a regular expression for its command line.
+    """A kind of process. `command` is a regular expression for the command line of such a process.
 
-    `steps` and `modes` are the steps and the modes in which such a process lives. If `command` is None, the kind is the
-    kdv command itself, or a process that the supervisor of Airflow names.
+    `steps` and `modes` are the steps and the modes in which such a process lives. If `command` is None, the process is
+    the kdv command itself, or a process that the supervisor of Airflow names.
     """
 
     command: str | None = None
@@ -98,7 +98,7 @@ def processes(command: str = "") -> dict[int, str]:
 
 
 def _is_ours(process: psutil.Process, line: str) -> bool:
-    """Returns whether the process was started here: its environment holds MARK.
+    """Returns whether the process was started by the trials: its environment holds MARK.
 
     The title of an Airflow process may have overwritten its environment. Such a process is recognized by its folder.
     """

@@ -33,7 +33,8 @@ ENDS_WITHIN_S, GONE_WITHIN_S = 600.0, 60.0
 
 @dataclass(frozen=True)
 class Trial:
-    """The kind of process to kill, and the time of the kill: `into_s` seconds into `step`.
+    """One trial: the kind of process to kill, and the time of the kill, which is `into_s` seconds after the start of
+    `step`.
 
     If `kind` is empty, no process is killed.
     """
@@ -75,14 +76,13 @@ class StartedRun:
         return self.process.poll() is not None
 
     def is_at(self, step: str, into_s: float) -> bool:
-        """Returns whether the run is `into_s` seconds into `step` or further, or the command has ended."""
+        """Returns whether `into_s` seconds of `step` or more have passed, or the command has ended."""
         if self.has_ended() or step in self.steps_s:
             return True
         return self.step == step and time.monotonic() - self.step_since_s >= into_s
 
     def error_lines(self) -> str:
-        """Returns the lines of the log that say what went wrong: twelve lines, from the first line that begins with
-        `kdv: ` on."""
+        """Returns twelve lines of the log that say what went wrong: from the first line that begins with `kdv: ` on."""
         lines = self.log.read_text(errors="replace").splitlines()
         first = next((index for index, line in enumerate(lines) if line.startswith("kdv: ")), len(lines))
         return "\n".join(lines[first : first + 12])
@@ -145,10 +145,10 @@ def _airflow_up(findings: list[str]) -> float:
 
 
 def _kill(trial: Trial, started: StartedRun, findings: list[str]) -> dict[str, Any] | None:
-    """Waits for the time of the trial, then for a process of the kind, and kills one such process.
+    """Waits for the time of the trial, then for a process of the trial's kind, and kills one such process.
 
-    Returns the record of the kill; None if the run ended before. Adds to `findings` if a wait took too long, or if the
-    run ended early with an unknown exit code.
+    Returns the record of the kill; None if the run ended before the kill. Adds to `findings` if a wait took too long,
+    or if the run ended early with an unknown exit code.
     """
     pids = list[int]()
 

@@ -1,4 +1,4 @@
-"""The truth about a run: recounts the ledger against the log. Does not use Spark, the contract or Great
+"""The truth about a run: compares the ledger with the log and counts again. Does not use Spark, the contract or Great
 Expectations."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _KEY = ("producer", "session", "sequence", "attempt")
 
 @dataclass(frozen=True)
 class Recount:
-    """The counts of the subject, computed from ledger and log alone."""
+    """The counts of the subject arm, computed from ledger and log alone."""
 
     acked: int
     lost: int
@@ -76,7 +76,7 @@ def falsehoods(
 
 
 def _subject_falsehoods(subject: ArmVerdict, verdict: RunVerdict, truth: Recount, disturbed: bool) -> list[str]:
-    """Returns what is false in the subject's books and in the verdict, according to the recount `truth`."""
+    """Returns what is false about the subject arm in the books and in the verdict. `truth`: the recount."""
     errors, counted = [], Recount(*(subject.books.get(name, 0) for name in ("acked", "lost", "extra_copies")))
     if counted != truth:
         errors.append(f"the books say {counted}, ledger and log {truth}")

@@ -1,7 +1,7 @@
 """Repeats the default run, and measures how long each step takes and whether anything is left behind.
 
 `python bench/default_run.py [--runs 10]`, or `--logs FILE ...` with the output of earlier `kdv run`s. Every run is the
-run of `make verify`. It goes through Airflow, which stays up in between. The table goes to
+run of `make verify`. All runs go through the same local Airflow, which stays up. The table goes to
 docs/results/default-run-<date>.md. The exit code is 1 unless every run ended HELD.
 """
 

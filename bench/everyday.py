@@ -1,11 +1,11 @@
-"""Everyday faults, counted: in how many injections each profile was hurt, with the interval of Clopper and Pearson.
+"""Everyday faults, counted: how many injections hurt each profile, with the confidence interval of Clopper and Pearson.
 
-The interval takes the injections as independent of each other.
+The confidence interval assumes that injections are independent of each other.
 
 `python bench/everyday.py [--entries a,b] [--injections N] [--cycles C] [--from RUN...]`, part of `make campaign`. Each
-entry is repeated, with C rounds of its fault in one load and another seed each time, until every arm has been through N
-injections. (A rolling restart is three injections: one per broker.) A Markdown table with machine and versions goes to
-the terminal and to bench/results/everyday-<date>.md. The exit code is 1 if a run was not as expected. An arm with a
+entry is repeated until every arm has been through N injections. Each run has C cycles of the fault in one load, and
+another seed. (A rolling restart is three injections: one per broker.) A Markdown table with machine and versions goes
+to the terminal and to bench/results/everyday-<date>.md. The exit code is 1 if a run was not as expected. An arm with a
 doubt is not counted, whatever its verdict. The table says how many such arms there are. A case that could belong to
 several injections counts for only one of them (see `delivery_verifier.judgement.attribution`).
 """
@@ -83,9 +83,9 @@ def main() -> int:
 
 
 def longer(entry: Entry, cycles: int) -> Entry:
-    """Returns the entry with `cycles` rounds of its fault, and with a load that lasts for all these rounds.
+    """Returns the entry with `cycles` cycles of its fault, and with a load that lasts for all these cycles.
 
-    More rounds in one run save time, because a run spends most of its time outside its fault.
+    More cycles in one run save time, because a run spends most of its time outside its fault.
     """
     more_s = entry.fault.duration_s * (cycles - entry.fault.cycles)
     if not entry.fault.steps or more_s <= 0:

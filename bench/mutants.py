@@ -1,17 +1,18 @@
-"""Mutation testing: how many small changes of the code that decides no test notices.
+"""Mutation testing: finds small changes of the code of verdicts that no test notices.
 
-`python bench/mutants.py [--shard I/N] [WORD...]`, or `make mutants SHARD=I/N`, part of `make campaign`. Each mutant of
-each module of MODULES is tried against the unit tests of its room, until a test fails: it is killed. A mutant that no
-test kills needs a test, or an explanation in bench/mutants.toml. The exit code is 1 if a survivor has neither, if fewer
-than LEAST_KILLED of all mutants are killed, if a module was not tried as it is today, or if an explanation has no
-mutant.
+`python bench/mutants.py [--shard I/N] [WORD...]`, or `make mutants SHARD=I/N`, part of `make campaign`. A mutant is one
+small change of one module in MODULES. The unit tests of the module's room run against each mutant until a test fails:
+this test kills the mutant. A mutant that survives all tests needs a new test, or an explanation in bench/mutants.toml.
+The exit code is 1 in each of these cases: a survivor has neither, fewer than LEAST_KILLED of all mutants are killed, a
+module has no result for its present text and tests, or an explanation has no mutant.
 
-Ctrl-C loses nothing but the trial under way: .kdv/mutants/ has the outcome of each trial. An outcome is used again
-while the text of the mutant is the same, and the tests that killed it, or all that did not. Docstrings do not count. A
-mutant whose tests took too long is killed, but counted apart, and tried again. A module that is done goes into
-docs/results/mutants.json, with the digest of its text and of its tests: the next run leaves it out while the digest is
-the same. Shards are parts of the modules. Shards on several machines are merged by merging this file.
-docs/results/mutants-<date>.md is written from it.
+Ctrl-C loses only the trial under way, because .kdv/mutants/ keeps the outcome of each trial. An outcome is used again
+if neither the mutant's text nor the text of the tests has changed. If a test killed the mutant, only the file of this
+test counts. Docstrings do not count. If the tests of a mutant took too long, it is killed, but counted separately, and
+tried again next time. When all mutants of a module are tried, the result goes into docs/results/mutants.json, with the
+digest of the module and its tests. The next run skips the module while this digest stays the same. A shard is a part of
+the modules. To combine shards of several machines, merge this JSON file. docs/results/mutants-<date>.md is made from
+it.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ MODULES = {
         ("tests/spark/test_laws.py", "tests/spark/test_books_and_cases.py"),
     ),
 }
-"""Maps each module, or folder of modules, to the tests (files or folders) that must kill the mutants. Other unit tests
-help, too, if they import the module by its name or are in ELSEWHERE."""
+"""Maps each module, or folder of modules, to the tests (files or folders) that must kill its mutants. Other unit tests
+are also used if they contain the name of the module, or are listed in ELSEWHERE."""
 ELSEWHERE = {
     "contract/alternatives.py": ("planning/test_explanation.py",),
     "contract/clients.py": ("planning/test_explanation.py",),
@@ -56,12 +57,12 @@ ELSEWHERE = {
     "contract/reach.py": ("judgement/test_excuses.py", "judgement/test_attribution.py"),
     "contract/rulings.py": ("judgement/test_late.py", "planning/test_explanation.py"),
 }
-"""Unit tests of modules that are called through another room."""
+"""Maps a module to further unit tests, which call the module through another room."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A module of the project in `root`, and the files of tests of its room, those named like the module first."""
+    """A module of the project in `root`, and the files of its tests. Test files with the module's name come first."""
 
     root: Path
     module: str
@@ -107,7 +108,10 @@ def _digest(root: Path, *files: str) -> str:
 
 
 def run(target: Target, trials: Trials, outcomes: Path) -> ModuleResult:
-    """Tries all mutants of a module whose outcome is not in the folder `outcomes`. Returns the result of the module."""
+    """Tries each mutant of a module unless its outcome is known already. Returns the result of the module.
+
+    The folder `outcomes` holds the known outcomes.
+    """
     file = outcomes / f"{target.module.replace('/', '.')}.jsonl"
     known = dict(map(json.loads, file.read_text().splitlines())) if file.exists() else {}
     tests, survivors, timed_out, start = list(target.tests), [], 0, time.monotonic()
@@ -131,24 +135,25 @@ def run(target: Target, trials: Trials, outcomes: Path) -> ModuleResult:
 
 
 def commit(root: Path) -> str:
-    """Returns the commit of the project in `root`, marked if files differ from it; empty if there is none."""
+    """Returns the commit of the project in `root`, with a mark if files differ from the commit; empty if there is
+    none."""
     command = ("git", "describe", "--always", "--dirty=, and changes", "--match=")
     return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _state_of_tests(target: Target, killer: str) -> str:
-    """The digest of the tests on which an outcome rests: of the file that killed the mutant, or of all files."""
+    """The digest of the tests that decided the outcome: of the file that killed the mutant, or of all test files."""
     return _digest(target.root, *([killer] if killer in target.tests else sorted(target.tests)))
 
 
 def explanations(root: Path) -> list[Explanation]:
-    """Returns the explanations of survivors."""
+    """Returns the explanations in bench/mutants.toml."""
     content = tomllib.loads((root / EXPLANATIONS).read_text())
     return msgspec.convert(content.get("survivor", []), list[Explanation])
 
 
 def without_mutant(root: Path, explained: list[Explanation]) -> list[Explanation]:
-    """Returns the explanations whose mutant does not exist."""
+    """Returns those of `explained` whose mutant does not exist."""
     changes = {
         module: by_change(mutants((root / module).read_text())) if (root / module).is_file() else {}
         for module in {explanation.module for explanation in explained}
@@ -157,13 +162,13 @@ def without_mutant(root: Path, explained: list[Explanation]) -> list[Explanation
 
 
 def saved(root: Path) -> dict[str, ModuleResult]:
-    """Returns the results so far, by module."""
+    """Returns the results in docs/results/mutants.json, by module."""
     file = root / RESULTS
     return msgspec.json.decode(file.read_bytes(), type=dict[str, ModuleResult]) if file.exists() else {}
 
 
 def save(root: Path, module: str, result: ModuleResult) -> None:
-    """Adds the result of a module to those so far. Several shards may do so at the same time."""
+    """Adds the result of a module to docs/results/mutants.json. Several shards may do so at the same time."""
     with FileLock(root / OUTCOMES / "results.lock"):
         content = msgspec.json.encode(dict(sorted((saved(root) | {module: result}).items())))
         (root / RESULTS).write_bytes(msgspec.json.format(content, indent=1) + b"\n")
@@ -198,9 +203,9 @@ def work(root: Path, modules: Mapping[str, tuple[str, ...]], shard: str, words: 
 
 
 def conclude(root: Path, modules: Mapping[str, str]) -> int:
-    """Writes the page of results and returns the exit code. `modules`: the digest of each module of today.
+    """Writes the page of results and returns the exit code. `modules`: maps each module to its present digest.
 
-    A result of another digest says nothing of the module as it is today, and is left out.
+    Leaves out results with another digest, because they say nothing about the present text of the module and its tests.
     """
     explained = explanations(root)
     results = {module: result for module, result in saved(root).items() if modules.get(module) == result.digest}

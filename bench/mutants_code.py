@@ -1,6 +1,6 @@
-"""The mutants of a module: which small changes of its code cosmic-ray, and three operators of our own, can make.
+"""The mutants of a module: all small changes that cosmic-ray's operators, and three operators of our own, can make.
 
-mutmut 3 was tried, too. It changes only the bodies of functions, and here the rules are tables of lambdas.
+mutmut 3 was tried, too. It changes only the bodies of functions, but here the rules are tables of lambdas.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cosmic_ray.mutating import MutationVisitor
 from cosmic_ray.operators.operator import Example, Operator
 
 Position = tuple[tuple[int, int], tuple[int, int]]
-"""Where a mutant differs: (line, column) of the start and of the end, lines from 1, columns from 0."""
+"""The place of a change: the start and the end as (line, column). Lines count from 1, columns from 0."""
 
 OF_COSMIC_RAY = (
     *(f"ReplaceComparisonOperator_{pair}" for pair in ("Eq_NotEq", "NotEq_Eq", "Is_IsNot", "IsNot_Is")),
@@ -32,8 +32,8 @@ OF_COSMIC_RAY = (
     *("ReplaceBreakWithContinue", "ReplaceContinueWithBreak", "NumberReplacer"),
     *("RemoveDecorator", "ZeroIterationForLoop"),
 )
-"""The operators of cosmic-ray in use. Of the others, most make mutants that die with one of these: `==` becomes `!=`,
-and not `<`, `>`, `is` as well."""
+"""The operators of cosmic-ray that are used. Most other operators make mutants that the same tests kill. For example,
+`==` becomes `!=`, but not also `<`, `>` and `is`."""
 
 
 class Membership(Operator):
@@ -102,7 +102,7 @@ def operators() -> list[Operator]:
 class Mutant:
     """One small change of a module.
 
-    `scope`: the function or class in which it is, or "" at the top of the module. `first_line`: the first line of the
+    `scope`: the function or class with the change, or "" at the top of the module. `first_line`: the first line of the
     innermost function or lambda whose body has the change. It is 0 if the change takes effect on import.
     """
 
@@ -119,7 +119,8 @@ class Mutant:
 
     @cached_property
     def change(self) -> tuple[str, str, str]:
-        """What tells the mutant from others, wherever its lines move: (scope, lines as they were, changed lines)."""
+        """What identifies the mutant, even if its lines move: (scope, lines before the change, lines after the
+        change)."""
         before, after = self.source.splitlines(), self.code.splitlines()
         for side in (0, -1):
             while before and after and before[side] == after[side]:
@@ -133,7 +134,7 @@ class Mutant:
 
 
 def digest(*sources: str) -> str:
-    """Returns the digest of the texts of modules without their docstrings and blank lines."""
+    """Returns the digest of the texts of modules. Docstrings and blank lines do not count."""
     counted: list[str] = []
     for source in sources:
         texts = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr) and _is_text(node.value)]
@@ -148,10 +149,10 @@ def _is_text(value: ast.expr) -> bool:
 
 
 def mutants(source: str) -> list[Mutant]:
-    """Returns all mutants of a module, without those that are no change of what it does.
+    """Returns all mutants of a module, except those that do not change what the module does.
 
-    No change are annotations, and the options of a class (`frozen=True`) or of a decorator. Of mutants with the same
-    text, only the first counts.
+    Such mutants change annotations, or the options of a class (`frozen=True`) or of a decorator. If several mutants
+    have the same text, only the first is returned.
     """
     nodes, tree = list(ast_nodes(get_ast(source))), ast.parse(source)
     idle, scopes, bodies = list(_idle(tree)), list(_scopes(tree)), list(_bodies(tree))
@@ -181,7 +182,8 @@ def _is_code(code: str, source: str) -> bool:
 
 
 def by_change(mutants_of_module: list[Mutant]) -> dict[tuple[str, str, str], Mutant]:
-    """Maps each change to its mutant. Where a scope has the same line twice, the later scopes end in `#2` and so on."""
+    """Maps each change to its mutant. If several mutants of a scope have the same change, `#2` and so on is added to
+    the scope of the later mutants."""
     named: dict[tuple[str, str, str], Mutant] = {}
     for mutant in mutants_of_module:
         scope, before, after = mutant.change
@@ -209,7 +211,7 @@ def _idle(tree: ast.AST) -> Iterator[Position]:
 
 
 def _bodies(tree: ast.AST) -> Iterator[tuple[Position, int]]:
-    """Yields where the body of each function and lambda is, and the first line of its code object."""
+    """Yields, for each function and lambda, the place of its body, and the first line of its code object."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.Lambda):
             body = node.body[0] if isinstance(node, ast.FunctionDef) else node.body
@@ -219,7 +221,8 @@ def _bodies(tree: ast.AST) -> Iterator[tuple[Position, int]]:
 
 
 def _scopes(tree: ast.AST, outer: str = "") -> Iterator[tuple[int, int, str]]:
-    """Yields (first line, last line, name) of each function and class; those inside others come later."""
+    """Yields (first line, last line, name) of each function and class. Inner functions and classes come after outer
+    ones."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             name = f"{outer}.{node.name}".lstrip(".")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from mutants_results import Explanation, ModuleResult
 
 LEAST_KILLED = 0.95
-"""The least share of mutants that tests must kill."""
+"""The least share of all mutants that the tests must kill."""
 
 HEAD = """# Mutation testing
 
@@ -18,7 +18,7 @@ Of `spark_jobs/`, it changes matching, anomalies and laws; the trials of their t
 
 
 def totals(results: Mapping[str, ModuleResult], explained: list[Explanation]) -> tuple[float, int]:
-    """Returns the share of mutants that were killed, and how many survivors nobody explained."""
+    """Returns the share of mutants that were killed, and the number of survivors without an explanation."""
     mutants = sum(result.mutants for result in results.values())
     survivors = sum(len(result.survivors) for result in results.values())
     reasons = _reasons(explained)
@@ -29,7 +29,7 @@ def totals(results: Mapping[str, ModuleResult], explained: list[Explanation]) ->
 
 
 def report(results: Mapping[str, ModuleResult], missing: list[str], explained: list[Explanation]) -> str:
-    """Returns the page in Markdown. `missing` are the modules without a result of today."""
+    """Returns the page in Markdown. `missing` are the modules without a result for their present text and tests."""
     reasons = _reasons(explained)
     killed, unexplained = totals(results, explained)
     mutants = sum(result.mutants for result in results.values())

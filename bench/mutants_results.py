@@ -1,4 +1,4 @@
-"""What is kept of mutation testing: the result of each module, and the explanations of survivors."""
+"""The stored results of mutation testing: the result of each module, and the explanations of survivors."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import platform
 from msgspec import Struct
 
 Change = tuple[str, str, str]
-"""(scope, lines as they were, changed lines), as in `mutants_code`."""
+"""(scope, lines before the change, lines after the change), as in `mutants_code`."""
 
 
 class Survivor(Struct, frozen=True):
-    """A mutant that no test killed: in which function or class, the lines as they were, and as they were changed."""
+    """A mutant that no test killed: its function or class, and its lines before and after the change."""
 
     scope: str
     before: str
@@ -26,16 +26,20 @@ class Survivor(Struct, frozen=True):
 
 
 class Explanation(Survivor, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why no test can, or need, kill a mutant of `module`."""
+    """Explains why no test can kill a mutant of `module`, or why no test needs to."""
 
     module: str
     why: str
 
 
 class ModuleResult(Struct, frozen=True, kw_only=True):
-    """The result of one module. `digest` is that of its text and its tests. `took_s`: how long the trials took.
-    `timed_out`: how many of the killed mutants no test failed for, but made the tests take too long. `commit`: of the
-    project, empty if unknown."""
+    """The result of one module.
+
+    * `digest`: the digest of the module's text and its tests.
+    * `took_s`: how long the trials took, in seconds.
+    * `timed_out`: how many mutants were killed only because their tests took too long.
+    * `commit`: the commit of the project; empty if unknown.
+    """
 
     digest: str = ""
     mutants: int = 0
@@ -51,7 +55,7 @@ class ModuleResult(Struct, frozen=True, kw_only=True):
     def of_today(
         cls, digest: str, mutants: int, survivors: list[Survivor], took_s: float, timed_out: int
     ) -> ModuleResult:
-        """The result of trials on this machine, today."""
+        """Returns the result of trials on this machine, with the date of today."""
         return cls(
             digest=digest,
             mutants=mutants,

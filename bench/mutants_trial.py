@@ -1,7 +1,8 @@
 """The trial of a mutant: a process with a copy of the project runs the tests until one fails.
 
-Each trial is a fork of this process, which has imported what the tests import from other projects, but nothing of the
-project itself. So a trial takes about as long as its tests, and those are the tests that call the changed function.
+Each trial is a fork of this process. This process has already imported the foreign packages that the tests need, but no
+module of this project. A trial runs only the tests that call the changed function, and takes about as long as these
+tests.
 """
 
 from __future__ import annotations
@@ -40,12 +41,13 @@ FOREIGN = (
 )
 PACKAGES = ("delivery_verifier", "spark_jobs", "expectations", "support")
 SLOWEST_S, SLOWER = 30.0, 10
-"""A mutant whose tests take SLOWER times as long as those of the unchanged code, and SLOWEST_S, is killed by time."""
+"""A mutant is killed by time if its tests take longer than SLOWEST_S seconds plus SLOWER times the time of the same
+tests with the unchanged code."""
 
 PASSED, TIMED_OUT = "", "time"
 
 WITH_SPARK = "tests/spark/"
-"""Where the tests are that need Spark's JVM."""
+"""The folder of the tests that need Spark's JVM."""
 
 
 class Trials:
@@ -69,12 +71,12 @@ class Trials:
             raise RuntimeError(f"imported before the first trial: {ours}")
 
     def killer(self, module: str, code: str, first_line: int, tests: Iterable[str]) -> str:
-        """Returns the file of `tests` that fails when `module` has the text `code`: PASSED if none does.
+        """Returns the file of `tests` that fails when `module` has the text `code`; PASSED if no file fails.
 
-        Only tests that call the function with the `first_line` are run; all if it is 0, or if a file calls it outside
-        of its tests.
+        Runs only tests that call the function with the first line `first_line`. Runs all tests if `first_line` is 0, or
+        if a test file calls the function outside of its tests.
 
-        TIMED_OUT: they took too long. Raises RuntimeError if a file fails with the unchanged code.
+        Returns TIMED_OUT if the tests took too long. Raises RuntimeError if a file fails with the unchanged code.
         """
         tests = list(tests)
         if self._jvm is None and any(test.startswith(WITH_SPARK) for test in tests):
@@ -128,9 +130,10 @@ def _forked(work: Callable[[], str], limit_s: float) -> str:
 
 
 class CallsAndSeconds:
-    """A plugin of pytest: notes in the unchanged run which functions each test calls, and how long it takes.
+    """A plugin of pytest. In the run with the unchanged code, it notes which functions each test calls, and how long
+    each test takes.
 
-    A trial runs only the tests that call the changed function, the quickest first.
+    A trial runs only the tests that call the changed function, and begins with the quickest test.
     """
 
     def __init__(self, folder: Path, test: str) -> None:
@@ -142,7 +145,7 @@ class CallsAndSeconds:
         self._selected: set[str] | None = None
 
     def note(self) -> None:
-        """Begins to note the calls of functions, in a test and outside."""
+        """Begins to note which functions are called, inside and outside of tests."""
         sys.settrace(self._note_call)
 
     def _note_call(self, frame: FrameType, _event: str, _argument: object) -> None:
@@ -161,7 +164,8 @@ class CallsAndSeconds:
         self._file.write_text(json.dumps({"seconds": self._seconds, "calls": calls}))
 
     def select(self, function: str) -> bool:
-        """Selects the tests that call `function`; all if it is empty. Returns False if there are none."""
+        """Selects the tests that call `function`. If `function` is empty, selects all tests. Returns False if there are
+        none."""
         content = json.loads(self._file.read_text())
         self._seconds = content["seconds"]
         if function and function not in content["calls"][""]:
@@ -183,10 +187,11 @@ class CallsAndSeconds:
 
 
 def _first_failure(folder: Path, tests: list[str], function: str | None = None) -> str:
-    """Runs files of tests, one after the other, in this process. Returns the first in which a test fails, or PASSED.
+    """Runs files of tests, one after the other, in this process. Returns the first file in which a test fails, or
+    PASSED.
 
-    `function`: the changed function, or "" for a change outside of functions. None: nothing is changed. Then the
-    compiled tests, their seconds and their calls are kept for the trials.
+    `function`: the changed function, or "" for a change outside of functions. None: the code is unchanged. In this
+    case, the compiled tests, their seconds and their calls are kept for the trials.
     """
     import hypothesis
 

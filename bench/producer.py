@@ -99,8 +99,8 @@ def _cluster(folder: Path, records: int) -> Path:
 
 
 def _ours(cluster: Cluster, scenario: Scenario, pair: int, folder: Path) -> dict[str, float]:
-    """Measures this project's load. Returns its row: records, records per second, seconds to publish the ledger, peak
-    memory."""
+    """Measures this project's load. Returns its row of the table: records, records per second, seconds to publish the
+    ledger, peak memory."""
     import msgspec
 
     arm = msgspec.structs.replace(scenario.subjects[0], topic_name=f"ours-{pair}")

@@ -1,9 +1,9 @@
-"""Measures what the reading of all replicas costs, beside the reconciliation of the same run.
+"""Measures what the reading of all replicas costs, compared with the reconciliation of the same run.
 
 `python bench/replicas.py [--records 1000000] [--save]` makes one run on the embedded cluster, without a fault. The step
 settle reads every replica, and computes a SHA-256 of all batches and the CRC-32C of each batch. The two checksums are
-also measured apart, over 100 MB in memory. Prints a table. The exit code is 1 if the reading took more than a tenth of
-the reconciliation, which is the sum of the steps read_topic and reconcile.
+also measured alone, over 100 MB in memory. Prints a table. The exit code is 1 if the reading took more than a tenth of
+the time of the reconciliation, i.e. of the steps read_topic and reconcile together.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from delivery_verifier.store.replicas import read_replicas
 from delivery_verifier.store.run_directory import RunDirectory
 
 ALLOWED = 0.10
-"""The greatest share of a reconciliation that the reading of all replicas may take."""
+"""The greatest part of the time of a reconciliation that the reading of all replicas may take."""
 SIZE, BATCH = 100_000_000, 16_384
-"""Bytes over which the checksums are measured apart, and bytes of one batch."""
+"""`SIZE`: the number of bytes over which each checksum is measured alone. `BATCH`: the number of bytes of one batch."""
 
 
 def main() -> int:
@@ -69,7 +69,8 @@ def _run(records: int, folder: Path) -> Path:
 
 
 def _row(run: RunDirectory) -> tuple[str, float]:
-    """Returns the first cells of the table, and the share of the reading in the time of the reconciliation."""
+    """Returns the first cells of the table, and the time of the reading as a share of the time of the
+    reconciliation."""
     replicas = read_replicas(run)
     if replicas is None or not replicas.num_rows:
         raise SystemExit(f"{run.path} has no replicas")

@@ -1,4 +1,4 @@
-"""Becomes Airflow's api-server, after it has written the users' passwords to the file that Airflow reads."""
+"""Writes the users' passwords to the file that Airflow reads, and then becomes Airflow's api-server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FILE = Path("/opt/kdv/airflow/passwords.json")
 
 
 def main() -> None:
-    """Writes the passwords with mode 0600, and replaces this process by the api-server.
+    """Writes the passwords with mode 0600, and replaces this process with the api-server.
 
     Raises KeyError if KDV_ADMIN_PASSWORD or KDV_VIEWER_PASSWORD is missing.
     """

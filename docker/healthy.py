@@ -1,6 +1,7 @@
-"""Exits with 0 if a service answers at a URL and, if a component of Airflow is named, says that it is healthy.
+"""Asks a service at a URL for its health. Exits with 0 if the service is healthy. If a component of Airflow is given,
+the answer must say that this component is healthy.
 
-The health checks of docker-compose.yml call it: `python docker/healthy.py URL [COMPONENT]`.
+The health checks of docker-compose.yml call this script: `python docker/healthy.py URL [COMPONENT]`.
 """
 
 from __future__ import annotations

@@ -57,7 +57,8 @@ def is_parsed(client: Client) -> bool:
 
 
 def end(client: Client, run_id: str) -> str | None:
-    """Returns the state of a run that has ended; None while it goes on, or if Airflow was too busy to answer."""
+    """Returns the state of a run that has ended. Returns None if the run goes on, or if Airflow was too busy to
+    answer."""
     try:
         state = client.state(DAG_ID, run_id)
     except AirflowSilent:

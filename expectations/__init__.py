@@ -5,8 +5,8 @@ The books are tables of exact counts, which `spark_jobs` writes. `judgement` giv
 Owns: the vocabulary of expectations, the suites (JSON files in this package), the checkpoint, Data Docs.
 May use: judgement, store, model.
 Weak spot: Great Expectations fails open: for example, an empty table passes. So the judge believes only the evaluations
-    that were planned. The views of Data Docs use HTML templates of `pages`. They find these files by path, because only
-    Great Expectations creates the views, so that no code of ours can pass the templates to them.
+    that were planned. The views of Data Docs open HTML templates of `pages` by their paths. Great Expectations creates
+    the views, so no code of this project can pass the templates to them.
 """
 
 import logging

@@ -1,11 +1,11 @@
 """Validation: Great Expectations evaluates the suites over the books, and writes Data Docs of every run.
 
 The suites are JSON files in this package (see `expectations.suites`). The other packages reach Great Expectations only
-through this module, which imports it only inside functions, because the import costs seconds. Great Expectations itself
+through this module, which imports it only inside functions, because the import takes seconds. Great Expectations itself
 imports `expectations.data_docs`.
 
 This module decides nothing. Great Expectations fails open: for example, an empty table passes. So `judgement` believes
-a result only if the expectation was planned, and if it judged the planned number of rows.
+a result only if the expectation was planned, and if the evaluation covered the planned number of rows.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class _Session:
         self._left_out = left_out
 
     def run(self, suite: Suite, arm: str, table: pa.Table, plans: list[ExpectedEvaluation]) -> list[Evaluated]:
-        """Evaluates one suite over one table. Also returns results that no plan asked for, because the judge must see
-        them."""
+        """Evaluates one suite over one table. Also returns results that no item of `plans` asked for, because the judge
+        must see them."""
         checkpoint = self._checkpoint(suite, arm or suite)
         outcome = checkpoint.run(
             batch_parameters={"dataframe": table.to_pandas()},
@@ -126,7 +126,8 @@ class _Session:
     def _suite(self, name: Suite) -> Any:
         """Returns the suite `name` from its committed JSON file, without the expectations in `_left_out`.
 
-        A run of an older version of the verifier left these out, because that version did not search for every anomaly.
+        An older version of the verifier did not search for every anomaly. If it made the run, the expectations on the
+        other anomalies are left out.
         """
         from expectations.suites import load
 
@@ -139,13 +140,14 @@ class _Session:
         return self._suites[name]
 
     def _url(self, identifier: Any) -> str:
-        """The Data Docs page of one validation result, relative to the folder of all runs."""
+        """Returns the path of the Data Docs page of one validation result, relative to the folder of all runs."""
         (site,) = self._context.get_docs_sites_urls(resource_identifier=identifier)
         return str(site["site_url"]).removeprefix("file://").removeprefix(f"{self._runs}/")
 
 
 def _configuration(site: Path) -> Any:
-    """The configuration of Great Expectations. Results and pages go to files below `site`. The rest stays in memory."""
+    """Returns the configuration of Great Expectations. Results and pages go to files below `site`. The rest stays in
+    memory."""
     from great_expectations.data_context.types.base import DataContextConfig, ProgressBarsConfig
 
     memory = {"class_name": "InMemoryStoreBackend"}
@@ -188,7 +190,8 @@ def _configuration(site: Path) -> Any:
 
 
 def _ours(name: str) -> dict[str, str]:
-    """Tells Great Expectations to use the class `name` of `data_docs.views`, whose pages need no network."""
+    """Returns the setting with which Great Expectations uses the class `name` of `data_docs.views`. The pages of this
+    class need no network."""
     return {"module_name": "expectations.data_docs.views", "class_name": name}
 
 
@@ -197,7 +200,7 @@ def _files(folder: Path) -> dict[str, str]:
 
 
 def _tolerances(plans: Iterable[ExpectedEvaluation]) -> dict[str, int | None]:
-    """Maps the name of each anomaly's suite parameter to the tolerance that is planned for the anomaly."""
+    """Maps the name of each tolerance parameter of a suite to the tolerance that is planned for its anomaly."""
     from expectations.suites import tolerance_parameter
 
     return {tolerance_parameter(plan.about): plan.tolerance for plan in plans if plan.about in Anomaly.__members__}
@@ -206,7 +209,7 @@ def _tolerances(plans: Iterable[ExpectedEvaluation]) -> dict[str, int | None]:
 def _evaluated(
     suite: Suite, arm: str, plans: Mapping[str, ExpectedEvaluation], item: Mapping[str, Any], url: str
 ) -> Evaluated:
-    """Converts `item`, one result of Great Expectations. `plans` maps an anomaly or law to its planned expectation."""
+    """Converts `item`, one result of Great Expectations. `plans` maps an anomaly or law to its planned evaluation."""
     config, result = item["expectation_config"], item["result"]
     about = str(config["meta"].get("about", ""))
     plan = plans.get(about)
@@ -228,9 +231,9 @@ def _evaluated(
 
 
 def _evaluated_tolerance(suite: Suite, config: Mapping[str, Any]) -> int | None:
-    """The tolerance with which Great Expectations really evaluated. It may differ from the planned tolerance.
+    """Returns the tolerance with which Great Expectations really evaluated. It may differ from the planned tolerance.
 
-    The tolerance is the most cases that are permitted; None permits any number. For a law it is always 0.
+    The tolerance is the greatest number of cases that is permitted; None permits any number. For a law it is always 0.
     """
     limit = config["kwargs"].get("max_value") if suite == "guarantee" else 0
     return None if limit is None else int(limit)
@@ -239,7 +242,7 @@ def _evaluated_tolerance(suite: Suite, config: Mapping[str, Any]) -> int | None:
 def _exception(info: Mapping[str, Any]) -> str:
     """Returns the messages of all exceptions that the evaluation raised; an empty text if it raised none.
 
-    `info`: one dictionary on the whole evaluation, or a dictionary of such dictionaries, one per metric.
+    `info` is one dictionary about the whole evaluation, or maps each metric to such a dictionary.
     """
     entries = [info] if "raised_exception" in info else [entry for entry in info.values() if isinstance(entry, Mapping)]
     raised = [entry for entry in entries if entry.get("raised_exception")]

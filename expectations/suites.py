@@ -4,8 +4,8 @@ guarantee.json has one expectation per anomaly. It judges the rows of one arm in
 tolerance is a parameter, which follows from the contract and the claim: the most cases that are permitted. null permits
 any number.
 
-Further expectations tolerate no unexplained case. A case is unexplained if its anomaly is permitted only because of
-disturbances, and no disturbance of the run can excuse this case.
+guarantee.json also has expectations that tolerate no unexplained case. A case is unexplained if its anomaly is
+permitted only because of disturbances, and no disturbance of the run can excuse this case.
 
 evidence.json has one expectation per law. A law says that two counts, made independently of each other, are equal.
 """
@@ -46,8 +46,8 @@ def tolerance_parameter(anomaly: str) -> str:
 
 
 def guarantee() -> ExpectationSuite:
-    """The suite with one expectation per anomaly: each row of books/producers may count at most as many
-    cases of the anomaly as the tolerance permits. Further expectations tolerate no unexplained case."""
+    """Returns the suite with one expectation per anomaly: no row of books/producers may count more cases of the anomaly
+    than the tolerance permits. Further expectations tolerate no unexplained case."""
     return ExpectationSuite(
         name="guarantee",
         expectations=[
@@ -75,7 +75,7 @@ def guarantee() -> ExpectationSuite:
 
 
 def evidence() -> ExpectationSuite:
-    """The suite with one expectation per law. An expectation judges the rows of its law in the table that
+    """Returns the suite with one expectation per law. An expectation judges the rows of its law in the table that
     `judgement.evaluation.evidence_table` returns: in each row, the columns `left` and `right` must be equal."""
     return ExpectationSuite(
         name="evidence",
@@ -94,8 +94,8 @@ def evidence() -> ExpectationSuite:
 
 
 def as_json(suite: ExpectationSuite) -> dict[str, Any]:
-    """The content of the suite's JSON file. It lacks the version of Great Expectations and other data that may change
-    although nobody edited the suite."""
+    """Returns the content of the suite's JSON file. It lacks the version of Great Expectations and other data that may
+    change although nobody edited the suite."""
     content: dict[str, Any] = suite.to_json_dict()
     return {"name": content["name"], "expectations": content["expectations"]}
 

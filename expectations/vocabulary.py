@@ -1,11 +1,11 @@
 """The vocabulary: the classes of all expectations in the suites, under names that a reviewer can read.
 
 There is one class per anomaly. Some anomalies have a second class, which is about their unexplained cases (see
-`EXCUSES`). Three classes are for laws. The import of this module makes the classes known to Great Expectations. It
-costs seconds.
+`EXCUSES`). Three classes are for laws. Great Expectations knows these classes as soon as this module is imported. The
+import takes seconds.
 
-Columns are passed where an expectation is made, never as class defaults, because Great Expectations does not write
-defaults into a suite's JSON, and a suite must say which column each expectation judges.
+The column of an expectation is an argument of its constructor, and never a class default. Great Expectations does not
+write defaults into a suite's JSON, and a suite must say which column each expectation judges.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ExpectLogNotToMove(ExpectLawToBalance):
     """The expectation that only markers stand behind the end of the snapshot.
 
     The snapshot is the range of offsets that is judged. The verifier writes markers to prove where this range ends. Any
-    other record behind it means that the log changed afterwards.
+    other record behind this end means that the log changed afterwards.
     """
 
 
@@ -59,7 +59,8 @@ EXCUSES: dict[Anomaly, type[ExpectColumnValuesToBeBetween]] = {
     )
     for anomaly in UNEXPLAINED
 }
-"""Maps an anomaly to the class of a second expectation: a disturbance excuses every case of the anomaly."""
+"""Maps an anomaly to the class of its second expectation. The expectation is that a disturbance excuses every case of
+the anomaly."""
 
 __all__ = [
     "EXCUSES",

@@ -3,10 +3,10 @@
 The results are the anomalies, with one row per case, and the books: small tables of exact counts. `judgement` judges
 the run by the books.
 
-Owns: reading the topics, parsing, matching, the books. Functions take DataFrames and return DataFrames. There are no
-    UDFs. In docstrings, a name in capitals, such as LEDGER, stands for a DataFrame or table. Its columns are those of
-    the schema with this name in `spark_jobs.schemas`.
+Owns: reading the topics, parsing, matching, the books, and their second count by DuckDB. Functions take DataFrames and
+    return DataFrames. There are no UDFs. In docstrings, a name in capitals, such as LEDGER, stands for a DataFrame or
+    table. Its columns are those of the schema with this name in `spark_jobs.schemas`.
 May use: store, host, model.
-Weak spot: a batch that becomes corrupt on disk after the step settle looked makes Kafka's consumer raise an error. The
-    run then ends without a verdict.
+Weak spot: a batch that becomes corrupt on disk after the step `settle` has looked at it makes Kafka's consumer raise an
+    error. The run then ends without a verdict.
 """

@@ -33,13 +33,13 @@ OWN = "this run and arm"
 record names this run and the arm of the topic."""
 STRANGER = "a stranger"
 """A value of the column `origin` in SUBJECTS: another client wrote the record in the log. The record is no case of any
-anomaly, because it says nothing about Kafka. The judgement makes it a doubt."""
+anomaly, because it says nothing about Kafka. It causes a doubt in the judgement."""
 
 
 def _owns_copies() -> Column:
     """True on an attempt that is in the ledger and is not FAILED. Such an attempt owns its copies (records in the log).
 
-    The copies of any other attempt count as records that nobody sent.
+    If any other attempt has copies, they count as records that nobody sent.
     """
     return F.coalesce(F.col("outcome") != Outcome.FAILED, F.lit(False))
 
@@ -63,8 +63,8 @@ DETECTORS: dict[Anomaly, Callable[[], Column]] = subset(
         Anomaly.TORN: lambda: ~F.col("line") & F.col("torn"),
     },
 )
-"""Maps each kind, in order of precedence, to a function. The function returns a column, which says whether the kind
-applies to a subject, regardless of all other kinds."""
+"""Maps each kind of anomaly, in order of precedence, to a function. The function returns a column that says whether the
+kind applies to a subject. The column ignores all other kinds."""
 
 
 def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFrame | None) -> DataFrame:
@@ -90,7 +90,7 @@ def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFr
 def cases(subjects: DataFrame, bound: int = BOUND) -> DataFrame:
     """Returns ANOMALIES from SUBJECTS: at most `bound` cases of each arm and kind, with their evidence.
 
-    If there are more cases, the first cases by partition, sequence, attempt number and first copy are taken.
+    If there are more cases, takes the first cases in the order of partition, sequence, attempt number and first copy.
     """
     first = F.get("copies", F.lit(0))
     order = [F.col("partition"), F.col("sequence").asc_nulls_last(), F.col("attempt"), first]
@@ -166,7 +166,7 @@ def _kind() -> Column:
 
 
 def _also() -> Column:
-    """The kinds in SECONDARY that apply to a subject in addition to its own kind, which has a higher precedence."""
+    """The kinds in SECONDARY that apply to a subject, but have a lower precedence than the subject's own kind."""
     hidden = [
         F.when(F.coalesce(DETECTORS[kind](), F.lit(False)) & (F.col("kind") != kind.value), kind.value)
         for kind in SECONDARY

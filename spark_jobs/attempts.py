@@ -26,8 +26,8 @@ SEQUENCE_KEY = ["arm", "producer", "session", "sequence"]
 KEY = [*SEQUENCE_KEY, "attempt"]
 """The columns that identify an attempt."""
 BY_KEY = ["sequence", "attempt", "producer", "session", "arm"]
-"""The columns of KEY in the order for grouping. Spark sorts the rows that it groups. `sequence` stands first, because
-most rows differ in this column: so nearly every comparison of two rows needs only one column."""
+"""The columns of KEY in another order, by which Spark groups rows. Spark sorts the rows that it groups. `sequence`
+stands first, because most rows differ in this column. So nearly every comparison of two rows needs only one column."""
 CLAIMED = {
     "partition": "int",
     "partition_sequence": "bigint",
@@ -107,9 +107,9 @@ def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool,
     """Returns each corrupted record in LOG with its owner: the attempt that was acknowledged at the offset of the
     record.
 
-    The columns of the owner are null if no attempt was acknowledged at this offset. Two attempts were acknowledged
-    there if the first record was truncated: the attempt that settled last is then the owner. The column `stranger` says
-    whether another client wrote the record (see `is_of_stranger`).
+    The columns of the owner are null if no attempt was acknowledged at this offset. If an earlier record at this offset
+    was truncated, two attempts may have been acknowledged there. The owner is then the attempt that settled last. The
+    column `stranger` says whether another client wrote the record (see `is_of_stranger`).
 
     `arms`: the arms with corrupted records. `few`: whether these records fit in memory; if so, the ledger is not
     shuffled. `together`: whether all rows are in one Spark partition already; if so, nothing is shuffled.
@@ -143,7 +143,8 @@ def unowned(attributed: DataFrame) -> DataFrame:
 
 
 def _claims(ledger: DataFrame) -> DataFrame:
-    """Returns the rows of LEDGER (claims) with the same columns as the result of `_copies`, so that both can be united.
+    """Returns the rows of LEDGER (claims) with the columns that the result of `_copies` also has, so that both can be
+    united.
 
     The columns about a copy in the log are null or false in these rows.
     """
@@ -154,7 +155,7 @@ def _claims(ledger: DataFrame) -> DataFrame:
 
 
 def _copies(lines: DataFrame, corrupted: bool) -> DataFrame:
-    """Returns `lines` (copies) with the same columns as the result of `_claims`, so that both can be united.
+    """Returns `lines` (copies) with the columns that the result of `_claims` also has, so that both can be united.
 
     The columns that only the ledger can fill are null in these rows.
     """
@@ -165,7 +166,7 @@ def _copies(lines: DataFrame, corrupted: bool) -> DataFrame:
 
 
 def _astray() -> Column:
-    """True on an attempt that shows that `spark_jobs.screen` was wrong. There are two such cases:
+    """True on an attempt that refutes `spark_jobs.screen`. There are two such cases:
 
     * A record of the attempt in the log has another partition sequence than the ledger says.
     * The attempt owns a corrupted record, although the screen had proven the ledger's row of the attempt.

@@ -1,11 +1,11 @@
 """The books: small tables of exact counts, by which a run is judged.
 
 The books count subjects (see `spark_jobs.anomalies`): attempts, and records in the log that no attempt accounts for.
-Spark counts them by *signature*. A signature is one combination of values in the columns of SIGNATURES, without the
-column `records`. The table of signatures is small, even if there are many records.
+Spark counts the subjects by *signature*. A signature is one combination of values in the columns of SIGNATURES, without
+the column `records`. The table of signatures is small, even if there are many records.
 
-The books are sums over signatures. They have a row for each planned combination of arm, producer, session and
-partition, so that a missing row is noticed.
+Each count in the books is a sum over signatures. The books have a row for each planned combination of arm, producer,
+session and partition, so that a missing row is noticed.
 """
 
 from __future__ import annotations
@@ -30,17 +30,16 @@ SESSIONS = 1
 """The number of sessions of a producer. A producer numbers its attempts within a session. If it is killed and started
 again, it continues these numbers and so stays in its session."""
 NOBODY = -1
-"""Stands in place of a producer and a session. Rows with NOBODY count the records that no planned producer of the arm
-sent."""
+"""The value of the columns producer and session in rows that count records of no planned producer."""
 
 BookKey = tuple[str, int, int, int]
 """The key of one row of the books: (arm, producer, session, partition)."""
 
 
 def planned_keys(scenario: Scenario) -> list[BookKey]:
-    """The keys of all rows that the table PRODUCERS must have: partitions * (producers * sessions + 1) for each arm.
+    """Returns the keys of all rows that the table PRODUCERS must have.
 
-    The `+ 1` stands for the row of NOBODY.
+    For each arm, there are partitions * (producers * sessions + 1) keys. The `+ 1` stands for the row of NOBODY.
     """
     return [
         (arm.name, producer, session, partition)
@@ -51,10 +50,10 @@ def planned_keys(scenario: Scenario) -> list[BookKey]:
 
 
 def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
-    """Returns SIGNATURES from SUBJECTS: how many subjects there are with each combination of values (signature).
+    """Returns SIGNATURES from SUBJECTS: how many subjects have each combination of values (signature).
 
-    Copies of an attempt beyond the first copy are counted apart (`role` is `extra`). The scenario says which producers
-    were planned.
+    Copies of an attempt beyond the first copy are counted in rows of their own (`role` is `extra`). The scenario says
+    which producers were planned.
     """
     promised = promise(subjects, SUBJECTS)
     partition_of = (F.get("copies", F.lit(0)) % LOCATION_UNIT).cast("int")
@@ -92,8 +91,9 @@ def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
 def producers(counted: Iterable[dict[str, Any]], census: pa.Table, scenario: Scenario) -> pa.Table:
     """Returns PRODUCERS. `counted`: rows of SIGNATURES. `census`: `Census.ledger`.
 
-    The columns `attempted` and `reported` come from the census. All other columns come from the subjects: of the rows
-    that were matched, from another query; of the proven rows, from counts of the same query by outcome.
+    The columns `attempted` and `reported` come from the census. All other columns are sums over `counted`. For matched
+    rows, `counted` and the census come from different queries. For proven rows, both come from the query of
+    `spark_jobs.buckets`.
     """
     books: defaultdict[BookKey, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     for key in planned_keys(scenario):
@@ -121,12 +121,12 @@ def strangers(counted: Iterable[dict[str, Any]], scenario: Scenario) -> dict[str
 
 
 def partitions(offsets: Offsets, log_census: pa.Table, read: Mapping[str, int]) -> pa.Table:
-    """Returns PARTITIONS: the bounds of the snapshot beside the counts of the log.
+    """Returns PARTITIONS: the bounds of the snapshot, and the counts of the records in the log.
 
-    `offsets`: the snapshot, i.e. the range of each partition that is judged. `log_census`: `Census.log`.
-    `read`: the counts of read_topic.json. The column `control_records` counts the verifier's own markers (see
-    `is_marker`) and the control records of transactions. No consumer shows control records of transactions, so the step
-    settle counted them in the leader's batches.
+    `offsets`: the snapshot, i.e. the range of each partition that is judged. `log_census`: `Census.log`. `read`: the
+    counts of read_topic.json. The column `control_records` counts the verifier's own markers (see `is_marker`) and the
+    control records of transactions. No consumer shows control records of transactions, so the step settle counted them
+    in the leader's batches.
     """
     census = {(row["arm"], row["partition"]): row for row in log_census.to_pylist()}
     rows = []
@@ -219,7 +219,8 @@ def _producers(arm: Arm) -> list[tuple[int, int]]:
 
 
 def _owner(scenario: Scenario) -> dict[str, Column]:
-    """The columns producer and session. Both are NOBODY for a record in the log that names no planned producer."""
+    """The columns producer and session. Both are NOBODY for a record in the log whose header names no planned
+    producer."""
     limit = F.create_map(*[F.lit(part) for arm in scenario.arms for part in (arm.name, arm.producers)])
     is_planned = (F.col("origin") == OWN) & (F.col("producer") < limit[F.col("arm")]) & (F.col("session") < SESSIONS)
     is_owned = ~F.col("line") | F.col("outcome").isNotNull() | F.coalesce(is_planned, F.lit(False))

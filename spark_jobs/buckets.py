@@ -1,7 +1,8 @@
-"""The buckets: counts of ledger and log per stretch of a producer's sequences and partition, by one query.
+"""The buckets: counts of the ledger and the log, computed by one query.
 
-The query reads ledger and log once each. The census (see `spark_jobs.census`) and the screen (see `spark_jobs.screen`,
-which defines stretches and buckets) are computed from its result without Spark.
+A stretch is a range of consecutive sequences of one producer. A bucket is the part of a stretch in one partition (see
+`spark_jobs.screen`). The query reads the ledger and the log once each. The census (see `spark_jobs.census`) and the
+screen are computed from its result without Spark.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ from spark_jobs.parse import is_marker, is_sound
 from spark_jobs.schemas import BUCKETS, LEDGER, LOG, promise
 
 BITS = 14
-"""Ledger and log are compared by stretches of at least 2**BITS sequences. One lost record makes a stretch unproven."""
+"""A stretch has at least 2**BITS sequences. If a single record is lost, the whole stretch of this record must be
+matched."""
 BOUND = 50_000
-"""The most rows of BUCKETS that are used. If there are more, census and matching read ledger and log themselves."""
+"""The greatest number of rows of BUCKETS that are used. If there are more, census and matching read the ledger and the
+log themselves."""
 STRETCH = ["arm", "producer", "session", "stretch"]
 """The columns that identify a stretch."""
 _OF_LINES = {"marker": "boolean", "corrupted": "boolean", "foreign": "boolean"}
-"""The columns that are null in the row of a claim, with their types."""
+"""The columns that are null in the row of a claim (row of LEDGER), with their types."""
 _OF_CLAIMS = {
     "outcome": "string",
     "transaction": "string",
@@ -33,7 +36,7 @@ _OF_CLAIMS = {
     "sent_at": "timestamp",
     "settled_at": "timestamp",
 }
-"""The columns that are null in the row of a line, with their types."""
+"""The columns that are null in the row of a line (row of LOG), with their types."""
 
 
 class Buckets(NamedTuple):
@@ -44,22 +47,25 @@ class Buckets(NamedTuple):
 
 
 def width(records: int, partitions: int, bits: int = BITS) -> int:
-    """The least b >= `bits` for which `records` make at most about BOUND / 2 buckets in stretches of 2**b sequences."""
+    """Returns how many bits to use in `count`. If the result is b, a stretch has 2**b sequences.
+
+    The result is the least b >= `bits` with which `records` records make at most about BOUND / 2 buckets.
+    """
     while (records >> bits) * partitions > BOUND // 2:
         bits += 1
     return bits
 
 
 def number(bits: int) -> Column:
-    """The number of the stretch that holds a sequence, as column `stretch`."""
+    """The number of the stretch to which a sequence belongs, as column `stretch`."""
     return F.shiftright("sequence", bits).alias("stretch")
 
 
 def count(ledger: DataFrame, log: DataFrame, bits: int) -> Buckets | None:
-    """Returns the buckets of LEDGER and LOG, or None if there are more than BOUND of them.
+    """Returns the buckets of LEDGER and LOG, or None if there are more than BOUND buckets.
 
-    Lines that no attempt can be told from (corrupted and foreign records, markers) are counted per partition, in rows
-    without producer, session and stretch.
+    Corrupted records, foreign records and markers belong to no attempt. They are counted per partition, in rows without
+    producer, session and stretch.
     """
     table = _union(ledger, log, bits).groupBy(*STRETCH, "partition").agg(*_sums(), *_spans())
     rows = promise(table, BUCKETS).limit(BOUND + 1).toArrow()
@@ -67,7 +73,8 @@ def count(ledger: DataFrame, log: DataFrame, bits: int) -> Buckets | None:
 
 
 def _union(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
-    """Returns claims (rows of LEDGER) and lines (rows of LOG) with equal columns. `position`: (acknowledged) offset."""
+    """Returns claims (rows of LEDGER) and lines (rows of LOG) with equal columns. The column `position` holds the
+    acknowledged offset of a claim, or the offset of a line."""
     names = [*KEY, "partition", "partition_sequence", "position", *_OF_CLAIMS, *_OF_LINES]
     acked = F.when(F.col("outcome") == Outcome.ACKED, F.col("offset"))
     claims = promise(ledger, LEDGER).withColumns({"position": acked} | _nulls(_OF_LINES))
@@ -120,7 +127,8 @@ def _sums() -> list[Column]:
 
 
 def _spans() -> list[Column]:
-    """The least and the greatest value of each column that claims are compared by, for claims and for copies."""
+    """The least and the greatest value of each column in which claims are compared with copies: for claims, and for
+    copies."""
     measured: dict[str, tuple[Any, tuple[str, ...]]] = {
         "claimed": (_is_claim(), ("shift", "position", "partition_sequence", "sequence")),
         "logged": (_is_copy(), ("shift", "position", "partition_sequence")),

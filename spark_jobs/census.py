@@ -1,7 +1,7 @@
-"""The census: counts of ledger and log without any join.
+"""The census: counts of the ledger and the log, made without any join.
 
-The laws (see `spark_jobs.laws`) compare the books with these counts, and these counts with what producers and brokers
-said themselves.
+The laws (see `spark_jobs.laws`) compare the books with the census, and the census with what producers and brokers
+reported themselves.
 """
 
 from __future__ import annotations
@@ -30,14 +30,17 @@ _CLAIM_COUNTS = {
     "from_us": "min",
     "until_us": "max",
 }
-"""The columns of `counts_of_claims`, and how the counts of two sets of claims are added up."""
+"""Maps each column of `counts_of_claims` to the function that combines the counts of two sets of claims."""
 _LINE_COUNTS = dict.fromkeys(("records", "markers", "corrupted", "foreign"), "sum")
-"""The columns of `counts_of_lines`, and how the counts of two sets of lines are added up."""
+"""Maps each column of `counts_of_lines` to the function that combines the counts of two sets of lines."""
 
 
 class Census(NamedTuple):
-    """`ledger`: `counts_of_claims` per (arm, producer, session, partition). `log`: `counts_of_lines` per (arm,
-    partition)."""
+    """The census of a run.
+
+    `ledger`: the columns of `counts_of_claims`, per (arm, producer, session, partition). `log`: the columns of
+    `counts_of_lines`, per (arm, partition).
+    """
 
     ledger: pa.Table
     log: pa.Table
@@ -50,9 +53,9 @@ def counts_of_claims() -> list[Column]:
       transaction.
     * `acked`, `sent`, `failed`, `indeterminate`: the rows that the client reported with this outcome. A row that is
       INDETERMINATE because no report came is not among them.
-    * `attempt`: the highest attempt number. It is above 0 if the application sent anything again.
-    * `from_us`: the first sending. `until_us`: the last sending or report, whichever is later. Both times are in µs
-      since the epoch.
+    * `attempt`: the highest attempt number. It is above 0 if the application sent any record again.
+    * `from_us`: the time of the first sending. `until_us`: the time of the last sending or report, whichever is later.
+      Both times are in µs since the epoch.
     """
     return [
         F.count("outcome").alias("attempted"),
@@ -68,9 +71,12 @@ def counts_of_claims() -> list[Column]:
 def counts_of_lines() -> list[Column]:
     """The counts of a group of records in the log, from their columns `marker`, `corrupted` and `foreign`.
 
-    Rows in which these are null are not counted. `records`: all records. `markers`: the verifier's own records (see
-    `is_marker`). `corrupted`: records whose header cannot be believed (see `is_sound`). `foreign`: other records, whose
-    header names another run or arm.
+    Rows in which these columns are null are not counted.
+
+    * `records`: all records.
+    * `markers`: the verifier's own records (see `is_marker`).
+    * `corrupted`: records whose header cannot be believed (see `is_sound`).
+    * `foreign`: all other records whose header names another run or arm.
     """
     flags = {"markers": "marker", "corrupted": "corrupted", "foreign": "foreign"}
     return [
@@ -94,7 +100,7 @@ def of_frames(ledger: DataFrame, log: DataFrame) -> Census:
 
 
 def of_buckets(buckets: pa.Table) -> Census:
-    """Returns the census that `buckets`, rows of BUCKETS, add up to. Runs no query."""
+    """Returns the census. Each count is a sum over `buckets`, rows of BUCKETS. Runs no query."""
     return Census(
         _added_up(buckets.filter(pc.greater(buckets["attempted"], 0)), _CLAIM_KEYS, _CLAIM_COUNTS),
         _added_up(buckets.filter(pc.greater(buckets["records"], 0)), _LINE_KEYS, _LINE_COUNTS),

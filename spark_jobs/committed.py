@@ -1,4 +1,4 @@
-"""The committed view of the log: what a read_committed consumer sees. This module compares this view with the ledger,
+"""The committed view of the log: what a read_committed consumer sees. This module compares the view with the ledger,
 which says how each transaction ended.
 
 The view `raw` is what a read_uncommitted consumer sees. Only the arms in `Scenario.transactional` have both views. For
@@ -27,11 +27,11 @@ RECORD_KEY = ["arm", "partition", "offset"]
 
 
 class Views(NamedTuple):
-    """Counts of the two views and of the ledger, for the arms in `Scenario.transactional`.
+    """Counts of the views and of the ledger, for the arms in `Scenario.transactional`.
 
-    `rows`: rows of the committed view per (arm, partition). `equal_rows`: per arm, the number of offsets at which each
-    view has one record and the two records are equal. `transactions`: the number of transactions in the ledger per
-    (arm, producer, session, outcome of the transaction).
+    * `rows`: the number of rows of the committed view per (arm, partition).
+    * `equal_rows`: per arm, the number of offsets at which each view has one record and the two records are equal.
+    * `transactions`: the number of transactions in the ledger per (arm, producer, session, outcome of the transaction).
     """
 
     rows: Counter[tuple[str, int]]
@@ -120,8 +120,8 @@ def _aborted_visible() -> Column:
 def _torn() -> Column:
     """True on an attempt of a committed transaction, if a read_committed consumer does not see the attempt.
 
-    An INDETERMINATE transaction counts as committed if the consumer sees one of its records. It must then see all of
-    them.
+    An INDETERMINATE transaction counts as committed if the consumer sees one of its records. The consumer must then see
+    all records of the transaction.
     """
     end = F.col("transaction_outcome")
     unknown = end == TransactionOutcome.INDETERMINATE

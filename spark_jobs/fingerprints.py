@@ -30,7 +30,8 @@ def xxhash64(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def sums(first: int, last: int) -> tuple[int, int]:
-    """Returns the sums of the lower and of the upper 32-bit halves of the hashes of all numbers from first to last."""
+    """Returns two sums over the hashes of all numbers from `first` to `last`: the sum of their lower 32 bits, and the
+    sum of their upper 32 bits."""
     hashes = xxhash64(np.arange(first, last + 1, dtype=np.int64))
     return int((hashes & np.int64(0xFFFFFFFF)).sum()), int((hashes >> np.int64(32)).sum())
 

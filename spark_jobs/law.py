@@ -1,4 +1,4 @@
-"""A law of the books as a row of books/laws.parquet, and everything from which the laws are computed."""
+"""A law of the books as a row of books/laws.parquet, and the inputs from which the laws are computed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from delivery_verifier.model.snapshot import Offsets
 from spark_jobs.committed import NONE, Views
 
 Rows = list[dict[str, Any]]
-"""The rows of a table, each as a mapping from column to value."""
+"""The rows of a table. Each row maps columns to values."""
 
 
 class Law(NamedTuple):
@@ -38,11 +38,12 @@ class LawInputs(NamedTuple):
     * `announced`: the counts of produce.json and of settle.json. `read`: the counts of read_topic.json.
     * `written`: the number of rows that anomalies/ really has per (arm, kind). `bound`: the most rows that are written
       per arm and kind.
-    * `summarized`: how many attempts of each arm the timeline counts, and how many silences and exposure count.
+    * `summarized`: maps each arm to two counts of its attempts: one made by the timeline, one by silences and exposure.
     * `views`: counts of the committed view; NONE if no arm writes transactions.
     * `format_version`: the version of the format in which ledgers and `announced` were written.
     * `missing`: the counts `missing/...` of the manifest (`store.books.MISSING`).
     * `effects`: EFFECT_BOOKS; None if no arm has an application.
+    * `opinion`: what `spark_jobs.second_opinion` counted; None if the run has no second opinion.
     """
 
     scenario: Scenario
@@ -59,3 +60,4 @@ class LawInputs(NamedTuple):
     views: Views = NONE
     missing: Mapping[str, int] = {}
     effects: pa.Table | None = None
+    opinion: Mapping[str, Mapping[str, int]] | None = None

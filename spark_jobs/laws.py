@@ -1,7 +1,8 @@
 """The laws of the books. A law says that two counts are equal.
 
-The counts are made independently of each other, with one exception: of records that the screen has proven, found and
-attempted are one count. Whether these records were read and counted at all, other laws say (docs/adr/0014).
+The two counts are made independently of each other, with one exception: for records that the screen has proven, the
+number of attempted records and the number of found records are the same count. Other laws check that these records were
+read and counted at all (docs/adr/0014), and `spark_jobs.second_opinion` counts all records once more.
 
 A law has several equations, for example one for each partition of each arm. If the two counts of an equation differ,
 the evidence of the run cannot be trusted: the verdict is then neither HELD nor VIOLATED.
@@ -21,6 +22,7 @@ from spark_jobs.effect_laws import effect_laws
 from spark_jobs.law import Law, LawInputs, Rows
 from spark_jobs.ledger_laws import ledger_laws
 from spark_jobs.schemas import LAWS, arrow
+from spark_jobs.second_opinion import opinion_laws
 
 
 def laws(evidence: LawInputs) -> pa.Table:
@@ -36,6 +38,7 @@ def laws(evidence: LawInputs) -> pa.Table:
         *ledger_laws(evidence),
         *_plan_laws(evidence, parts),
         *_case_laws(evidence),
+        *opinion_laws(evidence.opinion or {}, evidence.producers, evidence.log_census),
     ]
     if evidence.effects is not None:
         equations += effect_laws(evidence.scenario, evidence.producers, evidence.effects, evidence.announced)
@@ -63,8 +66,8 @@ def _offset_laws(parts: Rows) -> Iterable[Law]:
 def _outcome_laws(producers: pa.Table, missing: Mapping[str, int]) -> Iterable[Law]:
     """Yields two laws per partition. `producers`: PRODUCERS. `missing`: as in LawInputs.
 
-    First: the number of attempts is the sum of the attempts of each outcome. Second: the number of reported attempts is
-    the number of found, lost and missing attempts.
+    1. The number of attempts is the sum of the numbers of attempts with each outcome.
+    2. The number of reported attempts is the number of found, lost and missing attempts.
     """
     sums: Counter[tuple[str, int, str]] = Counter()
     for row in producers.to_pylist():
@@ -109,8 +112,8 @@ def _line_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
 def _view_laws(evidence: LawInputs, arm: str) -> Iterable[Law]:
     """Yields two laws about the committed view of an arm, i.e. the records that a read_committed consumer sees.
 
-    1. A read_uncommitted consumer sees equal records at the same offsets. For an arm without transactions, both sides
-       are 0.
+    1. At the offset of each record of this view, a read_uncommitted consumer sees an equal record. For an arm without
+       transactions, both counts are 0.
     2. log/ holds the complete view. For an arm without transactions, this law is left out.
     """
     rows = sum(count for (owner, _), count in evidence.views.rows.items() if owner == arm)
@@ -122,11 +125,11 @@ def _view_laws(evidence: LawInputs, arm: str) -> Iterable[Law]:
 
 
 def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
-    """Yields an equation per partition: the number of records that a read_committed consumer saw is the number in the
-    log.
+    """Yields an equation per partition of the transactional arms. It says that a read_committed consumer saw as many
+    records as the log must show to this consumer.
 
-    The number in the log is the number of offsets, minus control records, records of aborted transactions and
-    unreadable offsets. The step `settle` counted these without the ledger and without a consumer.
+    The log must show one record per offset, except for control records, records of aborted transactions and unreadable
+    offsets. The step `settle` counted these exceptions without the ledger and without a consumer.
     """
     for part in evidence.offsets.partitions:
         if part.arm in evidence.scenario.transactional:
@@ -139,7 +142,8 @@ def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
 
 
 def _plan_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
-    """Yields two equations per arm: books and snapshot have as many rows as planned. `parts`: rows of PARTITIONS."""
+    """Yields two equations per arm: the books and the snapshot have as many rows as planned. `parts`: rows of
+    PARTITIONS."""
     books = Counter(row["arm"] for row in evidence.producers.to_pylist())
     snapshot = Counter(row["arm"] for row in parts)
     width = evidence.scenario.load.partitions

@@ -1,4 +1,4 @@
-"""The laws about the ledger: each compares the ledger with what the producers announced and counted themselves."""
+"""The laws about the ledger. Each law compares the ledger with what the producers themselves announced and counted."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from spark_jobs.law import Law, LawInputs, Rows
 
 
 def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
-    """Yields the laws that the ledger is complete, and agrees with the counts of its producers.
+    """Yields the laws that the ledger is complete, and that it agrees with the counts of the producers.
 
-    A count that produce.json and settle.json lack becomes -1. No number of rows is -1, so this breaks the law.
+    If produce.json and settle.json lack a count, -1 stands for this count. No number of rows is -1, so the law is
+    broken.
     """
     yield from summary_laws(evidence.ledger_census.to_pylist(), evidence.summarized, evidence.scenario)
     rows: Counter[tuple[str, int, int]] = Counter()
@@ -45,7 +46,7 @@ def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
 def summary_laws(census: Rows, summarized: Mapping[str, tuple[int, int]], scenario: Scenario) -> Iterable[Law]:
     """Yields the law that the summary of the load has every attempt of the ledger, for each arm that carries load.
 
-    `census`: rows of `Census.ledger`. `summarized`: as in LawInputs. For an arm that it lacks, the counts are 0.
+    `census`: rows of `Census.ledger`. `summarized`: as in LawInputs. If `summarized` lacks an arm, its counts are 0.
     """
     for arm in scenario.loaded:
         rows = sum(row["attempted"] for row in census if row["arm"] == arm.name)
@@ -55,11 +56,10 @@ def summary_laws(census: Rows, summarized: Mapping[str, tuple[int, int]], scenar
 
 
 def _agreement_laws(evidence: LawInputs, producer: tuple[str, int, int]) -> Iterable[Law]:
-    """Yields the law that the ledger has as many attempts of each outcome as the producer counted reports of this
-    outcome.
+    """Yields the law that the ledger and the producer's own counters have the same number of reports of each outcome.
 
-    Attempts without a report are left out. The kill of a producer may cut short one report, which its counters then
-    lack. The restarted producer corrects its counters, and announces any further difference, which must be 0.
+    Attempts without a report are left out. If a producer is killed, its counters may lack the last report. The
+    restarted producer corrects its counters. It also announces any further difference, which must be 0.
     """
     arm, name, owner = producer[0], "{}/{}/{}".format(*producer), "of producer {1}, session {2}".format(*producer)
     rows = [
@@ -77,9 +77,9 @@ def _agreement_laws(evidence: LawInputs, producer: tuple[str, int, int]) -> Iter
 
 
 def _transaction_laws(evidence: LawInputs, producer: tuple[str, int, int], rows: int) -> Iterable[Law]:
-    """Yields the laws about the transactions of one producer. `rows`: the number of its rows in the ledger.
+    """Yields the laws about the transactions of one producer. `rows`: the number of the producer's rows in the ledger.
 
-    * All rows of a transactional producer are in a transaction. No row of any other producer is.
+    * All rows of a transactional producer are in a transaction. No rows of any other producer are in a transaction.
     * For each outcome, the ledger has as many transactions of the producer as the producer counted.
     """
     arm, owner = producer[0], "of producer {1}, session {2}".format(*producer)

@@ -26,20 +26,24 @@ from spark_jobs.schemas import ANOMALIES, LEDGER, LOG, arrow
 
 FEW = 100_000
 """The greatest number of corrupted records that Spark broadcasts to every task. If there are more, Spark shuffles the
-ledger instead. Also the greatest number of unproven rows that are collected first (see `_collected`)."""
+ledger instead. Also the greatest number of rows that `_collected` may collect."""
 
 FEW_DAMAGED = 1_000
-"""The greatest number of corrupted records with which rows are collected first: their offsets become a condition."""
+"""The greatest number of corrupted records with which `_collected` is used. It puts the offsets of these records into a
+condition of a query."""
 
 
 class MatchingInputs(NamedTuple):
     """Everything that the matching needs.
 
-    `ledger`: LEDGER. `log`: the rows of LOG that a read_uncommitted consumer sees (view `raw`). `visible`: the rows
-    that a read_committed consumer sees (view `committed`). `census`: the counts of ledger and log. `offsets`: the
-    snapshot, with the offsets that cannot be read. `output`: receives anomalies/. `bound`: the most cases that are
-    written per arm and kind. `together`: whether ledger and log are in one Spark partition each; if so, no query
-    shuffles.
+    * `ledger`: LEDGER.
+    * `log`: the rows of LOG that a read_uncommitted consumer sees (view `raw`).
+    * `visible`: the rows of LOG that a read_committed consumer sees (view `committed`).
+    * `census`: the counts of the ledger and the log.
+    * `offsets`: the snapshot, with the offsets that cannot be read.
+    * `output`: the output of the step, which gets anomalies/.
+    * `bound`: the most cases that are written per arm and kind.
+    * `together`: whether ledger and log are in one Spark partition each; if so, no query shuffles.
     """
 
     ledger: DataFrame
@@ -56,10 +60,10 @@ class MatchingInputs(NamedTuple):
 def match(inputs: MatchingInputs, proven: screen.Screen | None) -> tuple[pa.Table, dict[tuple[str, str], int]]:
     """Matches ledger and log. Returns PRODUCERS, and the number of rows written to anomalies/ per (arm, kind).
 
-    `proven`: what the screen has proven; None if the screen has proven nothing. Only rows that are not proven are
-    matched. If these rows show that the screen was wrong (column `astray`), everything is matched anew without the
-    screen. Ledger and log are joined once: the query that counts the subjects (see `spark_jobs.anomalies`) and the
-    query that lists the cases share the result.
+    `proven`: the result of the screen; None if the screen has proven nothing. Only rows that are not proven are
+    matched. If these rows refute the screen (column `astray`), everything is matched again without the screen. Ledger
+    and log are joined once, and two queries share the result: one counts the subjects (see `spark_jobs.anomalies`), the
+    other lists the cases.
     """
     persisted: list[DataFrame] = []
     try:
@@ -109,7 +113,7 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
 
 
 def _few_rows(inputs: MatchingInputs, proven: screen.Screen) -> bool:
-    """Whether the rows that are matched, or are no believable lines, are few enough to be collected."""
+    """Whether `_collected` may be used, i.e. there are few corrupted records, and few rows to collect."""
     corrupted, foreign = (sum(_by_arm(inputs.census.log, name).values()) for name in ("corrupted", "foreign"))
     return corrupted <= FEW_DAMAGED and proven.counts["screen/examined"] + corrupted + foreign <= FEW
 
@@ -117,9 +121,9 @@ def _few_rows(inputs: MatchingInputs, proven: screen.Screen) -> bool:
 def _collected(inputs: MatchingInputs, proven: screen.Screen, damaged: list[str]) -> tuple[DataFrame, DataFrame]:
     """Returns all rows of LEDGER and LOG that matching with `proven` uses, in one Spark partition each.
 
-    They are collected by two queries that shuffle nothing. `damaged`: the arms with corrupted lines. Among the rows of
-    LEDGER are the attempts that were acknowledged at the offset of such a line, so that `attribute` finds its owner
-    even among the proven rows.
+    Two queries that shuffle nothing collect these rows. `damaged`: the arms with corrupted lines. The rows of LEDGER
+    include every attempt that was acknowledged at the offset of a corrupted line. So `attribute` finds the owner of the
+    line even if the owner's row is proven.
     """
     unbelievable = ~is_sound() | F.col("foreign")
     lines = screen.unproven(

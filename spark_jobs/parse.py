@@ -1,7 +1,8 @@
-"""Parsing: from the bytes of a record's value to its header, by fixed positions and without a UDF.
+"""Parsing: reads the header from the bytes of a record's value, at fixed positions and without a UDF.
 
 The *header* is the beginning of the value: it names run, arm, producer and attempt (`delivery_verifier.model.record`).
-It has nothing to do with Kafka's record headers. Parsing never fails: bytes without a header give a row that says so.
+This header has nothing to do with Kafka's record headers. Parsing never fails: if the bytes have no header, the row of
+LOG says so.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def parse(raw: DataFrame, scenario: Scenario, view: Column | None = None) -> Dat
 
 
 def sliced_columns() -> dict[str, Column]:
-    """Maps names to columns for RAW: each number of the header, and whether the checksum agrees.
+    """Returns columns that are computed from RAW, by name: each number of the header, and whether the checksum agrees.
 
     If the value is no record, the columns are meaningless. A number is null if its bytes cannot be cast.
     """
@@ -76,11 +77,12 @@ def sliced_columns() -> dict[str, Column]:
 def is_usual(scenario: Scenario) -> Column:
     """True if the value is a sound record of this run and of the topic's arm, in the form that nearly all records have.
 
-    In this form, session and attempt are 0, and the number of the producer and the sequences begin with the digit 0. If
-    false, the value may still be a record: `_is_record` decides.
+    In this form, session and attempt are 0, and three other numbers begin with the digit 0: producer, sequence and
+    partition sequence. If false, the value may still be a record: `_is_record` decides.
 
-    A number consists of digits if its first and last byte are digits and the cast to a number succeeds. The cast alone
-    proves less, because it ignores blanks, control characters and a sign at the ends of a text.
+    The condition proves that a number consists of digits: its first and last byte are digits, and the cast to a number
+    succeeds. The cast alone proves less, because it ignores blanks, control characters and a sign at the ends of a
+    text.
     """
     beginnings = F.create_map(
         *[

@@ -1,4 +1,4 @@
-"""Reading: the records of every topic from Kafka.
+"""Reading: reads the records of every topic from Kafka.
 
 The *snapshot* of a partition is the range of offsets that is judged. The step settle took its bounds once, after the
 load. A *marker* is a record that settle wrote behind the load, to prove where the snapshot ends. The *tail* is all
@@ -81,8 +81,8 @@ def read_topics(
 
 
 def _reads(offsets: Offsets) -> Iterator[tuple[tuple[str, str], _Bounds, _Bounds]]:
-    """Yields for each read: the selection (an option of Spark's Kafka source and its value), the first offsets, the
-    ends.
+    """Yields one item for each read: (selection, first offsets, ends). A selection is an option of Spark's Kafka source
+    and its value.
 
     If all offsets can be read, one read takes whole topics. Its ends are empty, i.e. the present ends of the
     partitions. If unreadable offsets divide a partition into ranges, each read takes at most one range of every
@@ -180,6 +180,6 @@ def _require_markers(markers: Mapping[ArmPartition, int], parts: Sequence[Partit
 
 
 def _literal(value: object, kind: str) -> Column:
-    """`value` as one literal of the Spark type `kind`. A map that is built column by column would cost one JVM call per
-    entry."""
+    """Returns `value` as one literal of the Spark type `kind`. A map that is built column by column would cost one JVM
+    call per entry."""
     return F.from_json(F.lit(json.dumps(value)), kind)

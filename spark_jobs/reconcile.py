@@ -26,7 +26,20 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store import ledger as ledger_file
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory, StepOutput
 from delivery_verifier.store.versions import versions
-from spark_jobs import anomalies, books, buckets, census, committed, effect_books, law, laws, screen, silences, timeline
+from spark_jobs import (
+    anomalies,
+    books,
+    buckets,
+    census,
+    committed,
+    effect_books,
+    law,
+    laws,
+    screen,
+    second_opinion,
+    silences,
+    timeline,
+)
 from spark_jobs.exposure import exposure
 from spark_jobs.matching import MatchingInputs, match
 from spark_jobs.schemas import LEDGER, LOG, check_log
@@ -56,10 +69,10 @@ def reconcile(
     """Reconciles the run in `run_dir`, and writes the result there, whether it is good or bad.
 
     `from_log`: whether log/ exists already; if so, Kafka is not read. `exhaustive`: whether every record is matched,
-    without the screen (see `spark_jobs.screen`). `bits`: the screen proves at least 2**bits consecutive records of a
-    producer at once. `connection`: as in `read_topics`. Raises IncompleteRun if an earlier step is missing or altered,
-    BadInput if ledger or log have wrong columns, and StepFailed if Kafka was not read completely. Raises every error of
-    Spark, for example if records disappeared between the snapshot and the read. After an error, there is no result.
+    without the screen (see `spark_jobs.screen`). `bits`: each stretch of the screen has at least 2**bits sequences.
+    `connection`: as in `read_topics`. Raises IncompleteRun if an earlier step is missing or altered, BadInput if ledger
+    or log have wrong columns, and StepFailed if Kafka was not read completely. Raises every error of Spark, for example
+    if records disappeared between the snapshot and the read. After an error, there is no result.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -77,7 +90,7 @@ def reconcile(
 
 
 def read(run_dir: Path, spark: SparkSession, connection: Mapping[str, str] | None = None) -> None:
-    """Runs only the first half of a reconciliation: writes log/ and read_topic.json. After it, no cluster is needed.
+    """Runs only the first half of a reconciliation: writes log/ and read_topic.json. Afterwards, no cluster is needed.
 
     Raises IncompleteRun, StepFailed and errors of Spark as `reconcile` does.
     """
@@ -142,6 +155,7 @@ def write_books(
         summarized=summarized,
         views=views,
         missing=output.counts,
+        opinion=second_opinion.opinion(scenario, offsets, output),
     )
     _write_tables(output, evidence._replace(effects=effects))
 

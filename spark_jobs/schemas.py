@@ -133,8 +133,8 @@ SUBJECTS = StructType(
   location: that of the line.
 * `origin`: which run and arm the header of the line names, `illegible` if the line is corrupted, or `a stranger` if
   another client wrote the line.
-* `kind`: the kind of the case. Null: nothing is wrong.
-* `also`: the kinds in SECONDARY that apply to the subject, too, but have a lower precedence.
+* `kind`: the kind of anomaly. Null: nothing is wrong.
+* `also`: the kinds in SECONDARY that also apply to the subject, but have a lower precedence than `kind`.
 """
 
 SIGNATURES = _internal(
@@ -184,15 +184,16 @@ BUCKETS = _internal(
 `spark_jobs.screen` defines stretches and fingerprints.
 
 * `attempted` to `indeterminate`, `attempt`, `from_us`, `until_us`: counts of claims. `records` to `foreign`: counts of
-  lines. `spark_jobs.census` defines them.
-* `copies`: the number of believable lines. Only these have a producer, a session and a stretch.
+  lines. `spark_jobs.census` defines all these counts.
+* `copies`: the number of believable lines. Only rows with claims or copies have a producer, a session and a stretch.
 * `low`: the sum of the lower halves of the claims' fingerprints, minus the same sum of the copies. `high`: the same for
   the upper halves.
 * `sequences_low`, `sequences_high`: the sums of the halves of the hashes of the claims' sequences.
 
-In the names of the other columns, `claimed` means among the claims, and `logged` among the copies. For example,
-`claimed_shift_min` is the least `shift` of the claims. The `position` of a copy is its offset; the `position` of a
-claim is its acknowledged offset. The `shift` is `position` minus the partition sequence.
+All other columns hold the least or the greatest of some values: those of the claims if the name begins with `claimed`,
+those of the copies if it begins with `logged`. For example, `claimed_shift_min` is the least `shift` of the claims. The
+`position` of a copy is its offset. The `position` of a claim is its acknowledged offset. The `shift` is `position`
+minus the partition sequence.
 """
 
 
@@ -236,10 +237,8 @@ def check_log(file: Path) -> None:
 
 
 def _agrees(data_type: pa.DataType | None, expected: pa.DataType) -> bool:
-    """Whether a column has the expected type. The units of timestamps are ignored.
-
-    The reason: Arrow reads Spark's timestamps in another unit than Arrow itself uses for writing timestamps.
-    """
+    """Whether a column has the expected type. The units of timestamps are ignored, because Arrow reads Spark's
+    timestamps in another unit than it uses for its own timestamps."""
     if data_type is not None and pa.types.is_timestamp(data_type) and pa.types.is_timestamp(expected):
         return True
     return bool(data_type == expected)

@@ -1,4 +1,5 @@
-"""The screen: finds stretches of a producer's sequences in which ledger and log agree. Their rows need no matching.
+"""The screen: finds stretches of a producer's sequences in which ledger and log agree. The rows of these stretches need
+no matching.
 
 A *stretch* is 2**bits consecutive sequences of one (arm, producer, session). A *bucket* is the part of a stretch in one
 partition: the claims (attempts in the ledger) to this partition, and the copies (believable records in the log) in this
@@ -12,15 +13,16 @@ partition. A bucket is *clean* exactly if
 Then every attempt of the bucket stands exactly once in the partition, in order, and at its acknowledged offset if it
 has one. A stretch is *proven* exactly if
 
-1. each of its buckets is clean (a line in another partition than its claim makes two buckets of the stretch unclean);
+1. each of its buckets is clean (if a line is in another partition than its claim, two buckets of the stretch are not
+   clean);
 2. none of its buckets can be out of order with another bucket, clean or not, of the same producer and partition;
-3. its claims have each sequence from the least to the greatest exactly once: there are as many claims as sequences,
-   and both have equal fingerprints (sums as above, of hashes of the sequence alone). So none was resent, and the ledger
-   does not contradict itself.
+3. its claims have each sequence from the least to the greatest exactly once: there are as many claims as sequences, and
+   claims and sequences have equal fingerprints (sums as above, of hashes of the sequence alone). So no sequence was
+   resent, and the ledger does not contradict itself.
 
 All other rows are matched one by one. The result is the same as if all rows were matched, unless the matching refutes
-the screen (`astray` in ATTEMPTS). This happens if a line has another partition sequence than its claim, so that (2)
-compared wrong numbers. It also happens if the owner of a corrupted line is in a proven stretch.
+the screen (`astray` in ATTEMPTS). This happens if a line has another partition sequence than its claim, because
+condition 2 then compared wrong numbers. It also happens if the owner of a corrupted line is in a proven stretch.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ from spark_jobs.fingerprints import sums
 from spark_jobs.schemas import STRETCHES, arrow
 
 FEW_RANGES = 100
-"""The most ranges of consecutive proven stretches that are told to Spark as a condition. If there are more, rows are
-joined with the proven stretches instead."""
+"""The greatest number of ranges of consecutive proven stretches with which a condition of a query excludes these
+stretches. If there are more ranges, rows are joined with the proven stretches instead."""
 
 Row = dict[str, Any]
 Stretch = tuple[str, int, int, int]
@@ -94,10 +96,11 @@ def prove(counted: Buckets, damaged: Set[tuple[str, int]]) -> Screen | None:
 def unproven(
     frame: DataFrame, screen: Screen | None, together: bool = False, exempt: Column | None = None
 ) -> DataFrame:
-    """Returns the rows of `frame` (LEDGER or LOG) that the screen has not proven: all rows if `screen` is None.
+    """Returns the rows of `frame` (LEDGER or LOG) that the screen has not proven. If `screen` is None, these are all
+    rows.
 
-    `together`: whether all rows are in one Spark partition already; if so, they stay there. `exempt`: a condition, if
-    any; every row of which it is true is returned, too.
+    `together`: whether all rows are in one Spark partition already; if so, they stay there. `exempt`: a condition, or
+    None. Also returns every row of which the condition is true.
     """
     if screen is None:
         return frame
@@ -110,12 +113,12 @@ def unproven(
         return remaining.where(exempted | ~reduce(or_, (_within(stretches, screen.bits) for stretches in ranges)))
     stretches = frame.sparkSession.createDataFrame(screen.stretches)
     known = stretches.coalesce(1).hint("shuffle_hash") if together else F.broadcast(stretches)
-    stretch = F.when(~exempted, number(screen.bits)).alias("stretch")  # null, so that no proven stretch is met
+    stretch = F.when(~exempted, number(screen.bits)).alias("stretch")  # null for exempt rows: no match
     return remaining.withColumn("stretch", stretch).join(known, STRETCH, "left_anti").select(*frame.columns)
 
 
 def _ranges(stretches: list[Row]) -> list[tuple[Stretch, Stretch]]:
-    """The first and the last stretch of each run of consecutive stretches. `stretches` are sorted."""
+    """Returns the first and the last stretch of each series of consecutive stretches. `stretches` are sorted."""
     ranges: list[tuple[Stretch, Stretch]] = []
     for stretch in map(_stretch, stretches):
         if ranges and ranges[-1][1] == (*stretch[:3], stretch[3] - 1):
@@ -161,7 +164,8 @@ def _each_once(parts: list[Row]) -> bool:
 
 
 def _out_of_order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> set[Stretch]:
-    """Stretches that may have records out of order (condition 2 in the module docstring). `damaged`: as in `prove`."""
+    """Returns the stretches that may have records out of order (condition 2 in the module's docstring). `damaged`: as
+    in `prove`."""
     spans_by_producer: dict[tuple[Any, ...], list[tuple[list[int], Stretch]]] = defaultdict(list)
     for row in rows:
         sides = ("logged", "claimed") if (row["arm"], row["partition"]) in damaged else ("logged",)
@@ -174,10 +178,11 @@ def _out_of_order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> set[Str
 
 
 def _entangled(spans: list[tuple[list[int], Stretch]]) -> Iterable[Stretch]:
-    """Yields each stretch that overlaps another stretch, or is out of order with it, by partition sequence or offset.
+    """Yields each stretch that is not in order, by partition sequence or by offset.
 
-    `spans` has ([lowest partition sequence, lowest offset, highest partition sequence, highest offset], stretch) for
-    each stretch, ascending. A stretch is in order if earlier spans end before its span, and later spans begin after.
+    `spans` has one item per stretch, in ascending order: ([lowest partition sequence, lowest offset, highest partition
+    sequence, highest offset], stretch). A stretch is in order if all earlier spans end before its span begins, and all
+    later spans begin after its span ends.
     """
     for low, high in ((0, 2), (1, 3)):  # partition sequences, then offsets
         highest_until = list(accumulate((span[high] for span, _ in spans), max))
@@ -195,7 +200,7 @@ def _bound(row: Row, sides: Iterable[str], name: str, end: Any) -> int:
 
 
 def _signature(row: Row) -> Row:
-    """The row of SIGNATURES by which the books count the attempts of a proven bucket."""
+    """The row of SIGNATURES for the attempts of one bucket in a proven stretch. The books count all of them by it."""
     return {
         "arm": row["arm"],
         "role": "attempt",

@@ -32,7 +32,8 @@ smaller run, the compiler saved no time; in the larger run, it did."""
 END_S = 120.0
 """How long a JVM may take to end after it was told to end, in seconds."""
 DYING_S = 15.0
-"""How long a JVM may take to end after its connections have closed, in seconds. A JVM with more memory takes longer."""
+"""How long a JVM may take to end after its connections have closed, in seconds. The more memory it has, the longer it
+takes."""
 
 
 class SparkGone(VerifierError, RuntimeError):

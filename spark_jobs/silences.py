@@ -12,13 +12,16 @@ from delivery_verifier.model.scenario import Scenario
 from spark_jobs.schemas import GAPS, arrow
 
 SLOT_US = 1_000
-"""The least width of a slot in µs. Reports of one slot are told apart only by the first and the last of them."""
+"""The least width of a slot in µs. The summary keeps only the first and the last report of each slot."""
 SLOTS = 1_000_000
-"""About the most slots that a summary of the load has. In longer runs, slots are wider."""
+"""About the greatest number of slots that a summary of the load has. In longer runs, slots are wider."""
 
 
 def slot_us(from_us: int, until_us: int, partitions: int) -> int:
-    """Width of a slot in µs, for a load from `from_us` to `until_us` on this number of `partitions` of all arms."""
+    """Returns the width of a slot in µs, for a load from `from_us` to `until_us` (both µs since the epoch).
+
+    `partitions`: the number of partitions of all arms together.
+    """
     width_us = SLOT_US
     while (until_us - from_us) // width_us * partitions > SLOTS:
         width_us *= 2
@@ -29,9 +32,11 @@ def gaps(slots: pa.Table, began_us: int, scenario: Scenario) -> pa.Table:
     """Returns GAPS from `Summary.slots`: the longest silence of each partition of each arm that carries load.
 
     A partition with fewer than two reports has no silence. Each producer sends a few warm-up records before the load.
-    The verifier itself causes the silence between warm-up and load. So only the part of this silence after `began_us`,
-    the beginning of the load (µs since the epoch), counts. Silences within one slot are not found, so the result is
-    exact if a silence was at least as long as a slot, and else too short by less than a slot.
+    The verifier itself causes the silence between warm-up and load. So only the part of this silence after `began_us`
+    counts. `began_us` is the beginning of the load (µs since the epoch).
+
+    A silence within one slot is not found. So if the longest silence is shorter than a slot, the result may be too
+    short, by less than a slot. Otherwise it is exact.
     """
     per_slot = (
         slots.filter(pc.is_valid(slots["slot"]))
@@ -48,7 +53,7 @@ def gaps(slots: pa.Table, began_us: int, scenario: Scenario) -> pa.Table:
 
 
 def _longest(per_slot: pa.Table, arm: str, partition: int, began_us: int) -> dict[str, Any]:
-    """The columns of GAPS about the longest silence of a partition; none if there is no silence."""
+    """The columns of GAPS about the longest silence of a partition. Empty if there is no silence."""
     own = per_slot.filter(pc.and_(pc.equal(per_slot["arm"], arm), pc.equal(per_slot["partition"], partition)))
     ends = own["first_us_min"].to_numpy()[1:]
     starts = np.maximum(own["last_us_max"].to_numpy()[:-1], began_us)

@@ -1,7 +1,7 @@
 """The summary of the load: counts of the ledger from which timeline, latencies, silences and exposure are computed.
 
-One query makes it, with one pass over the ledger. The tables that follow from it are computed without Spark
-(`spark_jobs.timeline`, `spark_jobs.silences`, `spark_jobs.exposure`).
+One query computes the summary, with one pass over the ledger. The tables that follow from the summary are computed
+without Spark (`spark_jobs.timeline`, `spark_jobs.silences`, `spark_jobs.exposure`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from spark_jobs.schemas import LEDGER, promise
 
 BUCKETS_PER_DECADE = 80
 """The number of buckets of latency per decade, i.e. between a latency and ten times this latency. Each bucket is 2.9 %
-wider than the bucket before it. So the geometric middle of a bucket is at most 1.45 % off any latency in it."""
+wider than the previous bucket. So the geometric middle of a bucket is at most 1.45 % off any latency in the bucket."""
 FOREVER_US = 2**62
-"""Stands for the time of recovery (µs since the epoch) of an injection that never recovered."""
+"""The time of recovery (µs since the epoch) of an injection that never recovered."""
 LONG_AGO_US = -(2**62)
-"""Stands in `sent_since` and `settled_since` for all times before the first edge of an injection (see `since`)."""
+"""Stands in `sent_since` and `settled_since` for every time before the first edge (see `since`)."""
 _PER_INTERVAL = ["sent_us", "known_us", "inside", "bucket"]
 _PER_SLOT = ["partition", "slot", "sent_since", "settled_since", "exposable"]
 
@@ -35,14 +35,24 @@ _PER_SLOT = ["partition", "slot", "sent_since", "settled_since", "exposable"]
 class Summary(NamedTuple):
     """Counts of attempts, as two tables. Times are in µs since the epoch.
 
-    `intervals` has `attempts`, `reported`, `indeterminate` and `failed` per arm and: `sent_us` and `known_us`, the
-    beginnings of the intervals of sending and of the outcome (of sending, if there was no report); `bucket` of latency
-    (null without a report of success); and `inside`, whether an attempt with a bucket was under way in an injection.
+    `intervals` has the counts `attempts`, `reported`, `indeterminate` and `failed` for each combination of these
+    columns:
 
-    `slots` has `attempts`, `first_us` and `last_us` (the first and the last report of success) per arm, partition and:
-    `slot`, the beginning of the slot of the report of success, null without one; `sent_since` and `settled_since` (see
-    `since`), null without a report; and `exposable`, whether the attempt was reported, and its transaction, if any,
-    was committed.
+    * `arm`.
+    * `sent_us`: the beginning of the interval in which the attempts were sent.
+    * `known_us`: the beginning of the interval in which the client reported the outcomes; `sent_us` if it reported
+      none.
+    * `bucket`: the bucket of latency; null unless the attempts are reported (ACKED or SENT).
+    * `inside`: whether the attempts are reported, and were under way between the bite and the recovery of an injection.
+
+    `slots` has the count `attempts`, and the first and the last time of a report of success (`first_us`, `last_us`),
+    for each combination of these columns:
+
+    * `arm`, `partition`.
+    * `slot`: the beginning of the slot with the report of success; null if there is none.
+    * `sent_since`, `settled_since`: stand for the times of sending and settling (see `since`). `settled_since` is null
+      if the attempts never settled.
+    * `exposable`: whether the attempts are reported, and in no transaction or in a committed transaction.
     """
 
     intervals: pa.Table
@@ -71,7 +81,8 @@ def summarize(ledger: DataFrame, injections: Sequence[Injection], width_us: int,
 
 
 def windows(injections: Sequence[Injection]) -> list[tuple[int, int]]:
-    """Returns the windows of the injections: (bite, recovery) in µs since the epoch, by time. The bite is the effect.
+    """Returns the windows of the injections, ascending: (bite, recovery) in µs since the epoch. The bite is the time at
+    which the injection took effect.
 
     Windows that overlap or touch are joined into one. The window of an injection without recovery ends at FOREVER_US.
     """
@@ -91,7 +102,8 @@ def recovered_us(injection: Injection) -> int:
 
 
 def _measured(rows: DataFrame, injections: Sequence[Injection], width_us: int, slot_us: int) -> DataFrame:
-    """Returns one row per attempt with the columns by which `summarize` groups and which it counts."""
+    """Returns one row per attempt, with the columns by which `summarize` groups the attempts, and the columns that it
+    counts."""
     sent, settled = F.unix_micros("sent_at"), F.unix_micros("settled_at")
     report_us = F.when(reported(), settled)
     known = F.coalesce(settled, sent)
@@ -117,10 +129,11 @@ def _measured(rows: DataFrame, injections: Sequence[Injection], width_us: int, s
 
 
 def since(moment: Column, injections: Sequence[Injection]) -> Column:
-    """The last edge that is not after `moment`, or LONG_AGO_US. It stands for `moment` in `spark_jobs.exposure`.
+    """The last edge that is not after `moment`; LONG_AGO_US if there is none. `spark_jobs.exposure` uses it in place of
+    `moment`.
 
-    Edges are the times at which an answer of `spark_jobs.exposure` changes: both sides give the same answers about an
-    injection if no edge lies between them.
+    An edge is a time at which the answer to a question of `spark_jobs.exposure` about an injection changes. The answers
+    for `moment` and for the last edge are the same.
     """
     edges = sorted(
         {

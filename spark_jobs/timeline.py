@@ -18,15 +18,15 @@ FINE_US, COARSE_US = 200_000, 1_000_000
 LONG_RUN_US = 300_000_000
 """Runs longer than this number of µs have intervals of COARSE_US."""
 INTERVALS = 100_000
-"""The most intervals per arm: more than a load of a day has. A longer load does not get wider intervals, because the
-judgement takes each for COARSE_US long at most."""
+"""The greatest number of intervals per arm. The load of a whole day has fewer. A longer load does not get wider
+intervals, because the judgement assumes that no interval is longer than COARSE_US."""
 QUANTILES = {"latency_ms_p50": 50, "latency_ms_p99": 99}
-"""The columns of LOAD that hold a percentile of the latency, with its share in percent."""
+"""Maps each column of LOAD that holds a percentile of the latency to the number of this percentile."""
 QUANTILE_ERROR = 10 ** (0.5 / BUCKETS_PER_DECADE) - 1
-"""The greatest relative error of QUANTILES: half a bucket of the summary, 1.45 %. A latency below 1 µs
+"""The greatest relative error of the columns in QUANTILES: half a bucket of the summary, 1.45 %. A latency below 1 µs
 counts as 1 µs."""
 _PER_DECADE = 20
-"""The number of buckets per decade in LATENCY: each is 12 % wider than the bucket before it."""
+"""The number of buckets per decade in LATENCY. Each bucket is 12 % wider than the previous bucket."""
 _JOINED = BUCKETS_PER_DECADE // _PER_DECADE
 """The number of buckets of the summary that make one bucket of LATENCY."""
 _COUNTED = ("sent", "reported", "indeterminate", "failed")
@@ -42,9 +42,9 @@ def load(intervals: pa.Table, width_us: int) -> pa.Table:
     """Returns LOAD from `Summary.intervals`, with a row of zeros for each interval in which nothing happened.
 
     An attempt counts as `sent` in the interval in which it was sent. Its outcome counts in the interval in which the
-    client reported the outcome or, without a report, in which the attempt was sent. `width_us`: width of an interval.
-    An arm's rows reach from its first to its last interval in which something happened. Raises StepFailed if these are
-    more than INTERVALS.
+    client reported the outcome. Without a report, the outcome counts in the interval in which the attempt was sent.
+    `width_us`: width of an interval. The rows of an arm reach from the first to the last interval in which something
+    happened. Raises StepFailed if an arm has more rows than INTERVALS.
     """
     known: dict[tuple[str, int], dict[str, Any]] = {}
     for moment, counts in (("sent_us", {"attempts": "sent"}), ("known_us", {name: name for name in _COUNTED[1:]})):
@@ -90,10 +90,10 @@ def latency(intervals: pa.Table) -> pa.Table:
 
 
 def _quantiles_ms(intervals: pa.Table) -> dict[tuple[str, int], dict[str, float]]:
-    """Maps (arm, begin of the interval) to the columns QUANTILES, for each interval with reported records.
+    """Maps (arm, beginning of the interval) to the columns QUANTILES, for each interval with reported records.
 
-    A percentile is the latency of one record: of the first, by latency, up to which the interval has this share of its
-    records. The geometric middle of this record's bucket stands for its latency.
+    A percentile is a latency that this percentage of the interval's records do not exceed. Only the bucket of this
+    latency is known. The geometric middle of the bucket stands for the latency.
     """
     answered = intervals.filter(pc.is_valid(intervals["bucket"]))
     per_bucket = answered.group_by(["arm", "known_us", "bucket"]).aggregate([("attempts", "sum")])

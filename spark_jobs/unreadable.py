@@ -1,12 +1,12 @@
-"""Unreadable offsets: what the books say of records that nobody can read.
+"""Unreadable offsets: what the books say about records that nobody can read.
 
 The step settle found these offsets in the leader's log (`PartitionSnapshot.unreadable`). Each unreadable offset is a
 row of LOG that is not parsed, and becomes a case of CORRUPTED, like a damaged record.
 
 * If an attempt was acknowledged at this offset, the case belongs to this attempt.
-* Otherwise it is a case of its own. Any attempt of which no record was found may then stand at this offset. So in such
-  a partition, no attempt is proven LOST: a reported attempt that was not found is *missing*. Such an attempt is not
-  TORN either, because nobody knows which consumers see an unreadable record.
+* Otherwise the offset is a case of its own. Any attempt of which no record was found may then stand at this offset. So
+  in such a partition, no attempt is proven LOST: a reported attempt that was not found is *missing*. Such an attempt is
+  not TORN either, because nobody knows which consumers see an unreadable record.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def count(part: PartitionSnapshot) -> int:
 
 
 def readable(part: PartitionSnapshot) -> list[tuple[int, int]]:
-    """The ranges of offsets that can be read, as (first, end). The end of the last range is -1: the end of the log.
+    """Returns the ranges of offsets that can be read, as (first, end). The last range has the end -1, the end of the
+    log.
 
     Control records right before an unreadable offset are left out, because a consumer skips them only when it reads on.
     """
@@ -67,7 +68,7 @@ def lines(spark: SparkSession, offsets: Offsets) -> DataFrame | None:
 
 
 def is_hidden(offsets: Offsets) -> Column:
-    """True on an attempt (row of ATTEMPTS) of which nobody knows whether a read_committed consumer sees it.
+    """True on an attempt (row of ATTEMPTS) if nobody knows whether a read_committed consumer sees it.
 
     This is so if no record of the attempt could be read, and its partition has unreadable offsets.
     """
@@ -102,10 +103,10 @@ def without_unproven_losses(subjects: DataFrame, partitions: list[ArmPartition])
 
 
 def missing(counted: Iterable[dict[str, Any]], offsets: Offsets) -> dict[str, int]:
-    """Returns the counts `missing/<arm>/<partition>` for the manifest, for the partitions with unreadable offsets: how
-    many reported attempts are neither found nor LOST. `counted`: rows of SIGNATURES.
+    """Returns the counts `missing/<arm>/<partition>` for the manifest, for the partitions with unreadable offsets. Each
+    count is the number of reported attempts that are neither found nor LOST. `counted`: rows of SIGNATURES.
 
-    In a partition without unreadable offsets, such an attempt is an error of the matching. It is not counted, so that
+    In a partition without unreadable offsets, such an attempt is an error of the matching. It is not counted here. So
     this error breaks the law `reported_sum`.
     """
     partitions = {(part.arm, part.partition) for part in offsets.partitions if count(part)}
@@ -118,7 +119,8 @@ def missing(counted: Iterable[dict[str, Any]], offsets: Offsets) -> dict[str, in
 
 
 def with_evidence(cases: pa.Table, offsets: Offsets) -> pa.Table:
-    """Returns ANOMALIES: `cases`, with the reason in `detail` if an offset of the case cannot be read."""
+    """Returns ANOMALIES: `cases`, but the column `detail` also gives the reason if an offset of the case cannot be
+    read."""
     parts = {(part.arm, part.partition): part for part in offsets.partitions if part.unreadable}
     if not parts:
         return cases

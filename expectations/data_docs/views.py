@@ -21,9 +21,9 @@ _TEMPLATES = [folder / "templates" for folder in (Path(__file__).parent, _PAGES 
 
 
 class Results(ValidationResultsPageRenderer):
-    """Renders validation results, with the name of the arm or suite that was validated.
+    """Renders validation results. The page shows the name of the arm or suite that was validated.
 
-    For a data frame, the stock renderer shows `Data asset: None`.
+    For a data frame, the stock renderer would show `Data asset: None`.
     """
 
     def render(self, validation_results: Any, suite_parameters: Any = None) -> Any:
@@ -47,7 +47,8 @@ class Results(ValidationResultsPageRenderer):
 
 
 class Page(DefaultJinjaPageView):
-    """Renders a page of the site: Great Expectations' own content, in templates that load nothing from a network."""
+    """Renders a page of the site. The content is that of Great Expectations. The templates load nothing from a
+    network."""
 
     def __init__(self, custom_styles_directory: str | None = None, custom_views_directory: str | None = None) -> None:
         super().__init__(custom_styles_directory, custom_views_directory)
@@ -57,8 +58,8 @@ class Page(DefaultJinjaPageView):
 
 
 class Listed(Renderer):
-    """A renderer in place of the stock renderer of the index page. It passes the links to all validations unchanged to
-    the view `Index`."""
+    """Replaces the stock renderer of the index page. It passes the links to all validations unchanged to the view
+    `Index`."""
 
     @classmethod
     def render(cls, index_links_dict: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -86,10 +87,11 @@ class Index(Page):
 
 
 def _asset(link: Mapping[str, Any]) -> str:
-    """What was validated: an arm's name, or `evidence`. (Batch identifiers have the name of their source as prefix.)"""
+    """Returns what was validated: an arm's name, or `evidence`. (A batch identifier has the name of its source as
+    prefix.)"""
     return str(link["asset_name"] or link["batch_identifier"]).removeprefix("books-")
 
 
 def _when(link: Mapping[str, Any]) -> str:
-    """When the validation ran, to the minute."""
+    """Returns when the validation ran, to the minute."""
     return f"{link['run_time']:%Y-%m-%d %H:%M}"

@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 from support.airflow import free_port
 
+from delivery_verifier.host.folders import CATALOGUES
+from delivery_verifier.model.catalogue_run import CatalogueRun
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.local.client import ENDED, AirflowSilent, Client
 
 ROOT = Path(__file__).resolve().parents[2]
-PROJECT, IMAGE = "kdv-test", "kdv-test:local"
+PROJECT = "kdv-test"
 ENDS_WITHIN_S = 900.0
 
 
@@ -46,10 +49,9 @@ class Composition:
         # Names, ports and addresses of its own, so that it may stand beside a composition of the user's.
         choices = {
             "COMPOSE_PROJECT_NAME": PROJECT,
-            "KDV_IMAGE": IMAGE,
             "KDV_PORT": self.port,
             "KDV_SPARK_PORT": self.spark_port,
-            "KDV_REPLICATION_NETWORK": "172.31.89",
+            "KDV_REPLICATION_NETWORK": "10.213.89",
         }
         (self.folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in choices.items()))
 
@@ -119,9 +121,11 @@ class Composition:
 
     def verdict(self, run_id: str) -> RunVerdict:
         """Returns the verdict of a run."""
-        import msgspec
-
         return msgspec.json.decode(self.file(f"{run_id}/verdict.json"), type=RunVerdict)
+
+    def catalogue(self, run_id: str) -> CatalogueRun:
+        """Returns the catalogue run that was triggered as `run_id`."""
+        return msgspec.json.decode(self.file(f"{CATALOGUES}/{run_id}/catalogue.json"), type=CatalogueRun)
 
     def address(self, service: str, network: str) -> str:
         """Returns the address of a service in a network."""
@@ -144,7 +148,8 @@ class Composition:
         self.compose("exec", "-T", "airflow-scheduler", "mkdir", "-p", f"{place}/tests/{Path(test).parent}")
         for name in ("pyproject.toml", "tests/support", f"tests/{test}"):
             self.compose("cp", name, f"airflow-scheduler:{place}/{name}")
-        self.compose("exec", "-T", "airflow-scheduler", ".venv-uv/bin/uv", "pip", "install", "--quiet", *tools)
+        install = (".venv-uv/bin/uv", "pip", "install", "--quiet", "--python", ".venv/bin/python")
+        self.compose("exec", "-T", "airflow-scheduler", *install, *tools)
         inside = ["exec", "-T", "-w", place, "-e", f"KDV_TEST_PROJECT={PROJECT}", "airflow-scheduler"]
         return self.compose(*inside, "python", "-m", "pytest", f"tests/{test}")
 

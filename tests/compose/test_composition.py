@@ -1,24 +1,28 @@
-"""Tests of docker-compose.yml on a real engine, in the order in which a user goes: up, verify, down."""
+"""Tests of docker-compose.yml on a real engine, in the order in which a user goes: up, verify, down.
+
+A run takes a minute, so each shows as much as it can: a catalogue run, also what VIOLATED is.
+"""
 
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from composition import Composition
+from composition import PROJECT, Composition
 
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
 
-SAFE: dict[str, object] = {"profile": "safe", "fault": "kill_leader", "records": 20_000}
+SCENARIO = "acks_1.frozen_followers"
 ACKS_1: dict[str, object] = {"profile": "acks_1", "claim": "at_least_once", "fault": "pause_leader", "records": 20_000}
 pytestmark = pytest.mark.timeout(1800)
 
 
 @pytest.fixture(scope="module", params=["docker", "embedded"])
 def started(request: pytest.FixtureRequest, composition: Composition) -> Composition:
-    """The composition in one of its two ways, up and healthy."""
+    """The composition in one of its two ways, up and healthy. The second takes the image that the first has built."""
     composition.way = request.param
-    composition.up(f"CLUSTER={request.param}")
+    composition.up(f"CLUSTER={request.param}", *([f"KDV_IMAGE={PROJECT}:local"] if request.param == "embedded" else []))
     return composition
 
 
@@ -44,15 +48,17 @@ def test_only_the_tasks_reach_the_fault_door(started: Composition) -> None:
         assert "fault-door" not in started.states()
         return
     address = started.address("fault-door", "door")
-    for service in ("kafka-1", "controller", "spark-worker", "airflow-api-server"):
-        assert not started.connects(service, address, 8700), service
+    others = ("kafka-1", "controller", "spark-worker", "airflow-api-server")
+    with ThreadPoolExecutor() as pool:  # an attempt that is in vain takes seconds
+        reached = dict(zip(others, pool.map(lambda service: started.connects(service, address, 8700), others)))
+    assert reached == dict.fromkeys(others, False)
     assert started.connects("airflow-scheduler", address, 8700)
 
 
 def test_a_safe_producer_holds_when_the_leader_is_killed_and_sparks_worker_reconciles(started: Composition) -> None:
     run_id = f"safe-{started.way}"
     before = {application["id"] for application in started.spark_applications()}
-    options = f"--profile safe --fault kill_leader --records 20000 --run-id {run_id}"
+    options = f"--profile safe --fault kill_leader --records 10000 --run-id {run_id}"
     result = started.make("compose-verify", f"OPTIONS={options}")
     assert "HELD (as expected)" in result.stdout
     assert started.verdict(run_id).verdict == "HELD"
@@ -63,16 +69,21 @@ def test_a_safe_producer_holds_when_the_leader_is_killed_and_sparks_worker_recon
     assert own[0]["cores"] >= 1
 
 
-def test_acks_1_loses_what_it_claims_to_deliver_when_the_leader_is_paused(started: Composition) -> None:
+def test_a_run_that_is_violated_is_red_and_only_its_gate_has_failed(started: Composition) -> None:
+    if started.way != "docker":
+        pytest.skip("the gate is the same wherever brokers run; the catalogue's run is VIOLATED in both ways")
     run_id = f"acks-1-{started.way}"
     assert started.run(DAG_ID, run_id, ACKS_1) == "failed"
     assert set(subjects(started, run_id).values()) == {"VIOLATED"}
     assert {task.task_id for task in started.client().tasks(DAG_ID, run_id) if task.state == "failed"} == {"conclude"}
 
 
-def test_a_scenario_of_the_catalogue_ends_as_predicted(started: Composition) -> None:
+def test_a_scenario_of_the_catalogue_loses_as_predicted_and_its_control_does_not(started: Composition) -> None:
     run_id = f"catalogue-{started.way}"
-    assert started.run(CATALOGUE_DAG_ID, run_id, {"names": ["acks_1.frozen_followers"]}) == "success"
+    assert started.run(CATALOGUE_DAG_ID, run_id, {"names": [SCENARIO]}) == "success"
+    [item] = started.catalogue(run_id).items
+    arms = {arm.arm: (arm.verdict, arm.counts["lost"]) for arm in item.attempts[-1].arms}
+    assert arms == {"acks_1": ("VIOLATED", 100), "safe": ("HELD", 0)}
 
 
 def test_the_docker_backend_keeps_the_contract_inside_the_container_of_the_tasks(started: Composition) -> None:

@@ -14,12 +14,13 @@ from support.oracle import Case, judge
 from support.planters import BORDERLINE, EVERY, HEALTHY, IN_TRANSACTIONS, PLANTERS, History, random_history
 from support.run_directories import scenario, table, write
 
-from delivery_verifier.model.anomalies import KINDS, Anomaly
-from delivery_verifier.store.books import COUNTS
+from delivery_verifier.model.anomalies import KINDS, Anomaly, column
+from delivery_verifier.store.books import COUNTS, SECOND_OPINION
 from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs import matching
 from spark_jobs import reconcile as job
 from spark_jobs.anomalies import DETECTORS
+from spark_jobs.second_opinion import COUNTS as COUNTED_TWICE
 
 RANDOM, SEED = 1000, 20_260_101
 
@@ -138,6 +139,25 @@ def test_strangers_are_counted_where_no_record_was_acknowledged(histories: list[
         count = sum((row["partition"], row["offset"]) not in acked for row in strange)
         assert counts[f"strangers/{history.arm}"] == count, history.arm
     assert sum(count for name, count in counts.items() if name.startswith("strangers/")) > 50
+
+
+def test_duckdb_counts_in_every_history_without_damage_what_the_oracle_counts(
+    histories: list[History], run: RunDirectory
+) -> None:
+    counted: dict[str, dict[str, int]] = defaultdict(dict)
+    for row in table(run, "books/laws.parquet"):
+        if row["law"] == SECOND_OPINION:
+            counted[row["arm"]][row["left_name"].removesuffix(", counted by DuckDB")] = row["left"]
+    expected, whole = {}, Counter[str]()
+    for history in histories:
+        damaged = sum(not row["crc_ok"] for row in history.lines)
+        expected[history.arm] = {"damaged records in log/": damaged}
+        if not damaged:
+            totals = judge(history.attempts, history.lines, history.seen)[0]
+            expected[history.arm] |= {name.replace("_", " "): totals[name] for name in COUNTED_TWICE}
+            whole.update(totals)
+    assert counted == expected | {"canary": counted["canary"]}
+    assert min(whole[column(kind)] for kind in Anomaly if kind != Anomaly.CORRUPTED) > 50, whole
 
 
 def test_the_laws_hold_for_every_history(run: RunDirectory) -> None:

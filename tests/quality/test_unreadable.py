@@ -80,6 +80,7 @@ def test_records_that_nobody_can_read_convict_with_the_checksums_as_evidence(
     evidence = f"offsets 100 to 119 of the leader, broker {leader}, cannot be read, because {WHY}"
     assert doubt.detail == f"control-safe/1: {evidence}"
     assert f"20 corrupted (20 of them cannot be read: in partition 1, {evidence}), which" in hurt.sentence
+    assert "control-safe has damaged records: the law second_opinion was not checked for it." in verdict.limits
 
 
 def test_what_may_stand_at_an_unreadable_offset_is_not_called_lost(tmp_path: Path, spark: SparkSession) -> None:

@@ -21,6 +21,7 @@ from delivery_verifier.host.waiting import wait_until
 
 PROJECT = "tested"
 NETWORK = "tested_replication"
+ADVERTISED = "CLIENT://{0}:9092,REPL://{0}.replication:9093"
 _AFTER = {"kill": "exited", "stop": "exited", "start": "running", "restart": "running", "pause": "paused"}
 _NEEDS = {"kill": ("running", "paused"), "pause": ("running",), "unpause": ("paused",)}
 
@@ -47,14 +48,20 @@ class FakeEngine:
         """Adds a running container with the door's labels. `labels` replaces labels; an empty value removes one."""
         own = {FAULT_LABEL: ALLOWED, PROJECT_LABEL: PROJECT}
         if role == "broker":
-            own |= {ALIAS_LABEL: f"{name}.replication", ADDRESS_LABEL: f"172.31.87.1{node}"}
+            own |= {ALIAS_LABEL: f"{name}.replication", ADDRESS_LABEL: f"10.213.87.1{node}"}
         self.containers[name] = {
             "Id": f"id-{name}",
             "Name": f"/{name}",
+            "Image": "sha256:4311",
             "State": {"Status": "running", "ExitCode": 0, "StartedAt": "1"},
             "Config": {
                 "Image": "apache/kafka:4.3.1",
-                "Env": [f"KAFKA_NODE_ID={node}", f"KAFKA_PROCESS_ROLES={role}"],
+                "Env": [
+                    f"KAFKA_NODE_ID={node}",
+                    f"KAFKA_PROCESS_ROLES={role}",
+                    "KAFKA_INTER_BROKER_LISTENER_NAME=REPL",
+                    *([f"KAFKA_ADVERTISED_LISTENERS={ADVERTISED.format(name)}"] if role == "broker" else []),
+                ],
                 "Labels": {key: value for key, value in (own | labels).items() if value},
             },
             "NetworkSettings": {"Networks": {NETWORK: {}, "tested_kafka": {}}},

@@ -237,6 +237,9 @@ SINS: tuple[Sin, ...] = (
     Sin("an attempt missing in the ledger", "ledger_incomplete", lambda run: _law(run, "ledger_complete")),
     Sin("an outcome changed in the ledger", "books_unbalanced:outcomes_agree", lambda run: _law(run, "outcomes_agree")),
     Sin(
+        "a count that DuckDB does not share", "books_unbalanced:second_opinion", lambda run: _law(run, "second_opinion")
+    ),
+    Sin(
         "a record behind the snapshot",
         "log_moved",
         lambda run: _row(run, "books/partitions.parquet", partition=0).update(tail_records=1),

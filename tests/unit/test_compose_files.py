@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import ipaddress
 import json
 import os
 import re
 import subprocess
 import sys
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,14 +33,35 @@ BROKERS = ("kafka-1", "kafka-2", "kafka-3")
 CONTROLLERS = ("controller", "controller-2", "controller-3")
 
 
-@pytest.fixture(scope="module")
-def environment() -> ModuleType:
-    """docker/environment.py as a module."""
-    spec = importlib.util.spec_from_file_location("environment", ROOT / "docker" / "environment.py")
+@pytest.fixture(scope="module", autouse=True)
+def _project_of_nobody() -> Iterator[None]:
+    """A project that has no volume on an engine of this host."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COMPOSE_PROJECT_NAME", f"kdvu{uuid.uuid4().hex[:8]}")
+        patch.delenv("KDV_IMAGE", raising=False)
+        yield
+
+
+def module_of(path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def environment() -> ModuleType:
+    """docker/environment.py as a module."""
+    return module_of("docker/environment.py")
+
+
+def program(file: Path, text: str) -> str:
+    """Writes a shell script that first notes its arguments in the file `log` beside it. Returns its path."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f'#!/bin/sh\necho "$@" >>{file.parent}/log\n{text}\n')
+    file.chmod(0o755)
+    return str(file)
 
 
 @pytest.fixture(scope="module")
@@ -203,6 +227,29 @@ def test_every_service_has_a_health_check_and_waits_for_what_it_needs(way: str, 
 
 
 @pytest.mark.slow
+def test_brokers_have_addresses_that_the_engine_gives_to_nobody_else(secrets_file: Path) -> None:
+    model = config(secrets_file, [])
+    [pool] = model["networks"]["replication"]["ipam"]["config"]
+    subnet, others = ipaddress.ip_network(pool["subnet"]), ipaddress.ip_network(pool["ip_range"])
+    for name in BROKERS:
+        service = model["services"][name]
+        address = ipaddress.ip_address(service["networks"]["replication"]["ipv4_address"])
+        assert address in subnet and address not in others
+        assert service["labels"]["kafka-delivery-verifier.address"] == str(address)
+    amazon = ipaddress.ip_network("172.31.0.0/16")
+    assert not subnet.overlaps(amazon), "hosts there would lose a part of their own network"
+
+
+@pytest.mark.slow
+def test_dags_expect_what_each_way_to_run_brokers_lacks(secrets_file: Path) -> None:
+    for way, words in (("docker", {"proxy", "power", "acks_0.frozen_leader"}), ("embedded", {"network", "power"})):
+        services = config(secrets_file, FILES[way])["services"]
+        for name in ("airflow-dag-processor", "airflow-scheduler"):
+            expected = {word.strip() for word in services[name]["environment"]["KDV_EXPECT_UNAVAILABLE"].split(",")}
+            assert words <= expected and (words == expected or way == "docker"), (way, name)
+
+
+@pytest.mark.slow
 def test_images_can_be_named_by_variables(tmp_path: Path) -> None:
     file = tmp_path / ".env"
     generate(file)
@@ -248,6 +295,62 @@ def test_what_a_user_chose_in_the_environment_file_stays(
     assert environment.read(file)["KDV_DOCKER_SOCKET"] == "/another.sock", "another engine has another socket"
 
 
+def test_new_secrets_are_refused_beside_a_database_with_older_ones(tmp_path: Path, environment: ModuleType) -> None:
+    program(tmp_path / "bin" / "docker", 'test "$3" = kafka-delivery-verifier_postgres')
+    file, own = tmp_path / ".env", {name: os.environ[name] for name in os.environ if name != "COMPOSE_PROJECT_NAME"}
+    own["PATH"] = f"{tmp_path / 'bin'}:{own['PATH']}"
+
+    def run(*options: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(ROOT / "docker" / "environment.py"), "--file", str(file), *options]
+        return subprocess.run(command, env=own, capture_output=True, text=True, check=False)
+
+    refused = run()
+    assert refused.returncode == 2 and "make compose-down VOLUMES=1" in refused.stderr and not file.exists()
+    assert "COMPOSE_PROJECT_NAME" in refused.stderr
+    environment.write(file, {"COMPOSE_PROJECT_NAME": "second"})
+    assert run().returncode == 0
+    file.unlink()
+    assert run("--data-go").returncode == 0, "make compose-down VOLUMES=1 must work without secrets"
+    assert run().returncode == 0, "a file with secrets is kept"
+
+
+def test_an_image_that_was_given_once_is_taken_by_every_later_command(tmp_path: Path, environment: ModuleType) -> None:
+    (tmp_path / "docker").mkdir()
+    for name in ("Makefile", "docker/environment.py"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    compose = program(tmp_path / "bin" / "compose", "")
+
+    def builds(*variables: str) -> bool:
+        (tmp_path / "bin" / "log").unlink(missing_ok=True)
+        command = ["make", "--no-print-directory", "compose-up", f"COMPOSE={compose}", f"PYTHON={sys.executable}"]
+        subprocess.run([*command, *variables], cwd=tmp_path, check=True, capture_output=True)
+        return "build --quiet" in (tmp_path / "bin" / "log").read_text()
+
+    assert builds()
+    assert not builds("KDV_IMAGE=registry.example/kdv:7")
+    assert environment.read(tmp_path / ".env")["KDV_IMAGE"] == "registry.example/kdv:7"
+    assert not builds(), "it would be built over the name of the given image"
+
+
+@pytest.mark.parametrize("down", ["airflow-scheduler", "kafka-2"])
+def test_a_run_starts_no_service_and_names_those_that_are_down(down: str, tmp_path: Path) -> None:
+    services = ["airflow-api-server", "airflow-scheduler", "controller", "fault-door", "kafka-2", "spark-worker"]
+    listing = "printf '%s\\n'"
+    compose = program(
+        tmp_path / "compose",
+        f'case "$1 $2" in\n"config --services") {listing} airflow-init {" ".join(services)};;\n'
+        f'"ps --services") {listing} {" ".join(name for name in services if name != down)};;\nesac',
+    )
+    command = ["make", "--no-print-directory", "-C", str(ROOT), "compose-verify", f"COMPOSE={compose}", "OPTIONS=--x"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    asked = [line.split()[0] for line in (tmp_path / "log").read_text().splitlines()]
+    if down == "kafka-2":  # a run may have killed it; if not, the door starts it
+        assert result.returncode == 0 and sorted(asked) == ["config", "exec", "ps"]
+    else:
+        assert result.returncode and sorted(asked) == ["config", "ps"]
+        assert "not running: airflow-scheduler; start the services with: make compose-up" in result.stderr
+
+
 def test_two_environment_files_share_no_secret(tmp_path: Path, environment: ModuleType) -> None:
     files = tmp_path / "a", tmp_path / "b"
     for file in files:
@@ -281,5 +384,16 @@ def test_the_image_has_the_versions_of_the_lock() -> None:
     assert f"ARG AIRFLOW_IMAGE={image}\n" in dockerfile
     assert f"KDV_AIRFLOW_IMAGE:-{image}}}" in (ROOT / "docker-compose.yml").read_text()
     assert f" uv=={uv[1]}\n" in dockerfile
+    assert "VIRTUAL_ENV=/opt/kdv/.venv " in dockerfile, "the official image names another environment"
     users = re.findall(r"^USER (\S+)", dockerfile, re.MULTILINE)
     assert users[-1] == "airflow"
+
+
+def test_the_tests_inside_the_container_take_the_locked_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The official image names another environment in VIRTUAL_ENV."""
+    composition = module_of("tests/compose/composition.py")
+    calls: list[tuple[str, ...]] = []
+    monkeypatch.setattr(composition.Composition, "compose", lambda _, *arguments: calls.append(arguments) or "")
+    composition.Composition.pytest_inside(composition.Composition.__new__(composition.Composition), "compose/t.py")
+    [install] = [call for call in calls if "pip" in call]
+    assert install[install.index("--python") + 1] == ".venv/bin/python"

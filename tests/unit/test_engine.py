@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
-from support import engine
+from support import engine, standins
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +46,27 @@ def test_a_member_is_found_behind_one_of_odd_length() -> None:
     assert engine._member(package, b"data.tar.xz") == b"data"
     with pytest.raises(ValueError, match="has no"):
         engine._member(package, b"other")
+
+
+def test_the_base_of_the_stand_ins_is_made_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each set of the host's own certificates has a base of its own."""
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        commands.append(command[0])
+        if command[0] == "tar":
+            Path(command[command.index("-cf") + 1]).touch()
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    commands: list[str] = []
+    monkeypatch.setattr(standins.subprocess, "run", run)
+    monkeypatch.setattr(standins, "TOOLS", tmp_path / "tools")
+    monkeypatch.setattr(standins, "CERTIFICATES", tmp_path / "certificates")
+    first = standins._base_archive(tmp_path / "root")
+    assert standins._base_archive(tmp_path / "root") == first and commands == ["debootstrap", "chroot", "tar"]
+    (tmp_path / "certificates").mkdir()
+    (tmp_path / "certificates" / "own.crt").write_text("own")
+    monkeypatch.setattr(standins.shutil, "copytree", lambda *_, **__: None)
+    assert standins._base_archive(tmp_path / "root") != first and list(first.parent.iterdir()) != [first]
 
 
 def test_an_engine_that_does_not_start_is_missing_with_its_last_words(

@@ -17,7 +17,7 @@ from delivery_verifier.catalogue.single import CANARY, CONTROL_SHARE, WEAK, scen
 from delivery_verifier.model.scenario import FEWEST_RECORDS
 
 SCENARIOS = {**ENTRIES, **PRICES}
-"""Maps the name of an entry to the entry, for all scenarios and all measurements of prices."""
+"""Every entry of the catalogue, by its name: the scenarios that test promises, and the measurements of prices."""
 
 __all__ = [
     "CANARY",

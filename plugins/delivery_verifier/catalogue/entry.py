@@ -74,7 +74,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 def cluster_of(
     entry: Entry, kafka_version: str = ClusterSpec().kafka_version, backend: str = ClusterSpec().backend
 ) -> ClusterSpec:
-    """Returns the cluster of `entry`. `backend`: the backend of an entry that names none."""
+    """Returns the cluster of `entry`. If the entry names no backend, the cluster gets `backend`."""
     return ClusterSpec(
         backend=entry.backend or backend,
         kafka_version=kafka_version,
@@ -94,8 +94,8 @@ def build(
 ) -> Scenario:
     """Returns the scenario of `entry` for the run `run_id`: its arms, and a canary.
 
-    The canary is an arm with planted anomalies that the verifier must find. `backend`: the backend of an entry that
-    names none. `more` are further fields of Scenario, e.g. seed, commit, versions.
+    The canary is an arm with planted anomalies that the verifier must find. If the entry names no backend, the cluster
+    gets `backend`. `more` are further fields of Scenario, e.g. seed, commit, versions.
     """
     records = entry.records or _scripted(entry)
     arms = [

@@ -73,5 +73,5 @@ FAULTS: dict[str, FaultPlan] = {
     )
 }
 """The fault plans by name. In these plans, the value of a trigger `reported` is a share: 0.15 stands for 15 % of the
-records that a subject sends in one cycle. The trigger counts from the end of the previous step. It fires once every
-subject has reported this share (see `Trigger`)."""
+records that a subject sends in one cycle. The trigger waits until this share of the records of each subject was
+reported, counted from the end of the previous step (see `Trigger`)."""

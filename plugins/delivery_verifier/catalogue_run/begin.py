@@ -144,12 +144,12 @@ def unavailable(entry: Entry) -> str:
 def _lacks(entry: Entry) -> dict[str, Lack]:
     """Maps each capability that the entry needs and this host lacks to the reason why the host lacks it.
 
-    If the backend of the entry cannot run on this host, or has another cluster than the entry asks for, the only key is
-    `backend` with the name of the backend.
+    If the backend of the entry cannot run on this host, or cannot give the entry the cluster that it needs, the only
+    key is `backend <name>`.
     """
     spec = cluster_of(entry, backend=default_name())
     backend = backend_of(spec)
-    if lack := backend.lack() or backend.misfit(spec):
+    if lack := backend.lack() or backend.misfit(spec, entry.fault):
         return {f"backend {spec.backend}": lack}
     return {need: lack for need in equipment_of(entry.fault) if (lack := backend.lack(need)) is not None}
 

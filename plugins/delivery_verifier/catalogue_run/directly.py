@@ -42,7 +42,7 @@ class DirectRunner:
         """Runs the steps that need a cluster in the calling thread, and lets another thread judge the run.
 
         Returns a future, which will hold the result of the run as an `Attempt`. If a step that needs a cluster fails,
-        the future holds an `Attempt` with the error at once. `Runner.begin` explains the parameters.
+        the future already holds an `Attempt` with the error. `Runner.begin` explains the parameters.
         """
         started_at, begun_s = now(), time.monotonic()
         fields = {"scenario": entry, "owner": self._owner}

@@ -27,10 +27,10 @@ class Runner(Protocol):
     """Runs the entries of a catalogue run, one after another."""
 
     def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
-        """Runs the entry called `entry`. `run` names the run and its run directory.
+        """Runs the entry called `entry`. `run` is the name of the run and of its run directory.
 
         Returns as soon as the next entry may begin, even if this run is still being judged. The returned future will
-        hold the result of the run as an `Attempt`, also if the run fails. The future itself never raises an error.
+        hold the result of the run as an `Attempt`, even if the run fails. The future itself never raises an error.
 
         Calls `before_load` when the cluster is up, before the first record is sent. `before_load` waits until the
         previous entry has been judged, because the judging would disturb the load. If the run ends earlier,
@@ -74,8 +74,8 @@ class Loop:
     def _next(self) -> Item | None:
         """Returns the next item that must still be run, or None if there is no such item.
 
-        While the newest run is being judged, returns an item other than that of the newest run. If there is none, waits
-        for the verdict, because the item must run again after INCONCLUSIVE.
+        While a run is being judged, returns another item than the item of this run. If there is no other item, waits
+        for the verdict, because an item with the verdict INCONCLUSIVE must run again.
         """
         awaited = self._awaited[0] if self._awaited else None
         item = next((item for item in self.catalogue.open if item is not awaited), None)

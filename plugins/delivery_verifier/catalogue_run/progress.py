@@ -32,9 +32,9 @@ SIGNS = {
 def listing(entries: Iterable[tuple[Entry, str]]) -> str:
     """Returns a text with one line per entry: name, title, tags and, if the entry is unavailable, the reason.
 
-    A line with the kind (see `selection.KINDS`) precedes the entries of each kind. The last line is the number of
-    entries. `entries` are pairs of an entry and the reason why this host cannot run the entry. The reason is empty if
-    the host can run the entry.
+    The entries of each kind (see `selection.KINDS`) follow a line with the name of the kind. The last line is the
+    number of entries. `entries` are pairs of an entry and the reason why this host cannot run the entry. The reason is
+    empty if the host can run the entry.
     """
     lines, kind = [], ""
     for entry, why in entries:

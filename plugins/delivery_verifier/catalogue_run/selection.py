@@ -1,4 +1,4 @@
-"""The selection: the entries that a catalogue run takes, and the entries that the user expects to be unavailable."""
+"""The selection: the entries that a catalogue run runs, and the entries that the user expects to be unavailable."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ KINDS: dict[str, str] = {
 
 
 def entries(names: Sequence[str] = (), tag: str = "") -> list[Entry]:
-    """Returns the entries that are named in `names` and have the tag `tag`, in the order of the catalogue.
+    """Returns the entries whose names are in `names` and that have the tag `tag`, in the order of the catalogue.
 
-    An empty `names` or `tag` excludes no entry. Raises BadInput if a name or the tag is unknown, or if none of the
-    named entries has the tag.
+    If `names` is empty, all names are selected. If `tag` is empty, all tags are selected. Raises BadInput if a name or
+    the tag is unknown, or if none of the named entries has the tag.
     """
     for name in names:
         choice("scenario", name, ENTRIES, "`kdv list scenarios` describes them")
@@ -65,7 +65,8 @@ entries (see KINDS), and names of entries."""
 def expectable(text: str) -> tuple[str, ...]:
     """Returns the words in `text`, a list with commas such as `power,network`.
 
-    The words say what the user expects this host to be unable to run. Raises BadInput if a word is not in EXPECTABLE.
+    The words say what the user expects this host to be unable to run. Raises BadInput if one of them is not in
+    EXPECTABLE.
     """
     return tuple(choice("expect_unavailable", word.strip(), EXPECTABLE) for word in text.split(",") if word.strip())
 

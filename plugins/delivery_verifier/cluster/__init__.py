@@ -4,7 +4,7 @@ Owns: brokers and their keeper, the lease, the host's lock, the observer, topics
     proxy between producers and brokers. The keeper is the parent process of the brokers. It ends the cluster when the
     lease runs out, so the steps of a run renew the lease. The host's lock lets only one run at a time have a cluster
     on this host. The observer records the changes in the cluster.
-    The fault door of composed brokers is a service of its own.
+    Brokers may also run in containers of Docker Compose. There a small service, the fault door, carries out the faults.
 May use: store, host, model.
 Weak spot: the observer polls. Two changes between two polls, which are 0.1 s apart, look like one change.
 """

@@ -1,9 +1,10 @@
 """The interface between a backend, which runs the cluster under test, and the code that uses this cluster.
 
-A backend is one folder beside this file and one line in `cluster.backends.NAMES`. A backend implements three
+Each backend has one folder beside this file and one entry in `cluster.backends.NAMES`. A backend implements three
 protocols:
 
-* `Backend`: tells which `Capability` this host has, starts clusters, and removes what killed runs left on the host.
+* `Backend`: says which capabilities (`Capability`) this host has, starts clusters, and removes what killed runs left on
+  the host.
 * `RunningCluster`: gives any process of a run access to the run's cluster.
 * `keeper_operations.KeeperOperations`: the operations of the cluster's keeper, a process that outlives the steps of a
   run.
@@ -25,6 +26,7 @@ from delivery_verifier.cluster.protocol.interface import BrokerRequests
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import VerifierError
+from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import ClusterSpec
 
 
@@ -37,7 +39,7 @@ class Lack(NamedTuple):
 
 
 class CapabilityMissing(VerifierError, RuntimeError):
-    """A request needs a capability (proxy, network or power) that the cluster was started without."""
+    """The cluster was started without a capability (proxy, network or power) that a request needs."""
 
     def __init__(self, capability: Capability) -> None:
         super().__init__(f"this cluster was started without the capability {capability}")
@@ -46,10 +48,13 @@ class CapabilityMissing(VerifierError, RuntimeError):
 class StartRequest(Struct, frozen=True, kw_only=True):
     """The input of `Backend.start`.
 
-    `workspace`: the folder for the cluster's data, logs and sockets. It is empty, or holds only an empty file with the
-    name `keeper.json`. `deadline_s`: seconds after which the keeper ends the cluster. `owner`: a process whose end
-    makes the keeper end the cluster; None if there is no such process. `lock_descriptor`: the descriptor of the open
-    file that holds the host's lock. The keeper inherits this file, and so holds the lock until the keeper ends.
+    * `workspace`: the folder for the cluster's data, logs and sockets. It is empty, or holds only an empty file with
+      the name `keeper.json`.
+    * `deadline_s`: seconds after which the keeper ends the cluster.
+    * `owner`: the process that started the run. When this process ends, the keeper ends the cluster. None: the run has
+      no such process.
+    * `lock_descriptor`: the descriptor of the open file that holds the host's lock. The keeper inherits this file, and
+      so holds the lock until the keeper ends.
     """
 
     run_id: str
@@ -80,7 +85,8 @@ class RunningCluster(Protocol):
 
     @property
     def controllers(self) -> list[int]:
-        """The ids of the controllers that are no brokers; empty if the backend does not report their states."""
+        """The ids of the nodes that are controllers but not brokers. Empty if the backend does not report the states of
+        such nodes."""
         ...
 
     @property
@@ -95,7 +101,8 @@ class RunningCluster(Protocol):
 
     @property
     def load_connection(self) -> Connection:
-        """Like `connection`, but for the producers under test. If there is a proxy, the addresses are the proxy's."""
+        """Addresses and security settings for the producers under test. If there is a proxy, these are the addresses of
+        the proxy."""
         ...
 
     @property
@@ -114,7 +121,7 @@ class RunningCluster(Protocol):
         ...
 
     def proxy_listens(self) -> bool:
-        """Whether the proxy is ready for requests of the method `proxy`. True if the cluster has no proxy."""
+        """Whether the proxy takes requests of the method `proxy` yet. True if the cluster has no proxy."""
         ...
 
     def sync(self, brokers: Sequence[int]) -> None:
@@ -127,12 +134,12 @@ class RunningCluster(Protocol):
         ...
 
     def last_log(self, node: int) -> str:
-        """Returns the last error lines of a node's log. Error messages of the verifier quote these lines."""
+        """Returns the last error lines of a node's log, for error messages of the verifier."""
         ...
 
     def release(self) -> None:
-        """Removes what a killed keeper left on the host, e.g. mounts. The cluster's data and logs stay. After `finish`,
-        the call does no harm."""
+        """Removes what a killed keeper left on the host, e.g. mounts. The cluster's data and logs stay. It is harmless
+        to call this method after `finish`."""
         ...
 
 
@@ -141,12 +148,17 @@ class Backend(Protocol):
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
         """Returns why this host lacks `capability`; None if the host has it. If no capability is given, returns why the
-        backend cannot run on this host; None if it can. Tries each capability only once per process."""
+        backend cannot run on this host; None if it can."""
         ...
 
-    def misfit(self, spec: ClusterSpec) -> Lack | None:
-        """Returns why this backend cannot give a run the cluster that `spec` describes, e.g. because its brokers have
-        other settings; None if it can. Does not look at capabilities."""
+    def misfit(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Lack | None:
+        """Returns why this backend cannot give a run the cluster that `spec` describes, e.g. because the backend's
+        brokers have other settings, or because the backend cannot cut the links that `plan` cuts. Returns None if it
+        can. Does not look at capabilities."""
+        ...
+
+    def versions(self) -> dict[str, str]:
+        """Returns the versions that a run records beside `ClusterSpec.kafka_version`, e.g. the digest of an image."""
         ...
 
     def describe(self, spec: ClusterSpec) -> str:
@@ -154,8 +166,8 @@ class Backend(Protocol):
         ...
 
     def start(self, request: StartRequest) -> RunningCluster:
-        """Starts a cluster, and returns it once its keeper answers. Brokers may still be booting then. Raises
-        RuntimeError with the reason if the keeper ends before it answers."""
+        """Starts a cluster, and returns it once the cluster's keeper answers. At this time, brokers may still be
+        booting. Raises RuntimeError with the reason if the keeper ends before it answers."""
         ...
 
     def attach(self, workspace: Path) -> RunningCluster:
@@ -169,20 +181,20 @@ class Backend(Protocol):
 
     def release(self, workspace: Path) -> None:
         """Ends every use of a workspace (the folder of one cluster), e.g. unmounts the disks there. The data stay.
-        Raises DeadlinePassed if a process uses the workspace for too long."""
+        Raises DeadlinePassed if a process does not stop using the workspace in time."""
         ...
 
     def leftovers(self) -> list[str]:
-        """Returns names of things that killed processes left on this host outside workspaces, e.g. filter rules."""
+        """Returns the names of things outside workspaces that killed processes left on this host, e.g. filter rules."""
         ...
 
     def sweep(self) -> list[str]:
-        """Removes what `leftovers` names. Returns what was removed, in words."""
+        """Removes everything that `leftovers` names. Returns what was removed, in words."""
         ...
 
 
 class LeavesNothing:
-    """The part of a backend that mounts nothing, and leaves nothing on the host."""
+    """Implements four methods of `Backend` for a backend that mounts no disks and leaves nothing on the host."""
 
     def is_mounted(self, workspace: Path) -> bool:
         """Returns False."""

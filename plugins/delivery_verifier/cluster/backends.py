@@ -20,8 +20,8 @@ BACKENDS: dict[str, Backend] = {
 
 
 def default_name() -> str:
-    """Returns the name of the backend of a scenario that names none: KDV_CLUSTER or, if it is unset, the first of
-    `NAMES`. Raises BadInput if there is no such backend."""
+    """Returns the name of the backend for scenarios that name no backend. This is the value of the environment variable
+    KDV_CLUSTER. If the variable is unset, it is the first of `NAMES`. Raises BadInput if no backend has this name."""
     return choice("KDV_CLUSTER", os.environ.get("KDV_CLUSTER") or NAMES[0], NAMES)
 
 
@@ -33,5 +33,5 @@ def backend_of(spec: ClusterSpec) -> Backend:
 
 
 def default_backend() -> Backend:
-    """Returns the backend of a scenario that names no backend."""
+    """Returns the backend for scenarios that name no backend (see `default_name`)."""
     return BACKENDS[default_name()]

@@ -23,8 +23,11 @@ COMMON: dict[str, Setting] = {
 
 
 def controller_settings(spec: ClusterSpec) -> dict[str, Setting]:
-    """Returns the settings that every node needs, because the controller acts by them: when it fences a silent broker,
-    and that it neither moves leaders back nor elects a leader from outside the ISR."""
+    """Returns the settings that the controller obeys. Every node gets them, brokers too.
+
+    Two of them set the time after which the controller fences a silent broker. The other two forbid the controller to
+    move leaders back to the preferred replicas, and to elect a leader from outside the ISR.
+    """
     return {
         "unclean.leader.election.enable": "false",
         "auto.leader.rebalance.enable": "false",
@@ -34,7 +37,7 @@ def controller_settings(spec: ClusterSpec) -> dict[str, Setting]:
 
 
 def settings_of(spec: ClusterSpec) -> dict[str, str]:
-    """Returns the settings of every broker of the cluster that `spec` describes, as texts."""
+    """Returns the settings of every broker of the cluster that `spec` describes. All values are texts."""
     replicas = min(3, spec.brokers)
     settings: dict[str, Setting] = {
         **controller_settings(spec),

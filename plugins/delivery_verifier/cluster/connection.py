@@ -17,7 +17,7 @@ PREFIXES = ("sasl.", "ssl.")
 """Prefixes of the names of security properties. Only the property `security.protocol` has no such prefix."""
 PROTOCOL = "security.protocol"
 RAW_PROTOCOLS = ("plaintext",)
-"""The values of the property `security.protocol`, in lower case, with which the requests of `cluster.protocol` work."""
+"""The values of the property `security.protocol`, in lower case, that the requests of `cluster.protocol` can use."""
 SAME_NAME_IN_JAVA = (
     PROTOCOL,
     "ssl.key.password",
@@ -116,8 +116,8 @@ def java_security(security: Mapping[str, str]) -> dict[str, str]:
 def _sasl(security: Mapping[str, str], properties: dict[str, str]) -> Iterable[str]:
     """Translates the SASL properties in `security` from librdkafka's names to Java's, and adds them to `properties`.
 
-    Returns librdkafka's names of the SASL properties that have a name in Java, or nothing if `security` has no
-    mechanism. Raises UnsupportedSecurity for a mechanism that `LOGIN_MODULES` lacks.
+    Returns librdkafka's names of the SASL properties that this function can translate. Returns no names if `security`
+    has no mechanism. Raises UnsupportedSecurity for a mechanism that `LOGIN_MODULES` lacks.
     """
     names = ("sasl.mechanism", "sasl.mechanisms")
     mechanism = next((security[name] for name in names if name in security), None)

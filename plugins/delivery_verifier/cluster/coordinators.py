@@ -1,5 +1,5 @@
-"""Transaction coordinators. Each transactional.id is kept in one partition of the topic `__transaction_state`. The
-leader of that partition is the coordinator of the transactional.id."""
+"""Transaction coordinators. Kafka keeps the state of each transactional.id in one partition of the topic
+`__transaction_state`. The leader of this partition is the coordinator of the transactional.id."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from delivery_verifier.model.history import TRANSACTION_STATE
 
 
 def states(cluster: Cluster, transactional_ids: Iterable[str]) -> dict[int, PartitionState]:
-    """Returns the states of the partitions of `__transaction_state` that keep `transactional_ids`, by partition number.
+    """Returns the states of the partitions of `__transaction_state` that hold `transactional_ids`, by partition number.
 
-    The result is empty if no broker answers, or if the cluster has had no transactional producer. Kafka creates
-    `__transaction_state` only for the first transactional producer.
+    The result is empty if no broker answers. It is also empty if the cluster has had no transactional producer, because
+    Kafka creates `__transaction_state` only for the first transactional producer.
     """
     all_states = {partition: state for (_, partition), state in cluster.partitions([TRANSACTION_STATE]).items()}
     if not all_states:

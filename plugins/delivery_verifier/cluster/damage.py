@@ -2,12 +2,13 @@
 
 Brokers do not verify the checksum of a batch that they send. So damage shows itself in one of two ways:
 
-* Usually the batch arrives, and its checksum is wrong. A consumer then refuses the batch with CORRUPT_MESSAGE.
-* If the damage hits the length of a batch, the broker cannot find the batches behind it. The broker answers with this
-  error, or with nothing.
+* Usually the broker sends the batch, and the batch has a wrong checksum. A consumer then refuses the batch with the
+  error CORRUPT_MESSAGE.
+* If the damage hits the length of a batch, the broker cannot find the batches behind it. The broker then answers with
+  the error CORRUPT_MESSAGE, or with no data.
 
-A batch can be read if its checksum is right, and if its first offset follows directly after the last offset of the
-batch before. This second condition is needed because the checksum does not cover the first offset.
+A batch is readable if its checksum is right, and if its first offset follows directly after the last offset of the
+previous batch. The second condition is needed because the checksum does not cover the first offset.
 
 All offsets between the last readable batch before the damage and the first readable batch behind it are unreadable,
 because every offset in the log of a run holds a record. (Compacted logs have gaps. No topic of a run is compacted.)
@@ -33,24 +34,26 @@ from delivery_verifier.model.unreadable import Unreadable
 FetchSome = Callable[[int, int], Fetched]
 """A function that fetches batches of one replica. Its arguments: the first offset, and the most bytes to fetch."""
 SEARCH_S = 60.0
-"""Seconds in which the end of a damaged range must be found, when the broker is asked for one offset after another."""
+"""Seconds in which the end of a damaged range must be found. The search asks the broker for one offset after
+another."""
 EMPTY_S = 5.0
-"""A request whose answer is empty, but has no error, is repeated for this many seconds. If the log is not damaged, data
+"""Seconds for which a request is repeated if its answer has neither data nor an error. If the log is not damaged, data
 arrive within this time."""
 
 
 class Unclear(ConnectionError):
-    """The answers of a broker prove neither that offsets are unreadable nor that they can be read."""
+    """The answers of a broker prove neither that the offsets are unreadable nor that they are readable."""
 
 
 def unreadable(fetch: FetchSome, start: int, end: int) -> Iterator[Unreadable]:
     """Yields the unreadable offsets of a replica in [start, end), ascending.
 
-    Raises OSError if the broker does not answer, or refuses for another reason than damage. Raises Unclear if
+    Raises OSError if the broker does not answer, or refuses for another reason than damage. Raises Unclear in three
+    cases:
 
-    * the replica does not hold the log up to `end`
-    * an offset could not be read at first, and then could
-    * the end of a damage is not found within SEARCH_S.
+    * The replica does not hold the log up to `end`.
+    * An offset was unreadable at first, and readable later.
+    * The end of a damaged range is not found within SEARCH_S.
     """
     offset = shown = inside = start
     while offset < end:
@@ -64,7 +67,7 @@ def unreadable(fetch: FetchSome, start: int, end: int) -> Iterator[Unreadable]:
             offset = batch.end
             shown = shown if batch.attributes & CONTROL else offset
         if offset > began:
-            continue  # a damage is the first in the next answer, with as many batches behind it as there is room for
+            continue  # the next answer begins with the damage, and holds as many batches behind it as fit
         first = batches[0].data if batches and not _leaves_out(batches, offset) else b""
         behind = _next_batch(fetch, offset)
         if behind is None or not _serves(fetch, behind, first):
@@ -77,10 +80,10 @@ def unreadable(fetch: FetchSome, start: int, end: int) -> Iterator[Unreadable]:
 
 
 def _patient_answer(fetch: FetchSome, offset: int) -> tuple[list[RawBatch], str]:
-    """Returns what `_answer` returns. If the answer has neither batches nor an error, asks again for EMPTY_S.
+    """Returns what `_answer` returns. If the answer has neither batches nor an error, repeats the request for EMPTY_S.
 
-    If all answers are empty, there is damage: a broker that cannot find a batch, because a length is damaged, sends
-    nothing.
+    If all answers are empty, the log is damaged: a broker that cannot find a batch, because a length is damaged, sends
+    no data.
     """
     until_s = time.monotonic() + EMPTY_S
     while True:
@@ -93,8 +96,8 @@ def _patient_answer(fetch: FetchSome, offset: int) -> tuple[list[RawBatch], str]
 
 
 def _answer(fetch: FetchSome, offset: int, most_bytes: int) -> tuple[list[RawBatch], str]:
-    """Returns the whole batches of an answer, and why no more batches can be read. The reason is empty if nothing in
-    the answer shows damage."""
+    """Returns the whole batches of an answer, and the reason why no further batch of the answer can be read. The reason
+    is empty if nothing in the answer shows damage."""
     batches = list[RawBatch]()
     try:
         fetched = fetch(offset, most_bytes)
@@ -113,7 +116,8 @@ def _answer(fetch: FetchSome, offset: int, most_bytes: int) -> tuple[list[RawBat
 
 
 def _next_batch(fetch: FetchSome, offset: int) -> int | None:
-    """Returns the first offset of the first sound batch behind the damage at `offset`, or None if this is uncertain.
+    """Returns the first offset of the first sound batch behind the damage at `offset`, or None if this offset is
+    uncertain.
 
     Takes this first offset from the headers of the batches. A damaged header can name any length and any offset.
     Headers are therefore believed only if the batches follow each other without gaps, both in bytes and in offsets.
@@ -141,7 +145,7 @@ def _next_batch(fetch: FetchSome, offset: int) -> int | None:
 
 
 def _leaves_out(batches: list[RawBatch], offset: int) -> bool:
-    """Returns whether the broker sent sound, consecutive batches that begin behind `offset`."""
+    """Returns whether the broker sent sound, consecutive batches whose first offset is greater than `offset`."""
     return len(batches) > 1 and batches[0].sound and offset < batches[0].first and batches[0].end == batches[1].first
 
 

@@ -1,9 +1,9 @@
 """A cluster in memory, for tests of code that uses a cluster. It implements `backend.RunningCluster`.
 
 Brokers have states. Partitions have leaders, leader epochs and ISRs. A broker that exits or freezes leaves the ISR of
-its partitions at once, and no longer leads them. The next broker of the ISR then leads in the next epoch. The fake
-cluster has no clients, and nothing changes by itself. Its only records are those that a test puts into `logs`.
-`requested` lists the requests that the tested code made.
+its partitions at once, and stops leading them. The next broker of the ISR then leads in the next epoch. The fake
+cluster has no clients, and nothing changes by itself. Its only records are those that a test puts into `logs`. The
+attribute `requested` lists the requests of the tested code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STATES: dict[str, ProcessState] = {
     "SIGSTOP": "frozen",
     "SIGCONT": "running",
 }
-"""The state of a broker after each signal."""
+"""Maps each signal to the state of a broker after this signal."""
 
 
 class FakeCluster:
@@ -47,9 +47,9 @@ class FakeCluster:
         self.connection = Connection({broker: Address("fake", 9000 + broker) for broker in self.brokers})
         self.load_connection = self.connection
         self.requested: list[tuple[object, ...]] = []
-        """The requests so far, in order. Each item holds the name of a request, and then its arguments, except the
-        argument `broker` of `assign_replicas` and `alter_topics`. The list leaves out `renew` and the requests that
-        only read, except `hits`, which asks the proxy."""
+        """The requests so far, in order. Each item holds the name of a request, and then its arguments. The items of
+        `assign_replicas` and `alter_topics` lack the argument `broker`. The list has no requests `renew`, and no
+        requests that only read, except `hits`."""
         self.process_states: dict[int, ProcessState] = dict.fromkeys(self.brokers, "running")
         self.partition_states: dict[tuple[str, int], PartitionState] = {}
         self.topic_settings: dict[tuple[str, str], str] = {}
@@ -60,7 +60,7 @@ class FakeCluster:
         """The answer to every request `hits` to the proxy: {broker id: {client.id: how often a rule acted}}. All rules
         get the same answer."""
         self.late_ends: list[dict[str, Any]] = []
-        """The answer to every request `late_ends` to the proxy: the fields of each LateEnd."""
+        """The answer to every request `late_ends` to the proxy. Each item has the fields of one LateEnd."""
         self.logs: dict[tuple[int, str, int], list[bytes]] = {}
         """Maps (broker, topic, partition) to the broker's replica of the partition: a list of bytes, each item with one
         or more whole batches. All batches are below the high watermark."""
@@ -119,7 +119,7 @@ class FakeCluster:
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
         """Marks brokers as isolated. Returns the current wall time in µs. Does not change leaders, but a test can
-        change them with `set_partition`. Raises CapabilityMissing without the capability `network`."""
+        change them with `set_partition`. Raises CapabilityMissing if the cluster lacks the capability `network`."""
         self._require("network")
         self.requested.append(("isolate", tuple(nodes), tuple(links)))
         self.isolated |= dict.fromkeys(nodes, links)
@@ -137,7 +137,7 @@ class FakeCluster:
 
     def power_off(self, nodes: list[int]) -> int:
         """Makes brokers exit, and marks their disks as without power. Returns the current wall time in µs. Raises
-        CapabilityMissing without the capability `power`."""
+        CapabilityMissing if the cluster lacks the capability `power`."""
         self._require("power")
         self.requested.append(("power_off", tuple(nodes)))
         for node in nodes:
@@ -150,7 +150,7 @@ class FakeCluster:
         return broker in self.without_power
 
     def sync(self, brokers: Sequence[int]) -> None:
-        """Only records the request. Raises CapabilityMissing without the capability `power`."""
+        """Only records the request. Raises CapabilityMissing if the cluster lacks the capability `power`."""
         self._require("power")
         self.requested.append(("sync", tuple(brokers)))
 

@@ -8,12 +8,13 @@ from pathlib import Path
 from delivery_verifier.cluster.backend import Lack, LeavesNothing, StartRequest
 from delivery_verifier.cluster.fake import FakeCluster
 from delivery_verifier.model.act import Capability
+from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import ClusterSpec
 
 
 class FakeBackend(LeavesNothing):
     """Starts fake clusters. `lacks` maps a capability (proxy, network or power) to the reason why the fake host lacks
-    the capability. The key None stands for the backend itself. `clusters` maps a workspace to its cluster."""
+    it. If the backend itself cannot run, the key is None. `clusters` maps a workspace to its cluster."""
 
     def __init__(self, lacks: Mapping[Capability | None, Lack] | None = None) -> None:
         self.lacks = lacks or {}
@@ -23,9 +24,13 @@ class FakeBackend(LeavesNothing):
         """Returns the entry of `lacks` for `capability`; None if there is no entry."""
         return self.lacks.get(capability)
 
-    def misfit(self, spec: ClusterSpec) -> Lack | None:
+    def misfit(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Lack | None:
         """Returns None, because a fake cluster is as its spec says."""
         return None
+
+    def versions(self) -> dict[str, str]:
+        """Returns an empty dictionary: the version of Kafka says it all."""
+        return {}
 
     def describe(self, spec: ClusterSpec) -> str:
         """Returns a text that says that the cluster is a fake."""

@@ -42,7 +42,7 @@ class Cluster:
     @classmethod
     def of_run(cls, run: RunDirectory) -> Cluster:
         """Returns the cluster of a run. Raises IncompleteRun if the cluster was never started, and ClusterGone if the
-        folder with the cluster's data is gone."""
+        cluster's folder is gone."""
         workspace = Path(run.manifest("start_cluster").notes["workspace"])
         return cls(backend_of(run.read_scenario().cluster).attach(workspace))
 
@@ -119,8 +119,9 @@ class Cluster:
         self.backend.keeper.rejoin(brokers)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns how many packets were dropped so far, for each isolated broker. The outer key is the broker id. The
-        inner key is the link (see `isolate`). A link that is no longer cut completely is left out."""
+        """Maps the id of each isolated broker to {link: number of packets dropped so far}. `isolate` explains the
+        links. Leaves out a link that lets some packets through again. The docker backend counts checks instead of
+        packets (see `KeeperOperations.cut_off`)."""
         return self.backend.keeper.cut_off()
 
     def power_off(self, brokers: list[int]) -> int:
@@ -241,7 +242,7 @@ class Cluster:
         return f"({'; '.join(reasons[:6]) or 'the brokers do not agree yet'})"
 
     def last_log(self, node: int) -> str:
-        """Returns the last error lines of a node's log. Messages quote these lines."""
+        """Returns the last error lines of a node's log, for error messages."""
         return self.backend.last_log(node)
 
 

@@ -1,5 +1,5 @@
 """The heartbeats of the observer, which records the changes in the cluster. A heartbeat is an entry in the observer's
-record. It proves that the observer saw the cluster at the time of the entry."""
+file. It proves that the observer saw the cluster at the time of the entry."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from delivery_verifier.model.history import HEARTBEAT_US, Observation
 
 
 class Heartbeat:
-    """Decides when the observer records a heartbeat: less often than it sees the cluster.
+    """Decides when the observer records a heartbeat. The observer sees the cluster more often than it records
+    heartbeats.
 
     Not safe for use by several threads.
     """

@@ -1,5 +1,5 @@
-"""The holder of the host's lock, i.e. the run or command that uses this host now. The module describes the holder to
-users: who started the holder, when the holder took the lock and, if the holder is a run, how far the run is."""
+"""The holder of the host's lock: the run or command that uses this host now. The module describes the holder to users:
+who started the holder, and when the holder took the lock. If the holder is a run, also how far the run is."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class Holder(Struct, frozen=True, kw_only=True):
 
 
 def _progress(run: RunDirectory, began_at_us: int) -> str:
-    """Returns, in words, which step the run performs, and since when. For the step produce, names the remaining time of
-    the load instead.
+    """Returns, in words, which step the run performs, and for how long already. For the step produce, gives the
+    remaining time of the load instead.
 
     `began_at_us`: when the run took the host's lock, in µs since the epoch. The first step counts from this time.
     """
@@ -91,8 +91,8 @@ def _progress(run: RunDirectory, began_at_us: int) -> str:
 
 
 def _load_left(run: RunDirectory, began_at_us: int) -> str:
-    """Returns, in words, how much of the planned duration of the load is left. `began_at_us`: the end of the step
-    before produce, in µs since the epoch."""
+    """Returns, in words, how much of the load's planned duration is left. `began_at_us`: the end of the step before
+    produce, in µs since the epoch."""
     try:
         load = run.read_scenario().load
     except VerifierError:

@@ -10,8 +10,8 @@ The keeper ends the cluster for one of these reasons:
 * The cluster cannot go on (see `Keeper.failure`).
 * The keeper has received SIGTERM or SIGINT.
 
-The keeper takes requests on a Unix socket in the workspace, one JSON object per line (see `lease.call`). The operations
-are those of `backend.KeeperOperations`.
+The keeper takes requests on a Unix socket in the workspace, one JSON object per line (see `lease.call`). There is one
+request for each method of `keeper_operations.KeeperOperations`.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ class Keeper:
     """Carries out the requests that reach a keeper, and ends the cluster. Only the main thread does so. The threads of
     the observer change nothing: they read the state of the cluster.
 
-    A backend's keeper adds the other operations of `backend.KeeperOperations`, and the methods `begin`, `observe`,
-    `failure` and `end_cluster`.
+    The keeper class of a backend adds the other methods of `keeper_operations.KeeperOperations`, and the methods
+    `begin`, `observe`, `failure` and `end_cluster`.
     """
 
     tick_s = 0.05
-    """Seconds between two looks at the nodes. At each look, the keeper also looks for a reason to end the cluster."""
+    """Seconds between two checks of the nodes. At each check, the keeper also looks for a reason to end the cluster."""
 
     def __init__(self, spec: KeeperSpec, observer: Observer) -> None:
         self.workspace, self.observer = Path(spec.workspace), observer

@@ -1,4 +1,5 @@
-"""The operations of a keeper, a process that outlives the steps of a run, and what it reports of its cluster."""
+"""The operations of a keeper, and the keeper's report on its cluster. A keeper is a process that outlives the steps of
+a run."""
 
 from __future__ import annotations
 
@@ -62,8 +63,9 @@ class KeeperOperations(Protocol):
 
     def cut_off(self) -> dict[int, dict[str, int]]:
         """Returns how many packets each cut link (see `isolate`) has dropped so far: {broker id: {link: packets}}.
-        Leaves out a link that lets some packets through again. A backend that takes a broker
-        off a network instead has no packets to count. It counts the looks that saw the broker off the network."""
+        Leaves out a link that lets some packets through again. The docker backend drops no packets, because it
+        disconnects a broker from its network. In place of packets, it counts how often it saw the broker
+        disconnected."""
         ...
 
     def power_off(self, nodes: list[int]) -> int:

@@ -30,11 +30,11 @@ from delivery_verifier.model.errors import StepFailed, VerifierError
 LEASE_S = 60.0
 """Seconds that a cluster lives after the last renewal of its lease. The time is long, because no process renews the
 lease while Airflow starts the next task, and such a start is slow on a loaded host. If the run has an owner (see
-StartRequest), the keeper ends the cluster as soon as the owner ends."""
+StartRequest), the keeper also ends the cluster when the owner ends."""
 RENEW_EVERY_S = 2.0
 PATIENCE_S = 1.0
-"""Seconds to wait for the host's lock. A process that only asks who holds the lock also takes a free lock, for a
-moment. So one failed try does not prove that a run holds the lock."""
+"""Seconds to wait for the host's lock. A process that only asks who holds the lock also takes a free lock for a moment.
+So one failed try does not prove that a run holds the lock."""
 ANSWER_S = 5.0
 """Seconds that the keeper waits for the text of a request after a client has connected."""
 
@@ -179,8 +179,8 @@ def call(
 
 
 def cluster_gone(message: str, socket_path: Path) -> ClusterGone:
-    """Returns a ClusterGone with the text `message` or, if a user ended the run with `kdv stop`, with the text of the
-    file STOPPED. `socket_path`: a socket in the cluster's workspace."""
+    """Returns a ClusterGone with the text `message`. If a user ended the run with `kdv stop`, the ClusterGone has the
+    text of the file STOPPED instead. `socket_path`: a socket in the cluster's workspace."""
     with suppress(OSError):
         return ClusterGone((socket_path.parent / STOPPED).read_text())
     return ClusterGone(message)
@@ -192,8 +192,8 @@ def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> I
     is gone already.
 
     Yields an event, which is set when the keeper is gone or refuses a renewal. A block that waits must check this
-    event. If it cannot, the caller passes `when_gone`. Another thread calls this function once the event is set, and
-    the function must make the block fail.
+    event. If the block cannot check it, the caller passes the function `when_gone`. Another thread calls `when_gone`
+    once the event is set. `when_gone` must make the block fail.
 
     If the block raises an error after the event was set, or after `kdv stop`, raises ClusterGone instead, because the
     end of the cluster caused the error.
@@ -217,7 +217,7 @@ def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> I
     try:
         yield gone
     except Exception as error:
-        # A run that was ended on purpose fails because of that, even before the keeper stops to answer.
+        # A run that was ended on purpose fails because of that, even while the keeper still answers.
         is_over = gone.is_set() or (socket_path.parent / STOPPED).exists()
         if is_over and not isinstance(error, ClusterGone):
             cause = f"({type(error).__name__}: {error})"

@@ -25,9 +25,9 @@ OBSERVATIONS = "observations.jsonl"
 EVERY_S = 0.1
 """Seconds between an answer of a broker and the next question to this broker."""
 READABLE = (0, 5)
-"""Error codes of a partition whose state can be read. 0: no error. 5: the partition has no leader now."""
+"""Error codes of a partition with a readable state. 0: no error. 5: the partition has no leader now."""
 VIEW_S = 0.5
-"""Seconds for which the last answer of a broker counts while the next question to this broker is unanswered."""
+"""Seconds for which a broker's last answer counts while the observer waits for the next answer of this broker."""
 
 
 class _Answer(NamedTuple):
@@ -42,7 +42,7 @@ class _Answer(NamedTuple):
 
 class Observer:
     """Appends each change in the cluster to `file`, as an `Observation`: one JSON object per line, in the order in
-    which the changes were seen.
+    which the observer saw the changes.
 
     Polls the partitions of the watched topics, with one thread per broker, so that a broker that does not answer delays
     no other broker. A thread asks its broker again once the last request was answered or timed out. The caller reports
@@ -148,11 +148,11 @@ class Observer:
         cases:
 
         * Its process does not run, or refuses connections.
-        * Its answer differs from what was recorded. The answer is then outdated, or the partition's leader has not
+        * Its answer differs from the recorded states. The answer is then outdated, or the partition's leader has not
           confirmed it.
 
-        If no broker is relevant, the cluster counts as seen only if no answer differs from what was recorded. Then no
-        broker may serve clients, so that clients learn nothing.
+        If no broker is relevant, the cluster counts as seen only if no answer differs from the recorded states. No
+        broker then serves clients, so no client can see another state.
         """
         refusing = {broker for broker, known in self._answers.items() if not known.serves}
         current = self._brokers - refusing - self._outdated
@@ -191,8 +191,8 @@ class Observer:
         * a state with a lower leader epoch than the recorded state
         * a state with the same leader epoch and additional brokers in the ISR, unless the leader reports it.
 
-        The last rule has a reason: only the leader adds brokers to the ISR (KIP-497), and a broker that was cut off may
-        report the ISR from before. That a broker left the ISR may be reported by any broker.
+        The last rule has a reason: only the leader adds brokers to the ISR (KIP-497). A broker that was cut off may
+        report an old ISR. Any broker may report that a broker has left the ISR.
         """
         before = self._partitions.get(key)
         if state.error not in READABLE or (before and state.leader_epoch < before.leader_epoch):

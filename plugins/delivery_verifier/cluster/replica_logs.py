@@ -1,8 +1,8 @@
 """The logs of replicas. This module computes the digest of one replica's log, and compares the logs of two replicas.
 
-A follower appends the leader's batches byte by byte. So two replicas that agree have the same bytes: offsets, leader
-epochs, checksums, flags (control, transactional) and records. This module looks at whole batches, never at single
-records. Of each log, only the batches of the broker's latest answer are in memory.
+A follower appends the leader's batches byte by byte. So if two replicas agree, their logs have the same bytes: offsets,
+leader epochs, checksums, flags (control, transactional) and records. This module looks at whole batches, never at
+single records. It keeps only the batches of the broker's latest answer in memory.
 """
 
 from __future__ import annotations
@@ -15,13 +15,18 @@ from delivery_verifier.cluster.protocol.batches import CONTROL, TRANSACTIONAL
 from delivery_verifier.cluster.protocol.fetch import Fetched, RawBatch, whole_batches
 
 FetchAt = Callable[[int], Fetched]
-"""A function that fetches batches of one replica from an offset on."""
+"""A function that fetches batches of one replica. Its argument is the offset at which the batches begin."""
 
 
 class ReplicaLog(NamedTuple):
-    """What one replica holds. `digest`: the SHA-256 of the bytes of all batches. `read_until`: the first offset after
-    all batches. `batches`: the number of batches. `epochs`: the first offset of every leader epoch, by epoch. `sound`:
-    whether the checksum of every batch fits the batch's bytes, and every batch begins where the one before it ended."""
+    """A summary of the log of one replica.
+
+    * `digest`: the SHA-256 of the bytes of all batches.
+    * `read_until`: the first offset after all batches.
+    * `batches`: the number of batches.
+    * `epochs`: maps each leader epoch to its first offset.
+    * `sound`: True if the checksum of every batch is right, and every batch begins where the previous batch ended.
+    """
 
     digest: str
     read_until: int
@@ -55,8 +60,8 @@ def log_batches(fetch: FetchAt, start: int, end: int) -> Iterator[RawBatch]:
 
 
 def read_log(batches: Iterator[RawBatch], start: int) -> ReplicaLog:
-    """Reads all of `batches`, and returns what they hold. `start`: the offset from which the log was read. If there are
-    no batches, `read_until` is `start`."""
+    """Reads all of `batches`, and returns a summary of them. `start`: the offset from which the log was read. If there
+    are no batches, `read_until` is `start`."""
     digest, read_until, count, epochs, sound = hashlib.sha256(), start, 0, dict[int, int](), True
     for batch in batches:
         digest.update(batch.data)

@@ -17,13 +17,13 @@ WHOLE_LOG = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "d
 """Settings of every topic. Under other settings a broker may remove records itself, and then a missing record proves
 nothing."""
 KAFKA_DEFAULTS = {"min.insync.replicas": "1"}
-"""Kafka's own defaults, which the contract assumes for a setting that a profile leaves open. They are written to every
-topic, because the brokers may have other defaults."""
+"""Kafka's own defaults for settings that a profile leaves open. The contract assumes these values. They are written to
+every topic, because the brokers may have other defaults."""
 TIMEOUT_S = 20.0
 
 
 def admin(connection: Connection) -> AdminClient:
-    """Returns an admin client that gives up a request after 10 s."""
+    """Returns an admin client whose requests fail after 10 s without an answer."""
     return AdminClient({**connection.client_properties(), "socket.timeout.ms": 10_000, "log_level": 0})
 
 
@@ -84,8 +84,8 @@ def offsets(
 
 
 def high_watermarks(client: AdminClient, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """Returns the high watermark of each partition. If every replica is in the ISR, every replica has all
-    records below the high watermark."""
+    """Returns the high watermark of each partition. Every replica in the ISR holds all records below the high
+    watermark."""
     return offsets(client, partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
 
 

@@ -1,5 +1,5 @@
 """Views. A view holds the states of partitions as one broker reports them. If the views of several brokers differ, this
-module decides which state is believed."""
+module decides which state the observer and the faults believe."""
 
 from __future__ import annotations
 

@@ -43,14 +43,14 @@ def is_workspace(path: Path) -> bool:
 
 
 def is_served(workspace: Path) -> bool:
-    """Whether a keeper (the parent process of a cluster's brokers) may serve the workspace. True if the keeper's socket
-    exists. A killed keeper leaves its socket behind, so True does not prove that the keeper lives."""
+    """Whether a keeper (the parent process of a cluster's brokers) may still run in the workspace. True if the keeper's
+    socket exists. A killed keeper leaves its socket behind, so True does not prove that the keeper lives."""
     return (workspace / KEEPER_SOCKET).exists()
 
 
 def remove(path: Path) -> None:
-    """Removes a workspace. Does nothing if `path` is no workspace, because `path` may come from a file that names a
-    wrong folder."""
+    """Removes a workspace. Does nothing if `path` is no workspace, because `path` may come from a file with a wrong
+    path."""
     if is_workspace(path):
         _erase(path)
 
@@ -163,7 +163,8 @@ def _is_mounted(workspace: Path) -> bool:
 
 
 def _marked_workspaces() -> Iterator[tuple[int, Path]]:
-    """Yields every workspace that is marked as kept, preceded by the time of the mark (ns since the epoch)."""
+    """Yields (time of the mark, workspace) for every workspace that is marked as kept. Times are in ns since the
+    epoch."""
     for workspace in all_workspaces():
         try:
             yield (workspace / KEPT).stat().st_mtime_ns, workspace

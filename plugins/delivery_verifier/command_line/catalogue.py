@@ -127,8 +127,8 @@ def _new_or_resumed(arguments: argparse.Namespace) -> CatalogueRun:
 
 
 def _listener_that_writes(write: Callable[[CatalogueRun], Path], listener: AttemptListener) -> AttemptListener:
-    """Returns a function that is called after each run of a scenario. It calls `listener`, and then writes the page of
-    the catalogue run anew with `write`."""
+    """Returns a function that is called after each run of a scenario. It first calls `listener`. Then it calls `write`,
+    which writes the page of the catalogue run anew."""
 
     def listen_and_write(catalogue: CatalogueRun, item: Item) -> None:
         listener(catalogue, item)

@@ -87,9 +87,9 @@ FILES: dict[str, dict[str, Any]] = {
         "help": "save the settings as a profile, for --profile NAME and the Airflow form",
     },
 }
-"""The options for files of settings on the user's host. Maps each option to its arguments for argparse.
+"""The options that name files of settings on the user's host. Maps each option to its arguments for argparse.
 
-A run gets the profile (the settings) that these files describe, and never the files. Connection and security
+A run never gets these files. It gets the profile (the settings) that is read from the files. Connection and security
 properties are left out of the profile, so that it holds no secrets.
 """
 OVERRIDES = {"producer_override": "producer_overrides", "topic_override": "topic_overrides"}

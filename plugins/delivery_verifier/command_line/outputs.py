@@ -46,8 +46,8 @@ def junit(name: str | None, run_id: str) -> Iterator[VerdictWriter]:
     """Yields a function that writes the verdict as JUnit XML to the file `name`. If `name` is None, this function does
     nothing.
 
-    If the `with` block raises an error, the file gets this error in place of a verdict, under the name `run_id`. Then
-    the error is raised again. Raises BadInput if the file cannot be written.
+    If the `with` block raises an error, writes this error to the file in place of a verdict, under the name `run_id`.
+    Then raises the error again. Raises BadInput if the file cannot be written.
     """
     if name is None:
         yield lambda run_dir, verdict: None

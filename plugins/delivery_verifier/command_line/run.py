@@ -67,9 +67,10 @@ def carry_out(
 ) -> tuple[RunVerdict, Path, str | None]:
     """Shows what the settings promise, and then runs the scenario.
 
-    `params` holds the fields of the run (see `options.params_of`). `direct` is whether to run without Airflow. `port`
-    is the port of the local Airflow, or None for the default. If `quiet` is true, neither promises nor progress are
-    shown.
+    * `params`: the fields of the run (see `options.params_of`).
+    * `direct`: whether to run without Airflow.
+    * `port`: the port of the local Airflow, or None for the default.
+    * `quiet`: if true, shows neither promises nor progress.
 
     Returns the verdict, the run directory, and the URL of the run in Airflow (None if `direct` is true). If a field is
     not allowed, raises BadInput before anything is started. If an error ends the run without a verdict, raises this

@@ -42,8 +42,8 @@ A change that switches idempotence on also sets acks=all.
 class Alternative(Struct, frozen=True, kw_only=True):
     """The effect of one change of settings. `setting` is the text that names the change (a key of ALTERNATIVES).
 
-    `lost` and `won` have a key for each guarantee that the change loses or wins. The value is the list of the classes
-    of faults under which the guarantee is lost or won (names, see `guarantees.FAULT_CLASSES`).
+    The keys of `lost` are the guarantees that the change loses. The keys of `won` are the guarantees that it wins. Each
+    value lists the names of the classes of faults for which this is so (see `guarantees.FAULT_CLASSES`).
     """
 
     setting: str
@@ -62,11 +62,11 @@ def alternatives(settings: Settings) -> list[Alternative]:
 
 
 def _missing(rows: list[GuaranteeRow], others: list[GuaranteeRow]) -> dict[Claim, list[str]]:
-    """Maps each guarantee that `rows` give and `others` do not give to the classes of faults (names) under which this
-    is so.
+    """Returns the guarantees that `rows` give and `others` lack, each with the names of the classes of faults for which
+    this is so.
 
-    Each of `rows` and `others` is a matrix of guarantees, with one row per class of faults. A guarantee that is missing
-    under no class is left out.
+    Each argument is a matrix of guarantees, with one row per class of faults. A guarantee is left out if there is no
+    such class.
     """
     pairs = list(zip(rows, others, strict=True))
     missing = {

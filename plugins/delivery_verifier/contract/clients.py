@@ -1,4 +1,4 @@
-"""The Java client beside librdkafka: what the contract says of the Java client with the same settings.
+"""The contract for the Java client, and how it differs from the contract for librdkafka with the same settings.
 
 A run exercises librdkafka, and never the Java client. The statements about the Java client are taken from the source
 code of the Java client. Only few of them were also tested with the Java client.
@@ -38,7 +38,10 @@ class ClientDifference(Struct, frozen=True, kw_only=True):
 
 
 class JavaContract(Struct, frozen=True, kw_only=True):
-    """What the contract says of the Java client: which guarantees it gives, and how it differs from librdkafka."""
+    """The contract for the Java client.
+
+    `matrix` says which guarantees the Java client gives. `differences` are its differences from librdkafka.
+    """
 
     matrix: list[GuaranteeRow]
     differences: list[ClientDifference]

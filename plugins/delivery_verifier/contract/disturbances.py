@@ -58,8 +58,10 @@ def disturbances(observations: Iterable[Observation], injections: Iterable[Injec
 
 
 def disturbances_of_topic(topic: str, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
-    """Returns the disturbances that may excuse an anomaly on `topic`: those of this topic, and those without a topic,
-    which may have touched every topic."""
+    """Returns the disturbances that may excuse an anomaly on `topic`.
+
+    These are the disturbances of this topic, and all disturbances without a topic, which may have touched every topic.
+    """
     return [disturbance for disturbance in disturbances if disturbance.topic in ("", topic)]
 
 
@@ -99,8 +101,8 @@ def _producers_of(arm: Arm, disturbance: Disturbance, coordinators: int) -> list
 
 
 def _late_ends(arm: Arm, disturbance: Disturbance, injections: Iterable[Injection]) -> Iterator[Disturbance]:
-    """Yields `disturbance` at most twice: for the producers that it hurt, and, as unplanned, for those that it may have
-    hurt.
+    """Yields at most two copies of `disturbance`. One copy lists the producers that it hurt. The other copy is
+    unplanned, and lists the producers that it may have hurt.
 
     The proof of an injection names each late end that a broker answered, and says whether it hurt its producer. A
     producer that the proof does not name may have been hurt, because it may have had a late end without an answer.
@@ -144,7 +146,7 @@ def must_be_observed(injection: Injection) -> bool:
 
 
 def _injected_disturbances(injection: Injection, injected: list[Injection]) -> Iterator[Disturbance]:
-    """Yields the disturbances that no observer can see, and that are known only because the injection was made.
+    """Yields the disturbances that the action of `injection` causes, and that no observer can see.
 
     `injected`: all injections of the run.
     """
@@ -168,8 +170,8 @@ def _injected_disturbances(injection: Injection, injected: list[Injection]) -> I
 
 
 def _scope(injection: Injection, kind: DisturbanceKind) -> dict[str, list[int]]:
-    """Returns the partitions, by topic, that the disturbance `kind` of `injection` touched. The topic '' stands for any
-    topic."""
+    """Returns the partitions, by topic, that `injection` touched with its disturbance of the kind `kind`. The topic ''
+    stands for any topic."""
     if kind not in ON_TOPICS or not injection.hit:
         return {"": []}
     elected: Any = injection.proof.get("elected")
@@ -223,10 +225,10 @@ def _process_kind(observation: Observation) -> DisturbanceKind:
 
 
 def _use_up_cause(causes: list[Injection], observation: Observation) -> bool:
-    """Whether one of `causes` explains that the broker's process has exited or is frozen. Removes that cause from
-    `causes`.
+    """Whether one of the injections `causes` explains that the broker's process has exited or is frozen. Removes this
+    injection from `causes`.
 
-    One injection explains only one end, or one freeze, of each target broker. It does not explain that the broker
+    An injection explains only one end, or one freeze, of each target broker. It does not explain that the broker
     crashes again after its restart, or crashes while it is frozen.
     """
     for cause in causes:
@@ -240,7 +242,7 @@ def _use_up_cause(causes: list[Injection], observation: Observation) -> bool:
 def _does(act: Act, observation: Observation) -> bool:
     """Whether the action brings a broker process into the observed state.
 
-    An action that stops brokers in order (`broker_stop`) does not explain a crash.
+    An action that shuts brokers down in an orderly way (`broker_stop`) does not explain a crash.
     """
     must_be_orderly = "broker_stop" in act.observed_as
     return act.does == observation.state and (not must_be_orderly or observation.exit_code in SIGTERM_EXITS)

@@ -46,11 +46,12 @@ def expected_disturbances(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
 
     * Each action adds the disturbances that `ACTS` names for it. Actions that are done only to the topics of subject
       arms add nothing if `arm` is no subject.
-    * Unclean elections and losses of power of a whole ISR arise only from several steps together. They are found with a
-      simulated partition.
-    * If the arm writes transactions, the replicas of its coordinator are assumed to lose their power with that ISR.
+    * An unclean election, or a loss of power of a whole ISR, arises only from several steps together. The function
+      simulates a partition to find them.
+    * If the arm writes transactions, each loss of power of a whole ISR is assumed to hit the replicas of the arm's
+      transaction coordinator, too.
 
-    The times (`at_us`) mean nothing.
+    The times (`at_us`) of the disturbances show only their order.
     """
     partition = _Partition(arm.topic_name)
     actions: list[Disturbance] = []
@@ -84,7 +85,7 @@ class _Partition:
 
     `up`: the brokers that run and can be reached. `isr`: the brokers in sync. `target`: the target brokers of the last
     step. `observations`: what an observer would have seen so far. `power_cuts`: the injections so far that cut the
-    power of brokers. `clock`: the times (in µs) of what happens next.
+    power of brokers. `clock`: yields the time (µs) of the next event.
     """
 
     topic: str
@@ -99,7 +100,7 @@ class _Partition:
         self._observe()
 
     def run_step(self, at_us: int, step: FaultStep) -> Iterator[Disturbance]:
-        """Simulates one step of the plan. Yields an unclean election if the step brings back brokers while every broker
+        """Simulates one step of the plan. Yields an unclean election if the step brings brokers back, but every broker
         in the ISR stays down."""
         if step.target != "same":
             self.target = TARGET_BROKERS[step.target]

@@ -25,9 +25,9 @@ def in_window(injection: Injection, at_us: int) -> bool:
 
 
 def unrecovered_since_us(injections: Iterable[Injection], at_us: int) -> int:
-    """Returns the earliest beginning of all injections from which the cluster may not have recovered at `at_us`.
+    """Returns when the earliest of the injections began from which the cluster may not have recovered at `at_us`.
 
-    These are the injections with `at_us` in their window (see `in_window`). If there are none, returns `at_us`. Both
-    times are in µs since the epoch.
+    The function takes the windows that contain `at_us` (see `in_window`), and returns the earliest beginning of these
+    windows. If no window contains `at_us`, returns `at_us`. All times are in µs since the epoch.
     """
     return min((each.bite_at_us - LEAD_US for each in injections if in_window(each, at_us)), default=at_us)

@@ -46,8 +46,8 @@ def partition_disturbances(ordered: list[Observation], biting: list[Injection]) 
     """Yields a disturbance for each change of a leader or an ISR.
 
     `ordered`: the observations in the order in which they were made. `biting`: the injections that bit. An unclean
-    election in `__transaction_state` becomes a disturbance `unclean_coordinator_election` without a topic. It loses no
-    record of an arm, but may disturb the transactions that this partition keeps.
+    election in `__transaction_state` becomes a disturbance `unclean_coordinator_election` without a topic. Such an
+    election loses no record of an arm, but may disturb the transactions whose states the partition keeps.
     """
     known: dict[tuple[str, int], _Partition] = {}
     for observation in ordered:
@@ -87,9 +87,9 @@ def _changes(before: _Partition, now: Observation, biting: list[Injection]) -> I
 def _coordinator_election(before: _Partition, now: Observation, detail: str) -> Iterator[Disturbance]:
     """Yields a disturbance if the election of `now` in `__transaction_state` may have been unclean.
 
-    The new leader was not seen in the last ISR, nor among the eligible leader replicas. If the new ISR holds a broker
-    that was (see `_has_old_member`), the election was clean. Otherwise it may have been unclean. Nobody knows, because
-    the new leader may have joined the ISR between two polls of the observer.
+    The caller has checked that the new leader was neither in the last ISR that was seen nor eligible. If another broker
+    of the new ISR was in the last ISR or eligible (see `_has_old_member`), the election was clean. Otherwise it may
+    have been unclean. Nobody knows, because the new leader may have joined the ISR between two polls of the observer.
 
     The disturbance is unplanned, because no action asks for an unclean election in this topic. So every anomaly that it
     excuses raises a doubt.
@@ -102,9 +102,9 @@ def _coordinator_election(before: _Partition, now: Observation, detail: str) -> 
 def _has_old_member(before: _Partition, now: Observation) -> bool:
     """Whether the new ISR holds a broker of the last ISR that was seen, or of the eligible leader replicas.
 
-    If so, the election was clean, and the new leader had joined the ISR unseen: after an unclean election, the ISR
-    holds only the new leader (KIP-106). In one case, this is wrong: the election was unclean, and such a broker joined
-    the ISR again before the observer looked.
+    If so, the election was clean, because after an unclean election, the ISR holds only the new leader (KIP-106). The
+    new leader had then joined the ISR unseen. In one case, this conclusion is wrong: the election was unclean, and a
+    broker of the last ISR joined the ISR again before the observer looked.
     """
     return bool({*before.isr, *before.elr} & set(now.isr))
 

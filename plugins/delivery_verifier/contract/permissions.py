@@ -1,4 +1,4 @@
-"""Permissions: the disturbances by which the contract permits an anomaly. A permission has a time and a place."""
+"""Permissions: finds the disturbances because of which the contract permits an anomaly."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from delivery_verifier.model.history import Disturbance
 
 
 def permitting(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[Anomaly, list[Disturbance] | None]:
-    """Maps each anomaly that a rule permits to the disturbances because of which a rule permits it, planned or not.
+    """Maps each permitted anomaly to the disturbances, planned or not, because of which a rule permits the anomaly.
 
     The value is None if a rule permits the anomaly without any disturbance. `disturbances`: those that concern the
-    arm's topic. If the topic was altered, its weaker settings count, too, but only for the disturbances that the
-    alteration may have made worse (see `rulings.alterations`).
+    arm's topic. If the topic was altered, the rules are also applied to its weaker settings. For these settings, a
+    disturbance counts only if the alteration may have made the disturbance worse (see `rulings.alterations`).
     """
     observed = list(disturbances)
     result: dict[Anomaly, list[Disturbance] | None] = {}

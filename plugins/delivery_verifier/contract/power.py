@@ -27,13 +27,14 @@ def isr_power_losses(observations: Sequence[Observation], injections: Iterable[I
 
     For a partition of `__transaction_state`, the kind is `coordinator_power_loss`, and the topic is empty.
 
-    A partition has this disturbance while every broker in its ISR has lost unflushed data in a loss of power, and has
-    not yet copied the data again. Each such moment belongs to the last injection before it that cut power. If several
-    moments belong to one injection, the function reports the worst one: planned moments are worse than unplanned ones,
-    and among these, more `replicas` are worse.
+    A broker that lost unflushed data in a loss of power lacks this data until it has copied the data again. A partition
+    has this disturbance while every broker in its ISR lacks such data. Each state of the partition in this time belongs
+    to the last injection before it that cut power. The function yields only the worst state of each injection. A
+    planned state is worse than an unplanned state. Of two states that are both planned or both unplanned, the state
+    with more `replicas` is worse.
 
-    The field `replicas` is the greatest number m for which this is true: consider the latest ISR that had at least m
-    members; all its members ended uncleanly, by a loss of power or a crash. `replicas` is 0 if this is true for no m.
+    The field `replicas` is the greatest number m with this property: all members of the latest ISR that had at least m
+    members ended uncleanly, by a loss of power or a crash. `replicas` is 0 if no number has this property.
 
     The contract compares `replicas` with min.insync.replicas, because of eligible leader replicas (KIP-966). With
     min.insync.replicas=m, every member of the latest ISR with at least m members has every acknowledged record. Kafka
@@ -74,7 +75,8 @@ def power_back(
 def _losses(
     observations: Sequence[Observation], injections: Iterable[Injection]
 ) -> Iterator[tuple[_Partition, list[_State]]]:
-    """Yields each partition with one state per injection that cut the power of its ISR: the state that lost most."""
+    """Yields each partition with a list: the worst state (see `isr_power_losses`) of each injection that cut the power
+    of its ISR."""
     for partition, states in _states_by_partition(observations, injections):
         lost = [state for state in states if state.lost and not _contradicted_soon(state, states)]
         by_cut = groupby(lost, key=lambda state: state.cuts[-1])
@@ -84,7 +86,7 @@ def _losses(
 def _states_by_partition(
     observations: Sequence[Observation], injections: Iterable[Injection]
 ) -> Iterator[tuple[_Partition, list[_State]]]:
-    """Yields the states of each partition (see `_states`), unless no injection cut the power of a broker."""
+    """Yields each partition with its states (see `_states`). Yields nothing if no injection cut power."""
     cuts = [injection for injection in injections if _cuts_power(injection)]
     if cuts:
         crashes, isrs_of = _events(observations)
@@ -139,8 +141,8 @@ class _State:
 def _contradicted_soon(state: _State, states: Iterable[_State]) -> bool:
     """Whether a broker that kept its power was seen in the ISR at most OBSERVER_LAG_US after the time of `state`.
 
-    Such a broker may have been in the ISR at the time of `state` already, because the observer polls and sees changes
-    late.
+    The observer polls, and so sees changes late. Such a broker may therefore have been in the ISR already at the time
+    of `state`.
     """
     return any(
         state.at_us < later.at_us <= state.at_us + OBSERVER_LAG_US and later.isrs and later.isrs[-1] - state.unpowered
@@ -161,7 +163,7 @@ class _Event(NamedTuple):
 
 
 _LAST = sys.maxsize
-"""As the `number` of an event: the event comes after every observation of the same time."""
+"""The `number` of an event that comes after every observation of the same time."""
 
 
 def _states(observed: list[_Event], cuts: list[Injection]) -> Iterator[_State]:
@@ -189,8 +191,8 @@ def _states(observed: list[_Event], cuts: list[Injection]) -> Iterator[_State]:
 def _events(observations: Iterable[Observation]) -> tuple[list[_Event], dict[tuple[str, int], list[_Event]]]:
     """Returns all crashes, and the changes of the ISR by (topic, partition).
 
-    The time of an event is the greatest time among its observation and all earlier ones. So events that are sorted by
-    time keep the order in which the observations were made, even if the clock was set back.
+    The time of an event is the greatest time of its observation and of all earlier observations. So events that are
+    sorted by time keep the order in which the observations were made, even if the clock was set back.
     """
     crashes: list[_Event] = []
     isrs_of: dict[tuple[str, int], list[_Event]] = {}

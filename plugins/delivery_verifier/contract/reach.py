@@ -1,9 +1,9 @@
 """The reach of a disturbance: the time in which a record must have been acknowledged if the disturbance hurt the
 record.
 
-The result depends on observations and injections alone. An observation may be late, but is never early. So a reach
-never ends too early. It may end too late, and then excuses too much. The effort grows in proportion to the number of
-observations.
+The reaches are computed from observations and injections alone. An observation may be late, but is never early. So a
+reach never ends too early. It may end too late, and then excuses too much. The computing time grows in proportion to
+the number of observations.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Reach:
         return not disturbance.topic or not disturbance.partitions or partition in disturbance.partitions
 
     def concerns(self, producer: int | None) -> bool:
-        """Whether the disturbance may have touched transactions of `producer`, which is None if it is unknown."""
+        """Whether the disturbance may have touched transactions of `producer`. None: the producer is unknown."""
         return not self.disturbance.producers or producer in self.disturbance.producers
 
 
@@ -56,13 +56,14 @@ def reaches(
 ) -> list[Reach]:
     """Returns each disturbance with its reach. `observations` stand in the order in which they were made.
 
-    Only these reaches have a known beginning, which is LEAD_US before the bite of an injection:
+    The beginning of a reach is known only for these disturbances:
 
-    * Another leader or leader epoch, or a disturbance of a transaction coordinator: the first injection that bit and
-      may have caused the disturbance (see `in_window`). If there is none, the beginning is unknown.
-    * A late end of a transaction: the injection that caused the late end.
+    * Another leader or leader epoch, or a disturbance of a transaction coordinator: LEAD_US before the bite of the
+      first injection that bit and may have caused the disturbance (see `in_window`). If there is no such injection, the
+      beginning is unknown.
+    * A late end of a transaction: LEAD_US before the bite of the injection that caused the late end.
 
-    Only these reaches have a known end:
+    The end of a reach is known only for these disturbances:
 
     * Another leader or leader epoch: when no deposed leader can acknowledge anything any more (see `_end`).
     * A loss of power of the whole ISR: when the power was back (see `power_back`).
@@ -120,10 +121,11 @@ _NEVER = sys.maxsize
 
 
 class _Track(NamedTuple):
-    """In which observations a broker was in which state, for one partition. An observation is named by its position.
+    """The positions of the observations of one broker, by the state of the broker. `led`, `back` and `out` are states
+    in one partition.
 
-    `led`: the broker led the partition. `back`: a follower in the ISR. `out`: not in the ISR. `exited`: the process of
-    the broker had exited. `running`: the process had not exited.
+    `led`: the broker led the partition. `back`: the broker was a follower in the ISR. `out`: the broker was not in the
+    ISR. `exited`: the process of the broker had exited. `running`: the process had not exited.
     """
 
     led: _Positions
@@ -136,9 +138,9 @@ class _Track(NamedTuple):
 def _last_answers(
     observations: Sequence[Observation], partitions: Mapping[tuple[str, int], list[Seen]]
 ) -> dict[Change, int | None]:
-    """Maps each change of a leader or leader epoch to the time from which on no deposed leader can acknowledge.
+    """Maps each change of a leader or leader epoch to the time from which on no deposed leader can acknowledge records.
 
-    A time of None is unknown. `partitions`: see `_partitions`.
+    None: the time is unknown. `partitions`: as `_partitions` returns them.
     """
     exited, running = _processes(observations)
     answers: dict[Change, int | None] = {}
@@ -153,7 +155,7 @@ def _last_answers(
 
 
 def _changes(states: list[Seen], brokers: set[int]) -> Iterator[tuple[int, Observation, set[int]]]:
-    """Yields each change of the leader or leader epoch, as its position, its observation, and the deposed leaders.
+    """Yields a tuple for each change of the leader or leader epoch: its position, its observation, the deposed leaders.
 
     `brokers`: every broker that may have led the partition. If an epoch was skipped, nobody saw its leader. All
     `brokers` except the new leader then count as deposed.
@@ -192,13 +194,13 @@ def _end(track: _Track, change: int, observations: Sequence[Observation]) -> int
 
 
 def _next(positions: _Positions, position: int) -> int:
-    """Returns the first of `positions` behind `position`, or _NEVER."""
+    """Returns the first of `positions` after `position`. If there is none, returns _NEVER."""
     index = bisect_right(positions, position)
     return positions[index] if index < len(positions) else _NEVER
 
 
 def _last(positions: _Positions, position: int) -> int:
-    """Returns the last of `positions` before `position`, or -1."""
+    """Returns the last of `positions` before `position`. If there is none, returns -1."""
     index = bisect_left(positions, position)
     return positions[index - 1] if index else -1
 
@@ -206,7 +208,8 @@ def _last(positions: _Positions, position: int) -> int:
 def _partitions(observations: Iterable[Observation]) -> dict[tuple[str, int], list[Seen]]:
     """Returns the observations of each partition with their positions.
 
-    Leaves out an observation whose leader epoch is lower than an earlier one: the broker reported an old state.
+    Leaves out an observation whose leader epoch is lower than that of an earlier observation, because a broker then
+    reported an old state.
     """
     partitions: dict[tuple[str, int], list[Seen]] = {}
     for position, now in enumerate(observations):
@@ -218,8 +221,8 @@ def _partitions(observations: Iterable[Observation]) -> dict[tuple[str, int], li
 
 
 def _processes(observations: Iterable[Observation]) -> tuple[_ByBroker, _ByBroker]:
-    """Returns two mappings by broker: the positions at which its process was seen to have exited, and those at which it
-    was seen not to have exited."""
+    """Returns two mappings from a broker to positions of observations of its process. The first has the observations in
+    which the process had exited. The second has all others."""
     exited: _ByBroker = defaultdict(list)
     running: _ByBroker = defaultdict(list)
     for position, now in enumerate(observations):

@@ -1,7 +1,7 @@
 """Refusals: until when brokers may refuse requests because an ISR shrank, or because min.insync.replicas was altered.
 
-The times depend on disturbances and observations alone. They may be too late, but are never too early, because an
-observation may be late, but is never early. The effort grows in proportion to the number of observations.
+The times are computed from disturbances and observations alone. They may be too late, but are never too early, because
+an observation may be late, but is never early. The computing time grows in proportion to the number of observations.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from delivery_verifier.model.history import Disturbance, Observation
 Seen = tuple[int, Observation]
 """An observation of a partition, with its position in the list of all observations."""
 Change = tuple[str, int, int]
-"""A change of an ISR: the topic, the partition, and the time `at_us` at which it was observed."""
+"""A change of the ISR or of the leader of a partition: the topic, the partition, and the time `at_us` at which the
+change was observed."""
 
 
 def regained(partitions: Mapping[tuple[str, int], Sequence[Seen]]) -> dict[Change, int | None]:
-    """Maps each change in which brokers left an ISR to the time (µs since the epoch) when all its members were back.
+    """Maps each change in which brokers left an ISR to the time (µs since the epoch) when the ISR was complete again.
 
-    The members count as back only while the partition has a leader. The time is None if they were not seen together
-    again. If two changes of a partition were observed at the same time, the later result counts. `partitions`: the
-    observations of each (topic, partition), without those of an outdated leader epoch.
+    The ISR is complete again when it holds all its earlier members, and the partition has a leader. The time is None if
+    this was not seen. If two changes of a partition were observed at the same time, the later result counts.
+    `partitions`: the observations of each (topic, partition), without those of an outdated leader epoch.
     """
     ends: dict[Change, int | None] = {}
     for (topic, partition), states in partitions.items():

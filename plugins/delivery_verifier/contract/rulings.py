@@ -51,9 +51,9 @@ def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[An
     """Returns the contract's ruling on every anomaly.
 
     `disturbances` must be those that concern the arm's topic (`disturbances_of_arm`). If a topic setting was altered
-    during the run, a disturbance is judged by the weakest value that the setting had by then (see `alterations`). After
-    an unplanned alteration, nobody knows whether the topic got the new value. If only such a value permits an anomaly,
-    the ruling has `only_unplanned`, and the anomaly raises a doubt.
+    during the run, the weakest value that the setting had before a disturbance counts for this disturbance (see
+    `alterations`). After an unplanned alteration, nobody knows whether the topic got the new value. If only such a
+    value permits an anomaly, the ruling has `only_unplanned`, and the anomaly raises a doubt.
     """
     observed = list(disturbances)
     rulings = _rulings(settings, observed)
@@ -69,7 +69,7 @@ def _permit_as_altered(
 ) -> None:
     """Updates `rulings` with the rulings for the settings `weaker`.
 
-    A ruling for `weaker` replaces the ruling in `rulings` on the same anomaly if it excuses more (see `_excuses_more`).
+    A ruling for `weaker` that excuses more (see `_excuses_more`) replaces the ruling in `rulings` on the same anomaly.
     `later` are the disturbances for which `weaker` counts. `doubtful`: the topic may never have had the settings
     `weaker`.
     """
@@ -89,7 +89,7 @@ ALTERED = "The topic was altered during the run: the weakest setting that it had
 def alterations(
     settings: Settings, observed: list[Disturbance], *, planned: bool = False
 ) -> Iterator[tuple[Settings, list[Disturbance]]]:
-    """Yields pairs: `settings` as weakened by alterations of the topic, and the disturbances for which they count.
+    """Yields pairs: settings that alterations of the topic have weakened, and the disturbances for which they count.
 
     `settings` are the settings at the start. An alteration counts for every disturbance from
     `Disturbance.weakens_since_us` on. If `planned` is true, only planned alterations are applied.

@@ -79,9 +79,8 @@ class Settings:
 
         The profile must state every setting, so that no default of a client or broker counts. The other parameters are
         not part of a profile. Their defaults are the values of an ordinary run: three replicas, eligible leader
-        replicas (which Kafka has since 4.1), a consumer that also reads records of aborted transactions, and
-        librdkafka, the client that every run exercises. The client is the parameter `client`. The field `client` of the
-        profile is ignored.
+        replicas (which Kafka has since 4.1), a consumer that also reads records of aborted transactions, and librdkafka
+        as the client. The parameter `client` alone decides the client. The field `client` of the profile is ignored.
         """
         _check_names(profile)
         settings = cls(

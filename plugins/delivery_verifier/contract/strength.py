@@ -153,8 +153,8 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
         "A group that starts at the beginning jumps over nothing.",
     ),
 )
-"""Every declared order. Two instances of Settings can be compared for an anomaly only if all fields in which they
-differ have an order for this anomaly, or are in `WITHOUT_EFFECT`."""
+"""Every declared order. Two instances of Settings can be compared for an anomaly only under a condition: each field in
+which they differ has an order for this anomaly, or is in `WITHOUT_EFFECT`."""
 
 WITHOUT_EFFECT: dict[str, str] = {
     "delivery_timeout_ms": "decides how long a record is tried, hence whether it fails or is INDETERMINATE, never "
@@ -173,8 +173,8 @@ def orders_for(anomaly: Anomaly) -> list[Order]:
 def at_least_as_strong(anomaly: Anomaly, settings: Settings, other: Settings) -> bool:
     """Whether `settings` are at least as strong as `other` for `anomaly`.
 
-    If true, the contract must forbid the anomaly for `settings` whenever it forbids it for `other` under the same
-    disturbances. The answer is False also if the two instances cannot be compared, or if each is stronger in a
+    If true, the contract must forbid the anomaly for `settings` whenever it forbids the anomaly for `other` under the
+    same disturbances. The answer is False also if the two instances cannot be compared, or if each is stronger in a
     different field.
     """
     orders = orders_for(anomaly)

@@ -13,17 +13,17 @@ from delivery_verifier.model.data import Setting
 from delivery_verifier.model.scenario import Scenario
 
 ActionProof = Mapping[str, str | int | list[int] | Mapping[str, int]]
-"""An action's own proof: the facts that show its effect. A key names what a fact is about, e.g. `broker 1`. The value
-is the fact, e.g. `exited`. The mapping is empty if there are no such facts."""
+"""An action's own proof: facts that show the action's effect. A key names what the fact is about, e.g. `broker 1`. The
+value is the fact, e.g. `exited`. The mapping is empty if nothing shows the effect."""
 
 
 @dataclass(frozen=True)
 class ActionContext:
     """What an action may use: the cluster, the target brokers, the options, the scenario, its load and applications.
 
-    `brokers` are the target brokers, to which the action is done. `options` are the options of the fault plan's step
-    that names the action. `scenario`, `load` and `applications` are None if the caller is `actions.heal`, which only
-    repairs the cluster. An action that needs one of them then raises ValueError.
+    `brokers` are the target brokers, to which the action is done. `options` are the options that the fault plan gives
+    to the action. If the caller is `actions.heal`, which only repairs the cluster, `scenario`, `load` and
+    `applications` are None. An action that needs one of them then raises ValueError.
     """
 
     cluster: Cluster
@@ -48,7 +48,6 @@ class Action(Protocol):
         """Returns the facts that show that the effect of the action holds now.
 
         For a fault, the result is empty while the effect does not hold, e.g. while a thread still runs after SIGSTOP.
-        For an action that is no fault (`Act.bites` is false), the result has no meaning, because nobody asks for its
-        proof.
+        For an action that is no fault (`Act.bites` is false), nobody uses the result.
         """
         ...

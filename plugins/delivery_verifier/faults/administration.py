@@ -1,7 +1,8 @@
-"""Administration: what an operator does to a running cluster. Leaders are elected, and a topic setting is altered.
+"""Administration: actions that an operator does to a running cluster. Leaders are elected, or a topic setting is
+altered.
 
-The actions harm no broker and are over as soon as they are done, so that nothing has to be healed. The elections
-concern the topics of the scenario.
+The actions harm no broker, and end at once, so nothing has to be healed. The elections concern the topics of the
+scenario.
 """
 
 from __future__ import annotations
@@ -28,15 +29,16 @@ class ElectPreferred:
     """Gives a new leader to every partition that a target broker leads.
 
     The new leader is the replica that follows the present leader in the partition's list of replicas. The action moves
-    this replica to the head of the list, which makes it the preferred leader, and asks for its election.
+    this replica to the head of the list, which makes it the preferred leader. Then the action asks for the election of
+    the preferred leader.
 
-    Proof: at least one partition is led by its preferred replica. This does not show that the leader is new: only the
-    effect `re_elected` does (see act.Proof). If the controller refuses the election, or answers that none is needed,
-    the action raises no error, and this effect is not seen.
+    Proof: at least one partition is led by its preferred leader. This does not show that the leader is new. Only the
+    effect `re_elected` shows this (see act.Proof). If the controller refuses the election, or answers that none is
+    needed, the action raises no error, and the effect `re_elected` is not seen.
     """
 
     def do(self, context: ActionContext) -> int:
-        """Reorders the replicas and asks for the election.
+        """Puts the replicas into a new order, and asks for the election.
 
         If the controller grants the election, waits until every running broker knows the new leaders. Raises OSError if
         the controller refuses the new order. Raises DeadlinePassed if a running broker does not know the new leaders in
@@ -58,9 +60,9 @@ class ElectPreferred:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns the replicas of every partition that is led by its preferred replica.
+        """Maps each partition that is led by its preferred leader to the partition's replicas.
 
-        The preferred replica is the first in the list of replicas. The result is empty if there is no such partition.
+        The preferred leader is the first in the list of replicas. The result is empty if there is no such partition.
         """
         return {
             f"{partition_name(*key)} replicas": list(state.replicas)
@@ -95,7 +97,7 @@ class ElectUnclean:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns the leaders of the subject arms' partitions.
+        """Maps each partition of the subject arms to its leader.
 
         The result is empty unless all these leaders are target brokers.
         """
@@ -126,7 +128,7 @@ class AlterTopic:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns the value of the setting per topic, as a broker reports it.
+        """Maps each topic to the value of the altered setting, as a broker reports it.
 
         The result is empty unless all topics have the new value, and no arm's topic was created with the new value.
         """
@@ -152,7 +154,7 @@ def _next_replicas_lead(states: PartitionStates, before: PartitionStates) -> boo
 
 
 def _elect(context: ActionContext, election: ElectionType, partitions: Iterable[tuple[str, int]]) -> bool:
-    """Asks the controller for an election. Returns whether the election was granted for all of `partitions`.
+    """Asks the controller for an election. Returns whether the controller granted it for all of `partitions`.
 
     Raises StepFailed if the controller refuses the request as a whole, or gives no answer.
     """
@@ -171,7 +173,8 @@ def _elect(context: ActionContext, election: ElectionType, partitions: Iterable[
 def _partitions(context: ActionContext, arms: Iterable[Arm], via: int | None = None) -> PartitionStates:
     """Returns the states of the partitions of `arms`, as the broker `via` reports them.
 
-    Without `via`, returns the newest state of each partition that any broker reports.
+    If `via` is None, asks all running brokers, and returns the newest state of each partition (see
+    `Cluster.partitions`).
     """
     return context.cluster.partitions([arm.topic_name for arm in arms], via)
 
@@ -181,7 +184,7 @@ def _setting(context: ActionContext) -> tuple[str, str]:
 
 
 def _values(context: ActionContext) -> dict[str, str]:
-    """Maps each topic that carries load to the value that a broker reports for the setting (see `_setting`)."""
+    """Maps each topic that carries load to the value that a broker reports for the topic setting (see `_setting`)."""
     return context.cluster.topic_setting(_loaded_topics(context), _setting(context)[0])
 
 

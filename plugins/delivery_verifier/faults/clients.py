@@ -17,13 +17,13 @@ class KillProducer:
     """
 
     def do(self, context: ActionContext) -> int:
-        """Kills the producers, and waits until no producer runs. Raises DeadlinePassed."""
+        """Kills the producers, and waits until all of them have ended. Raises DeadlinePassed."""
         at_us = now_us()
         _load(context).kill()
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns how each producer ended, in words. The keys are `producer <name>`.
+        """Returns in words how each producer ended. The keys are `producer <name>`.
 
         The result is empty unless SIGKILL ended all producers, and none was started again.
         """
@@ -51,10 +51,10 @@ class RestartProducer:
 
 
 class Resend:
-    """Makes every producer send again the records that may or may not have been written, as an application might.
+    """Makes every producer send some records again, as an application might do.
 
-    These are the records whose last attempt is INDETERMINATE. Proof: every subject arm sent at least one record again.
-    Nothing has to be healed, because the action is over as soon as it is done.
+    These are the records whose last attempt is INDETERMINATE, so that nobody knows whether they were written. Proof:
+    every subject arm sent at least one record again. The action ends at once, so nothing has to be healed.
     """
 
     def do(self, context: ActionContext) -> int:

@@ -51,7 +51,7 @@ class Injections:
 
         The time is wall time in µs since the epoch. `cycle` is the number of the current cycle. The injection is
         recorded before its action is performed, because an action that misses its deadline may have taken effect. If
-        the action is over as soon as it is done, the injection is proven and closed at once.
+        `Act.momentary` is true, nothing has to be healed, so the injection is proven and closed at once.
         """
         injection = self._new_injection(step, brokers, cycle)
         self.all.append(injection)
@@ -65,7 +65,7 @@ class Injections:
         return bite_at_us
 
     def _new_injection(self, step: FaultStep, brokers: list[int], cycle: int) -> OpenInjection:
-        """Returns a new injection. It records which broker leads each hit partition now, before the action is done."""
+        """Returns a new injection. Notes the current leader of each hit partition, before the action is done."""
         requested_at_us = now_us()
         hit = touched_partitions(step.act, self._cluster, self._scenario, brokers)
         before = {
@@ -92,7 +92,7 @@ class Injections:
         )
 
     def healed_by(self, step: FaultStep, brokers: list[int]) -> list[OpenInjection]:
-        """Returns the open injections that `step` heals when it is done to `brokers`.
+        """Returns the open injections that `step` heals when its action is done to `brokers`.
 
         The step may heal only some of the brokers of such an injection.
         """
@@ -108,11 +108,13 @@ class Injections:
         The injection bit if all of these conditions hold:
 
         * The action's own proof (see `Action.proof`) is not empty now.
-        * It was not empty right after the action either. `Act.proof_only_before_heal` waives this condition.
-        * Every required effect is seen now. If no broker runs, no broker can report effects: an effect then counts if
-          the plan waited for it and saw it earlier.
+        * The action's own proof was also not empty right after the action. If `Act.proof_only_before_heal` is true,
+          this condition does not count.
+        * Every required effect is seen now. If no broker runs, no broker can report effects. An effect then counts if
+          the plan waited for this effect and saw it earlier.
 
-        An injection that is healed broker by broker is proven once, before the first broker is healed.
+        If the brokers of an injection are healed one after another, the injection is proven once, before the first
+        broker is healed.
         """
         proofs = injection.proofs
         if proofs.process_before_heal is not None:
@@ -132,8 +134,8 @@ class Injections:
     def close(self, injection: OpenInjection, brokers: list[int], healed_at_us: int) -> None:
         """Marks `brokers` as healed. Closes the injection once all of its target brokers are healed.
 
-        `healed_at_us` is the time at which `brokers` were healed, in µs since the epoch. If the injection closes, this
-        time becomes the injection's time of healing.
+        `healed_at_us`: the time at which `brokers` were healed, in µs since the epoch. If the injection closes, this is
+        also the time at which the injection was healed.
         """
         injection.brokers_to_heal -= set(brokers)
         if not injection.brokers_to_heal:
@@ -141,16 +143,16 @@ class Injections:
             self.open.remove(injection)
 
     def note(self, proof: Proof) -> None:
-        """Checks every open injection for the effect named `proof`, for which the plan has just waited.
+        """Checks whether the open injections show the effect `proof`, for which the plan has just waited.
 
-        If the effect is seen, records it in the injection.
+        Records the effect in each injection that shows it.
         """
         for injection in self.open:
             if effect := prove(self._cluster, self._scenario, injection, (proof,))[proof]:
                 injection.proofs.waited_for[proof] = effect
 
     def last_shows(self, proof: Proof) -> bool:
-        """Returns whether the newest injection now shows the effect named `proof`."""
+        """Returns whether the newest injection now shows the effect `proof`."""
         return bool(prove(self._cluster, self._scenario, self.all[-1], (proof,))[proof])
 
     def await_recovery(self) -> None:

@@ -1,4 +1,4 @@
-"""An injection under way: what is known of the injection so far, and the form in which the injection is published."""
+"""An injection under way: what is known of the injection so far, and its form in injections.json."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class LeaderBefore(Struct, frozen=True):
 
 
 class LeaderAfter(Struct, frozen=True):
-    """The leader and the in-sync replicas of a partition when effects are checked. `leader` is -1 if there is none."""
+    """The leader and the in-sync replicas of a partition when effects are checked. `leader` is -1 if the partition has
+    no leader."""
 
     leader: int
     leader_epoch: int
@@ -35,8 +36,9 @@ Effect = Mapping[str, LeaderAfter] | Mapping[str, int]
 """What was seen of one effect (see act.Proof). The mapping is empty if the effect was not seen.
 
 For the effect `brief`, the mapping holds the time since the bite (`passed_ms`) and the timeout of the broker session
-(`session_ms`), both in ms. For any other effect, the mapping holds the leader of each partition. Its keys are names of
-partitions (see `partition_name`)."""
+(`session_ms`), both in ms. For any other effect, it maps the name of each partition (see `partition_name`) to the
+partition's leader.
+"""
 
 
 class Proofs(Struct, kw_only=True, omit_defaults=True):
@@ -46,13 +48,13 @@ class Proofs(Struct, kw_only=True, omit_defaults=True):
     * `before`: the leader of every hit partition (see `Injection.hit`) just before the fault took effect. The keys are
       names of partitions (see `partition_name`).
     * `required`: the effects that must be seen. In injections.json this field is called `wanted`.
-    * `coordinated`: the partitions of `__transaction_state` that hold transactions of the load, and that the target
-      brokers led just before the fault took effect. None: the effect `coordinator_moved` is not required.
-    * `waited_for`: what was seen of the effect `isr_shrunk` after a trigger of the plan had waited for it. Other
-      effects that triggers wait for are not recorded here.
+    * `coordinated`: the partitions of `__transaction_state` that hold transactions of the load, and whose leaders were
+      target brokers just before the fault took effect. None: the effect `coordinator_moved` is not required.
+    * `waited_for`: the effect `isr_shrunk`, as it was seen after a trigger had waited for it. Other effects for which
+      triggers wait are not recorded here.
     * `process_before_heal`: the action's own proof just before healing. None: the injection is not healed yet.
     * `effects`: what was seen of each effect just before healing. In injections.json each effect is a field.
-    * `failed`: why the plan could not go on, usually a deadline that passed. None: the plan went on.
+    * `failed`: why the plan could not go on, usually because of a missed deadline. None: the plan went on.
     """
 
     process: ActionProof
@@ -65,9 +67,9 @@ class Proofs(Struct, kw_only=True, omit_defaults=True):
     failed: str | None = None
 
     def to_builtins(self) -> dict[str, object]:
-        """Returns the proof in the form that injections.json contains.
+        """Returns the proof as injections.json has it: one mapping.
 
-        This is one mapping. Its keys are the names of the published fields and the names of the effects.
+        Its keys are the names of the published fields and the names of the effects.
         """
         fields: dict[str, Any] = msgspec.to_builtins(self)
         effects: dict[str, Any] = fields.pop("effects", {})
@@ -109,7 +111,7 @@ class OpenInjection:
         self.proofs.failed, self.bit = reason, False
 
     def to_injection(self) -> Injection:
-        """Returns the injection as injections.json has it."""
+        """Returns the injection in the form that injections.json has."""
         return Injection(
             id=self.id,
             cycle=self.cycle,

@@ -5,28 +5,28 @@ These actions need a cluster with the capability `network` or `power` (see act.C
 
 from __future__ import annotations
 
-from typing import cast
-
 from delivery_verifier.faults.action import ActionContext, ActionProof
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.history import now_us
-from delivery_verifier.model.step_options import Link
+from delivery_verifier.model.step_options import links_cut
 
 DEADLINE_S = 10.0
 
 
 class Isolate:
-    """Drops the packets of brokers on some of their links. The peers get no error, but their connections hang.
+    """Cuts brokers off on some of their links. The peers get no error, but their connections hang.
 
     A link is the traffic of a broker with the controller, with the other brokers, or with clients. The option `links`
     names the links to cut. Proof: the packet filter has every rule that the action sets, and has dropped packets on
-    every cut link of every target broker. A backend without a packet filter takes the broker off a network, and counts
-    the looks that saw this instead of packets. The action `rejoin` heals the injection.
+    every cut link of every target broker. The docker backend has no packet filter, and disconnects the broker from its
+    network instead. The proof is then that the backend has seen the broker disconnected. The action `rejoin` heals the
+    injection.
     """
 
     def do(self, context: ActionContext) -> int:
-        """Sets packet filter rules. Waits until a packet was dropped on each cut link. Raises DeadlinePassed."""
-        at_us = context.cluster.isolate(context.brokers, _links(context))
+        """Cuts the links. Waits until the packet filter has dropped a packet on each cut link. Raises
+        DeadlinePassed."""
+        at_us = context.cluster.isolate(context.brokers, list(links_cut(context.options)))
         wait_until(lambda: bool(self.proof(context)), f"packets of brokers {context.brokers} to be dropped", DEADLINE_S)
         return at_us
 
@@ -34,9 +34,9 @@ class Isolate:
         """Returns how many packets were dropped so far. The outer keys are `broker <id>`, the inner keys are the links.
 
         The result is empty unless the packet filter has every rule that the action sets, and has dropped packets on
-        every cut link.
+        every cut link. With the docker backend, the numbers say how often the keeper has seen the broker disconnected.
         """
-        dropped, links = context.cluster.cut_off(), _links(context)
+        dropped, links = context.cluster.cut_off(), list(links_cut(context.options))
         counts: dict[int, dict[str, int]] = {
             broker: {link: dropped.get(broker, {}).get(link, 0) for link in links} for broker in context.brokers
         }
@@ -49,7 +49,7 @@ class Rejoin:
     """Lets the packets of brokers through again. This ends (heals) the effect of the action `isolate`."""
 
     def do(self, context: ActionContext) -> int:
-        """Removes the rules of the packet filter. TCP may take seconds more until it sends the dropped data again."""
+        """Ends the isolation of the target brokers. TCP may take seconds more until it sends the dropped data again."""
         at_us = now_us()
         context.cluster.rejoin(context.brokers)
         return at_us
@@ -100,11 +100,3 @@ class Sync:
     def proof(self, context: ActionContext) -> ActionProof:
         """Returns an empty proof, because the action breaks nothing."""
         return {}
-
-
-def _links(context: ActionContext) -> list[Link]:
-    """Returns the links that the option `links` names. Without this option, returns all links except the links to
-    clients.
-    """
-    names = str(context.options.get("links", "controller,replication")).split(",")
-    return [cast(Link, name.strip()) for name in names]  # the options of a plan are checked before it starts

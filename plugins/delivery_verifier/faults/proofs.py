@@ -1,7 +1,7 @@
 """Checks which effects of an injection are seen in the cluster. `Proof` in `model/act.py` explains each effect.
 
-An injection bites only if every required effect is seen. These are the effects in `FaultStep.proofs` or, if the step
-lists none, those in `Act.proofs`. `Injections.prove` says when each effect must be seen.
+An injection bites only if every required effect is seen. `FaultStep.proofs` names the required effects. If the step
+names none, `Act.proofs` does. `Injections.prove` says when each effect must be seen.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PartitionStates = Mapping[tuple[str, int], PartitionState]
 """Maps (topic, partition) to the state of the partition."""
 BRIEF = 0.8
 """The greatest length of an injection with the effect `brief`, as a share of broker.session.timeout.ms. The controller
-does not notice an injection that is so short."""
+does not notice such a short injection."""
 
 _HOLDS_FOR_PARTITION: dict[Proof, Callable[[PartitionState, list[int]], bool]] = {
     "leader_moved": lambda state, brokers: state.leader not in (-1, *brokers),
@@ -28,14 +28,14 @@ _HOLDS_FOR_PARTITION: dict[Proof, Callable[[PartitionState, list[int]], bool]] =
     "leaderless": lambda state, brokers: state.leader < 0,
     "isr_shrunk": lambda state, brokers: not set(state.isr) & set(brokers),
 }
-"""Maps an effect to the function that tells whether one partition shows the effect. The arguments of the function are
-the state of the partition and the target brokers."""
+"""Maps an effect to a function that says whether one partition shows the effect. The arguments of the function are the
+state of the partition and the target brokers."""
 
 
 def prove(
     cluster: Cluster, scenario: Scenario, injection: OpenInjection, proofs: Sequence[Proof]
 ) -> dict[Proof, Effect]:
-    """Maps each effect in `proofs` to the evidence that is seen now. The value is empty if the effect is not seen.
+    """Maps each effect in `proofs` to the evidence that is seen now. The evidence is empty if the effect is not seen.
 
     The effects `brief` and `coordinator_moved` do not depend on the hit partitions (see `Injection.hit`). Every other
     effect is seen only if partitions were hit, and if the state of each hit partition is known.
@@ -78,10 +78,9 @@ def _has_new_leader(state: PartitionState, before: LeaderBefore) -> bool:
 
 
 def _elected(states: PartitionStates, scenario: Scenario, injection: OpenInjection) -> Effect:
-    """Maps each partition that got a leader again to its present leader.
+    """Maps each hit partition of the subject arms that had no leader before the fault to its present leader.
 
-    Only hit partitions of subject arms that had no leader before the fault are considered. The result is empty if there
-    are none, or if one of them still has no leader.
+    The result is empty if there is no such partition, or if one of these partitions still has no leader.
     """
     topics, before = {arm.topic_name for arm in scenario.subjects}, injection.proofs.before
     offline = {
@@ -101,7 +100,8 @@ def coordinated_partitions(cluster: Cluster, scenario: Scenario, brokers: Sequen
 def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: OpenInjection) -> Effect:
     """Maps each partition in `injection.proofs.coordinated` to its present leader.
 
-    The result is empty if this list is empty, or if a target broker or no broker leads one of its partitions.
+    The result is empty if there is no such partition, or if one of these partitions has no leader or a target broker as
+    its leader.
     """
     partitions = injection.proofs.coordinated or []
     states = coordinators.states(cluster, scenario.transactional_ids)

@@ -1,4 +1,4 @@
-"""The actions of the proxy on requests and responses, with the proof that the proxy acted."""
+"""The actions of the proxy on requests and responses, and the proofs that the proxy acted."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from delivery_verifier.model.step_options import APIS
 
 @dataclass(frozen=True)
 class Frames:
-    """Puts a rule in force at the proxy (see ProxyRule). `name` is the action of the rule: drop, hold, delay or close.
+    """Puts a rule in force at the proxy (see ProxyRule). `name` says what the rule does: drop, hold, delay or close.
 
-    The option `clients` is the number of clients on which the rule must act. All other options of the step are fields
-    of the rule. Proof: the rule acted on requests or responses of at least `clients` clients. If the clients bypass the
-    proxy, there is no proof. The action `release` heals the injection.
+    The option `clients` of the fault plan's step is the number of clients on which the rule must act. All other options
+    are fields of the rule. Proof: the rule acted on requests or responses of at least `clients` clients. If the clients
+    bypass the proxy, there is no proof. The action `release` heals the injection.
     """
 
     name: str
@@ -51,7 +51,7 @@ API_NAMES = {key: name for name, key in APIS.items()}
 
 
 class DelayEnd(Frames):
-    """Delays the first request of each client that ends a transaction (EndTxn). The client's retry is not delayed.
+    """Delays the first EndTxn request (it ends a transaction) of each client. The client's retry is not delayed.
 
     * If the client waits for the answer, its transaction only ends later.
     * If the client gives up, it closes the connection and sends the request again. It may then begin its next
@@ -62,14 +62,15 @@ class DelayEnd(Frames):
     """
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns the late requests that brokers have answered, each with
+        """Returns a mapping with the late requests that brokers have answered. A key names a late request. Its value
+        holds
 
-        * the code of the answer (`error_code`, 0: no error)
-        * the delay of the answer (`late_ms`)
-        * the number of requests of the same client that overtook the late request, by name, e.g. `AddPartitionsToTxn`.
+        * `error_code`: Kafka's error code in the answer (0: no error)
+        * `late_ms`: the time from the request to the answer, in ms
+        * for each kind of request, e.g. `AddPartitionsToTxn`: how many such requests of the same client overtook the
+          late request.
 
-        The keys name the late requests. The result is empty while brokers have answered fewer clients than the option
-        `clients` gives (default: 1).
+        The result is empty while brokers have answered fewer clients than the option `clients` gives (default: 1).
         """
         answer = context.cluster.proxy("late_ends", rule=msgspec.to_builtins(self._rule(context)))
         ends = [end for end in msgspec.convert(answer, list[LateEnd], strict=False) if end.error_code is not None]
@@ -96,7 +97,7 @@ class Release:
     """Lets the proxy forward everything again. This ends (heals) every other action of the proxy."""
 
     def do(self, context: ActionContext) -> int:
-        """Ends every rule for the target brokers. The proxy then forwards what it held back."""
+        """Ends every rule for the target brokers. The proxy then forwards all frames that it held back."""
         at_us = now_us()
         context.cluster.proxy("release", brokers=context.brokers)
         return at_us

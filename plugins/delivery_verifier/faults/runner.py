@@ -39,9 +39,9 @@ class FaultRunner:
     def run(self) -> list[Injection]:
         """Runs all cycles, and then heals the cluster, even if an error was raised. Returns the injections.
 
-        A trigger or an action that misses its deadline ends the cycle. These injections then count as failed, that is,
-        they did not bite: every injection that is not healed yet or, if all are healed, the last one. A run with a
-        failed injection cannot be HELD.
+        If a trigger or an action misses its deadline, the cycle ends. Every injection that is not healed yet then
+        fails, that is, counts as an injection that did not bite. If all injections are healed, the last injection
+        fails. A run with a failed injection cannot be HELD.
 
         Raises DeadlinePassed if the deadline is missed before the cycle's first injection, or if the cluster does not
         recover.
@@ -75,8 +75,8 @@ class FaultRunner:
     def _perform(self, step: FaultStep, brokers: list[int], cycle: int) -> None:
         """Performs the action of `step` on `brokers`.
 
-        The action may heal earlier injections, e.g. a kill ends the freeze of a broker. These injections are proven
-        before the action, and marked as healed after the action.
+        The action may heal earlier injections, e.g. a kill ends the freeze of a broker. The healed injections are
+        proven before the action, and marked as healed after the action.
         """
         healed = self.injections.healed_by(step, brokers)
         for injection in healed:
@@ -89,9 +89,9 @@ class FaultRunner:
             self.injections.close(injection, brokers, at_us)
 
     def _recover(self) -> None:
-        """Heals the open injections, and waits until every broker sees every replica of every partition in sync.
+        """Heals the open injections, and waits until every broker sees all replicas of all partitions in sync.
 
-        Also restarts a broker that died by itself. The observer of the cluster has recorded its death.
+        Also restarts a broker that died by itself. The observer of the cluster has recorded the death of this broker.
         """
         injections = self.injections
         for injection in injections.open:

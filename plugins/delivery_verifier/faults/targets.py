@@ -1,4 +1,4 @@
-"""Targets: the names that fault plans give to brokers. Each name is resolved to broker ids once per cycle.
+"""Targets: the names by which fault plans refer to brokers. Each name is resolved to broker ids once per cycle.
 
 A cycle is one pass through the steps of a plan.
 """
@@ -19,7 +19,7 @@ class Unresolved(VerifierError, RuntimeError):
 
 
 class Targets:
-    """The targets of one cycle. A name stands for the same brokers during the whole cycle, even if leaders move."""
+    """The targets of one cycle. A name means the same brokers during the whole cycle, even if leaders move."""
 
     def __init__(self, cluster: Cluster, scenario: Scenario, cycle: int) -> None:
         self._cluster, self._scenario, self._cycle = cluster, scenario, cycle
@@ -73,14 +73,15 @@ class Targets:
         return leaders
 
     def next(self) -> list[int]:
-        """Returns one broker. Each cycle gets the next broker, and after the last broker comes the first again."""
+        """Returns one broker. Each cycle gets the next broker in the list of all brokers. The first follows after the
+        last."""
         return [self.nth(0)]
 
     def nth(self, index: int) -> int:
         """Returns the broker at `index` in a rotated list of all brokers.
 
-        In the first cycle, the list is rotated by `Scenario.seed` brokers. Each later cycle rotates the list by one
-        broker more.
+        In the first cycle, the list is rotated by `Scenario.seed` places. In each later cycle, it is rotated by one
+        place more.
         """
         return self.all()[(self._scenario.seed + self._cycle + index) % len(self.all())]
 

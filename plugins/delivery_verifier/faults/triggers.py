@@ -17,7 +17,7 @@ from delivery_verifier.model.scenario import Scenario
 LEADER_DEADLINE_S = 40.0
 """The longest time, in seconds, that a trigger waits for a change of leaders, coordinators or ISRs."""
 BITE_DEADLINE_S = 60.0
-"""The longest time, in seconds, that the trigger `bitten` waits for the proof of the last injection's action (see
+"""The longest time, in seconds, that the trigger `bitten` waits for the last injection's action to prove itself (see
 `Action.proof`). Only actions of the proxy may need so long, because the proxy acts only when clients send requests."""
 APPLICATIONS_DEADLINE_S = 60.0
 """How many seconds a trigger waits at most for what members of applications do."""
@@ -45,7 +45,8 @@ class Triggers:
         self._step_ended_s, self._count_before = time.monotonic(), 0
 
     def end_step(self) -> None:
-        """Notes that a step ends or a cycle begins. The next step's trigger `elapsed` or `reported` counts from now."""
+        """Notes that a step ends or a cycle begins. From now on, the trigger `elapsed` or `reported` of the next step
+        counts."""
         self._step_ended_s, self._count_before = time.monotonic(), self._count_reported()
 
     def wait(self, step: FaultStep) -> None:
@@ -91,7 +92,7 @@ class Triggers:
             wait_until(lambda: self._count_reported() >= records, message, deadline_s)
 
     def _await_effect(self, proof: Proof) -> None:
-        """Waits until the last injection shows the effect `proof`. Raises DeadlinePassed."""
+        """Waits until the newest injection shows the effect `proof`. Raises DeadlinePassed."""
         partitions = sum(len(numbers) for numbers in self._injections.all[-1].hit.values())
         messages: dict[Proof, str] = {
             "leader_moved": f"{partitions} partitions to get another leader",
@@ -106,7 +107,7 @@ class Triggers:
         wait_until(is_seen, messages[proof], LEADER_DEADLINE_S)
 
     def _await_bite(self) -> None:
-        """Waits until the last injection's action can prove itself (see `Action.proof`). Raises DeadlinePassed."""
+        """Waits until the newest injection's action can prove itself (see `Action.proof`). Raises DeadlinePassed."""
         injection = self._injections.all[-1]
         deadline_s = min(self._scenario.load.deadline_s, BITE_DEADLINE_S)
 
@@ -152,9 +153,9 @@ class Triggers:
         return bool(states) and all(set(state.isr) <= running for state in states.values() if state.leader in running)
 
     def _records(self, value: float) -> int:
-        """Returns the number of records that a trigger with this `value` waits for.
+        """Returns the number of records for which a trigger with this `value` waits.
 
-        A value of 1 or more is the number itself. A value below 1 is a share of the records of one cycle. These are the
+        A value of 1 or more is this number itself. A value below 1 is a share of the records of one cycle, i.e. of the
         planned records of the smallest subject arm, divided by the number of cycles.
         """
         if value >= 1:

@@ -32,8 +32,8 @@ _RUN_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.~:+-]{{0,{_MAX_NAME - 1}}}")
 def project_root() -> Path:
     """Returns the checkout of this project, which holds dags/ and plugins/.
 
-    If this package is not imported from such a checkout, e.g. after an installation from a wheel, the current directory
-    is returned instead.
+    If this package is not imported from such a checkout, e.g. after an installation from a wheel, returns the current
+    directory instead.
     """
     checkout = Path(__file__).resolve().parents[3]
     return checkout if (checkout / "dags" / "verify_delivery.py").is_file() else Path.cwd()
@@ -68,16 +68,17 @@ def require_writable() -> None:
 
 
 def run_directory_name(run_id: str) -> str:
-    """Returns the name of a run's directory: `run_id` if it is a safe name, else a safe name with a hash of `run_id`.
+    """Returns the name of a run's directory: `run_id` if it is a safe name, else a safe name that is made from
+    `run_id`.
 
     A safe name has 1 to 120 of the characters `A-Za-z0-9_.-`, and begins with a letter or digit. DATA_DOCS and
     CATALOGUES are not safe. An unsafe run id becomes safe in these steps:
 
     1. Each character that is not allowed becomes `-`.
     2. If the first character is no letter or digit, `run` is put before it.
-    3. A run id that is too long is cut.
-    4. `-` and 8 hexadecimal digits of a hash are added. They keep apart run ids that differ only in replaced or cut
-       characters.
+    3. If the result is too long, its end is cut off.
+    4. `-` and 8 hexadecimal digits of a hash of `run_id` are added. So two run ids that differ only in replaced or cut
+       characters get different names.
 
     Example: `manual__2026-01-01T00:00:00+00:00` becomes `manual__2026-01-01T00-00-00-00-00-<8 digits>`. Raises BadInput
     if `run_id` is empty.
@@ -95,7 +96,7 @@ def run_directory_name(run_id: str) -> str:
 def check_run_id(run_id: str) -> str:
     """Returns `run_id`, which a user chose, unchanged.
 
-    Raises BadInput unless it has 1 to 120 of the characters `A-Za-z0-9_.~:+-` and begins with a letter or digit.
+    Raises BadInput unless `run_id` has 1 to 120 of the characters `A-Za-z0-9_.~:+-` and begins with a letter or digit.
     Airflow accepts every such run id.
     """
     if not _RUN_ID.fullmatch(run_id):

@@ -126,8 +126,8 @@ KNOWN: dict[str, Callable[[str], object]] = {
     "KDV_LOCAL_AIRFLOW": str,
 }
 """Maps the name of each variable to the function that reads the variable. The function raises BadInput for a value that
-is not allowed. The program itself or its image sets the last three variables. docker-compose.yml sets KDV_CLUSTER and
-the variables of the brokers' addresses and of the fault door. Users set the others."""
+is not allowed. docker-compose.yml sets KDV_CLUSTER and the variables of the brokers' addresses and of the fault door.
+The program itself or its image sets the last three variables. Users set all others."""
 
 
 def check() -> list[str]:

@@ -1,4 +1,4 @@
-"""Derives the verdict from the evidence of a finished run. Here the way of a record ends, which begins in `load`.
+"""Derives the verdict from the evidence of a finished run. This is the last step on the way of a record.
 
 Owns: evidence, doubts, the canary (an arm with planted anomalies), the list of the evaluations that a verdict requires,
     the verdict and its sentence.

@@ -5,12 +5,12 @@ at some time during the injection's window.
 
 * A record is under way from the time when it is sent until it is settled.
 * A window begins one second before the injection bit. `LEAD_US` in `model/history.py` says why.
-* A window ends one second after the injection was recovered (every replica is in sync again), because clients still
-  have to find the new leaders.
+* A window ends one second after the cluster recovered from the injection, that is, after every replica was in sync
+  again. Clients need this second to find the new leaders.
 
-If several injections fit, the case belongs to the one that bit last. But if the record was never settled, the case
-belongs to the one that bit first. A case of a kind of effects belongs to the first injection whose window ends after
-its record was sent: an application has it in hand later. All functions are pure.
+If several injections fit, the case belongs to the injection that bit last. But if the record was never settled, the
+case belongs to the injection that bit first. A case of a kind of effects belongs to the first injection whose window
+ends after the record was sent, because an application has the record in hand later. All functions are pure.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from delivery_verifier.store.times import as_us
 COLUMNS = ("arm", "kind", "also", "producer", "partition", "sent_at", "settled_at")
 """The columns that this module reads from the files in anomalies/."""
 LAG_US = 1_000_000
-"""How long (µs) an injection may still hurt records after its recovery."""
+"""How long (µs) an injection may still hurt records after the cluster recovered from it."""
 CONFIDENCE = 0.95
 """The confidence level of `confidence_interval`."""
 OUTSIDE = -1
-"""Replaces the injection's id for cases that belong to no injection."""
+"""Stands in place of an injection's id, for cases that belong to no injection."""
 CasesByInjection = dict[str, list[int]]
 """Maps an anomaly to the ids of the injections to which its cases belong. The ids are sorted. The first id is OUTSIDE
 if any case of the anomaly belongs to no injection."""
 
 
 class Case(NamedTuple):
-    """A case: its arm, its anomalies, its producer, its partition, and the times (µs since the epoch) when its record
-    was sent and settled. None: the value is unknown.
+    """One case, as a row of anomalies/ describes it. None: the value is unknown.
 
-    The first of `kinds` is the anomaly of the case. The others are further anomalies that the record shows.
+    The first of `kinds` is the anomaly of the case. The others are further anomalies that the record shows. `sent_us`
+    and `settled_us` are the times (µs since the epoch) when the record was sent and settled.
     """
 
     arm: str
@@ -59,7 +59,7 @@ class Case(NamedTuple):
 class _Window(NamedTuple):
     """The window of one injection, as the module's docstring defines it. The times are µs since the epoch.
 
-    `injection` is the id of the injection. `end_us` is None if the injection was never recovered.
+    `injection` is the id of the injection. `end_us` is None if the cluster never recovered from the injection.
     """
 
     begin_us: int
@@ -83,10 +83,12 @@ def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[st
 
 
 def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, set[str]]:
-    """Maps each arm to the anomalies of its records that were sent after all `injections` were over.
+    """Maps each arm to the anomalies that its late records show: records that were sent after all `injections` were
+    over.
 
-    An injection is over LAG_US after it was recovered. If one was never recovered, the result is empty. If there are no
-    injections, every record that was sent counts. `cases` are as in `attribute_cases`.
+    An injection is over LAG_US after the cluster recovered from it. If the cluster never recovered from some injection,
+    the result is empty. If there are no injections, every record that was sent counts. `cases` are as in
+    `attribute_cases`.
     """
     ends_us = [window.end_us for window in _windows(injections)]
     if None in ends_us:
@@ -134,7 +136,8 @@ def _smallest_share(reached: Callable[[float], bool]) -> float:
 
 
 def read_cases(cases: pa.Table, of_arm: str = "") -> Iterator[Case]:
-    """Yields the rows of `cases`, which has the columns COLUMNS. `of_arm` limits them to the rows of one arm."""
+    """Yields the rows of `cases`, which has the columns COLUMNS. If `of_arm` is not empty, yields only the rows of this
+    arm."""
     if of_arm:
         cases = cases.filter(pc.equal(cases["arm"], of_arm))
     sent, settled = (as_us(cases[name]).to_pylist() for name in ("sent_at", "settled_at"))

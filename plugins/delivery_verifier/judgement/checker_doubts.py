@@ -163,7 +163,7 @@ def _missing_law(present: set[tuple[str, str, int]], law: str, arm: str, partiti
 
 
 def _canary(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields a doubt for each count of the canary if the planted number and the found number differ.
+    """Yields a doubt for each count in the canary's books that differs from the planted number.
 
     Also yields a doubt if nothing was planted.
     """

@@ -1,4 +1,4 @@
-"""Coverage doubts: reasons not to say HELD, because the run did not put the arm to the test that was planned.
+"""Coverage doubts: reasons not to say HELD, because the run did not test the arm as planned.
 
 All functions are pure. A coverage doubt does not forbid VIOLATED: an anomaly that was found remains proven.
 """
@@ -26,8 +26,8 @@ NamedDetail = tuple[str, str]
 def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
     """Returns every reason why the arm must not be called HELD.
 
-    The canary can have only doubts about the replicas of its topic, and about offsets that cannot be read, because it
-    has no load that a fault could put to the test.
+    The canary has no load that a fault could hurt. So it can have only doubts about the replicas of its topic, and
+    about offsets that cannot be read.
     """
     doubts = [*damage_doubts(arm), *replica_doubts(arm)]
     if not arm.is_canary:
@@ -120,10 +120,10 @@ def _end_us(injection: Injection) -> int:
 
 
 def _last_reported_us(arm: ArmEvidence) -> int | None:
-    """Returns the earlier of two times (µs since the epoch): the arm's last send, and the arm's last report.
+    """Returns the earlier of two times (µs since the epoch): of the arm's last send, and of the arm's last report.
 
-    Each time is the beginning of an interval, because the table timeline/load counts sends and reports per interval.
-    The result is None if the table lacks these columns, or if it counts no send or no report of the arm.
+    The table timeline/load counts sends and reports per interval of time. So each of the two times is the beginning of
+    an interval. The result is None if the table lacks these columns, or if it counts no send or no report of the arm.
     """
     rows = arm.run.books.rows("load", arm=arm.name)
     if not {"at_us", "sent", "reported"} <= set(rows.column_names):
@@ -173,8 +173,8 @@ def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
     """Yields a doubt if a disturbance of the arm was not planned.
 
     Ignores an unplanned unclean election if the topic's settings forbid it, nobody requested it, and nobody altered the
-    topic. It was then a clean election, which the observer saw late. The observer also saw the change of leader itself:
-    if this was not planned, it causes the doubt.
+    topic. In this case, the election was really clean, and the observer saw it late. The change of leader itself is
+    another disturbance: if it was not planned either, it raises the doubt.
     """
     observed = {disturbance.kind for disturbance in arm.disturbances}
     settings = Settings.of_arm(arm.run.scenario, arm.spec)
@@ -191,7 +191,7 @@ def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _elsewhere(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt for each anomaly that disturbances permit, if records on untouched partitions show it, too.
+    """Yields a doubt for each anomaly that disturbances permit, but that records on untouched partitions show.
 
     A partition is untouched if no disturbance that permits the anomaly touched the partition. A disturbance without a
     topic may have touched every partition.
@@ -210,11 +210,11 @@ def _elsewhere(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _at_another_time(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt if a disturbance permits an anomaly, but some of its cases are unexplained.
+    """Yields a doubt for each anomaly that disturbances permit, but of which some cases are unexplained.
 
     * A case is unexplained if its record was not under way during any injection.
-    * If losses of power permit the anomaly, a case is unexplained only if its record was sent after all of them,
-      because a loss of power can hurt records that were acknowledged long before.
+    * If losses of power permit the anomaly, a case is unexplained only if its record was sent after all of these
+      losses. Reason: a loss of power can hurt records that were acknowledged long before.
     * Cases that the run does not list raise a doubt, too, because their times are unknown. (A run lists only a bounded
       number of cases.)
     """

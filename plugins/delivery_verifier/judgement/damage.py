@@ -1,7 +1,8 @@
 """What the verdict says of unreadable offsets: offsets of the leader's log whose bytes have changed on the disk.
 
-The records there are cases of CORRUPTED, which nothing permits. This module adds the evidence: which offsets, and the
-checksums or the broker's error. The doubt about them is a coverage doubt: it forbids HELD, but not VIOLATED.
+The records at these offsets are cases of CORRUPTED, which no rule permits. This module adds the evidence: the offsets,
+and the checksums or the broker's error. The doubt about the offsets is a coverage doubt: it forbids HELD, but not
+VIOLATED.
 """
 
 from __future__ import annotations

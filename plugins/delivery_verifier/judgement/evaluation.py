@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.unexplained import UNEXPLAINED, unexplained_counts
+from delivery_verifier.store.books import SECOND_OPINION, SECOND_OPINION_SINCE, has_second_opinion
 from delivery_verifier.store.ledger import OUTCOMES_SINCE
 
 Suite = Literal["guarantee", "evidence"]
@@ -43,12 +44,14 @@ LAWS: dict[str, str] = {
     "effects_sum": "Effects are first ones, further ones, ghosts, markers or unparsed; visible records are applied, "
     "skipped or pending.",
     "lives": "Every life of a member was counted, and those that were killed are those that were to be killed.",
+    SECOND_OPINION: "In every arm without damaged records, DuckDB counts as many reported, found and lost attempts and "
+    "as many extra copies as Spark. The two share no code that matches.",
     CANARY: "The anomalies that were planted are found, all of them and no others.",
 }
 """Maps the name of a law of the books to the law in words. A law says that two counts must be equal in every arm or
 partition. If they are not, the books cannot be trusted. One expectation of the evidence suite judges each law."""
 
-LAWS_SINCE: dict[str, int] = {"outcomes_agree": OUTCOMES_SINCE}
+LAWS_SINCE: dict[str, int] = {"outcomes_agree": OUTCOMES_SINCE, SECOND_OPINION: SECOND_OPINION_SINCE}
 """Maps a law to the first format version that has this law. A law that is not a key here exists in every version."""
 
 LAWS_OF_EFFECTS = ("effects_read", "effects_sum", "lives")
@@ -57,7 +60,7 @@ LAWS_OF_EFFECTS = ("effects_read", "effects_sum", "lives")
 LAWS_OF_PARTITIONS = frozenset(
     {"offsets_accounted", "outcomes_sum", "reported_sum", "log_sum", "log_moved", "start_zero"}
 )
-"""The laws for which books/laws must have a row for every partition of every arm. For every other law but CANARY,
+"""The laws for which books/laws must have a row for every partition of every arm. For every other law, except CANARY,
 books/laws must have one row for every arm, with -1 as the partition."""
 
 
@@ -90,10 +93,10 @@ class Evaluated(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     * `expectation`: the type of the expectation.
     * `tolerance`: the tolerance that was really used.
-    * `element_count`, `missing_count`, `unexpected_count`: how many rows the expectation saw, how many of them are
-      null, and how many break it. None: Great Expectations did not give the number.
-    * `expected_rows`, `count`: the fields `rows` and `count` of the ExpectedEvaluation. Both are 0 if the expectation
-      was not planned.
+    * `element_count`: how many rows the expectation saw. `missing_count`: how many of these rows are null.
+      `unexpected_count`: how many of these rows break the expectation. None: Great Expectations did not say.
+    * `expected_rows`: the field `rows` of the ExpectedEvaluation. `count`: its field `count`. Both are 0 if the
+      expectation was not planned.
     * `exception`: empty if nothing was raised.
     * `url`: the page in Data Docs, relative to the folder that holds all run directories.
     """
@@ -132,9 +135,12 @@ def read_validation(text: bytes) -> Validation:
 
 
 def laws_of(evidence: Evidence) -> tuple[str, ...]:
-    """Returns the laws that the run must have, by the version of its format, and by whether it has applications."""
-    known = [law for law in LAWS if law not in LAWS_SINCE or LAWS_SINCE[law] <= evidence.format_version]
-    return tuple(law for law in known if evidence.scenario.applied or law not in LAWS_OF_EFFECTS)
+    """Returns the names of the laws that the books of the run must have. They depend on the run's format version. The
+    law SECOND_OPINION depends on the run's size, too, and LAWS_OF_EFFECTS on whether an arm has an application."""
+    known = (law for law in LAWS if LAWS_SINCE.get(law, 1) <= evidence.format_version)
+    absent = () if has_second_opinion(evidence.format_version, evidence.offsets) else (SECOND_OPINION,)
+    absent += () if evidence.scenario.applied else LAWS_OF_EFFECTS
+    return tuple(law for law in known if law not in absent)
 
 
 def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:
@@ -145,10 +151,10 @@ def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns one expectation for each subject or control and each anomaly for which the run was searched.
+    """Returns one expectation for each arm with load and each anomaly for which the run was searched.
 
-    The contract and the claim give its tolerance. Except for runs of older formats, the list also has expectations
-    about unexplained cases. They tolerate no such case.
+    The contract and the claim decide its tolerance. Except for runs of older formats, the list also has expectations
+    about unexplained cases. Their tolerance is 0.
     """
     unexplained = [
         ExpectedEvaluation(
@@ -177,8 +183,7 @@ def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def expected_evidence(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns one expectation per law of the run. It expects that the two sides of the law are equal wherever the law
-    applies.
+    """Returns one expectation per law of the run: the two sides of the law are equal wherever the law applies.
 
     Each side is a count. The counts of the law CANARY come from `canary_pairs`. All other counts come from the books.
     """
@@ -213,8 +218,8 @@ def evidence_table(evidence: Evidence) -> pa.Table:
     """Returns the table that the evidence suite sees: law, arm, partition, left_name, left, right_name, right.
 
     `left` and `right` are the two counts that must be equal. The table has all rows of books/laws, and further rows for
-    the law `canary`. In these rows, `left` is a total that was planted in the canary, and `right` is the total that was
-    found.
+    the law `canary`. In these further rows, `left` is a planted total of the canary, and `right` is the total in the
+    books.
     """
     canary, pairs = evidence.scenario.canary.name, canary_pairs(evidence)
     planted = {
@@ -231,7 +236,7 @@ def evidence_table(evidence: Evidence) -> pa.Table:
 
 
 def _pairs(evidence: Evidence, law: str) -> list[Pair]:
-    """Returns (law, left, right) for every row of the law in the books."""
+    """Returns (law, left count, right count) for every row about `law` in the table books/laws."""
     rows = evidence.books.rows("laws", law=law)
     if not {"left", "right"} <= set(rows.column_names):
         return []

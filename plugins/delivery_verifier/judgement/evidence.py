@@ -47,13 +47,14 @@ class Evidence:
     * `replicas`: the table of the replicas; None if the run's format has no such table.
     * `format_version`: the version of the format of settle.json. No step before settle has a newer version.
     * `searched`: the anomalies for which the run was searched (see `older_runs`).
-    * `strangers`: how many records without any trace of this run a topic holds, by arm; empty for older formats.
+    * `strangers`: by arm, the number of records in its topic without any trace of this run; empty for older formats.
     * `load_began_us`: the time before which nothing was sent (µs since the epoch).
     * `ended_early`: the fatal client error that ended a producer's load, by producer (`<arm>/...`).
-    * `transactions`: the counts of transactions, by arm that writes transactions.
-    * `indeterminate`: how many attempts the client reported as INDETERMINATE, by arm.
+    * `transactions`: for each arm that writes transactions, the counts of its transactions.
+    * `indeterminate`: by arm, the number of attempts that the client reported as INDETERMINATE.
     * `cases`: the content of anomalies/, one row per case, up to a bound; None if there is no file.
-    * `missing`: how many reported attempts may stand at unreadable offsets, by (arm, partition). They were not found.
+    * `missing`: by (arm, partition), the number of reported attempts that were not found, but may stand at unreadable
+      offsets.
     """
 
     scenario: Scenario
@@ -76,7 +77,7 @@ class Evidence:
     @classmethod
     def load(cls, run_dir: Path) -> Evidence:
         """Returns the evidence in a run directory. Raises IncompleteRun if the step `reconcile`, or a step before it,
-        did not finish, if a file is missing or damaged, or if format versions contradict each other."""
+        did not finish. Also raises it if a file is missing or damaged, or if format versions contradict each other."""
         from delivery_verifier.judgement import canary
 
         run = RunDirectory(run_dir)
@@ -176,9 +177,10 @@ class ArmEvidence:
 
     @cached_property
     def totals(self) -> dict[str, int]:
-        """Maps each column of counts in books/producers to the sum over the arm's rows. Adds two keys unless their
-        count is 0: LATE (the sum of the column `resolved_late`, if `late_convicts` is true) and UNPROVEN (the attempts
-        in `missing`)."""
+        """Maps each column of counts in books/producers to the sum over the arm's rows.
+
+        Two further keys are present if their value is not 0. LATE: the sum of the column `resolved_late`, if
+        `late_convicts` is true. UNPROVEN: the number of attempts in `missing`."""
         totals = self.run.books.totals(self.name)
         late = totals.get("resolved_late", 0) if self.late_convicts else 0
         missing = sum(count for (arm, _), count in self.run.missing.items() if arm == self.name)
@@ -195,7 +197,7 @@ class ArmEvidence:
 
     @cached_property
     def exposure(self) -> list[Exposure]:
-        """How many records of the arm each injection could have hurt; empty if the books lack the columns for this."""
+        """For each injection, how many records of the arm it could have hurt. Empty if the books lack these columns."""
         rows = self.run.books.rows("exposure", arm=self.name)
         if not {"injection", "reported", "outstanding"} <= set(rows.column_names):
             return []
@@ -230,8 +232,8 @@ class ArmEvidence:
         return self.run.kinds_sent_afterwards.get(self.name, set())
 
     def cases(self, anomaly: Anomaly) -> tuple[int, int]:
-        """Returns two numbers: the arm's cases of `anomaly`, and the attempts that show `anomaly` but are no cases of
-        it.
+        """Returns two numbers: how many cases of `anomaly` the arm has, and how many attempts show `anomaly` but are
+        cases of another anomaly.
 
         See `case_counts` for the difference.
         """

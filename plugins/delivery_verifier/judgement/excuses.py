@@ -1,4 +1,4 @@
-"""Excuses: whether a disturbance can excuse the cases of an anomaly that the contract permits, one by one.
+"""Excuses: decides for each single case of a permitted anomaly whether a disturbance can excuse this case.
 
 A disturbance can excuse a case only if all of these conditions hold:
 
@@ -26,7 +26,7 @@ from delivery_verifier.model.anomalies import EFFECTS, TRANSACTIONAL, Anomaly, s
 from delivery_verifier.model.verdict import Excuse
 
 CLIENT_LAG_US = 2_000_000
-"""How long (µs) after the broker's acknowledgement a busy client may learn of the acknowledgement."""
+"""The longest time (µs) from a broker's acknowledgement until a busy client learns of the acknowledgement."""
 CONVICTING = subset(
     "only these befall one record at one time: what is left of a transaction may get its marker late, and a client may "
     "learn of a leader late",
@@ -38,14 +38,15 @@ doubt."""
 
 @dataclass
 class Excuses:
-    """What became of the cases of an arm for which the contract permits anomalies because of disturbances.
+    """The cases of an arm, for all anomalies that the contract permits because of disturbances.
 
-    A case is excused, unexplained (no disturbance can excuse it) or doubtful (nobody knows whether one can).
+    A case is excused, unexplained (no disturbance can excuse it) or doubtful (nobody knows whether a disturbance can
+    excuse it).
 
     * `excused`: the excuses, by anomaly.
     * `doubtful`: the number of doubtful cases, by anomaly.
     * `cases`: the number of unexplained cases, by anomaly.
-    * `hidden`: the number of unexplained records that show the anomaly, but are cases of another one; by anomaly.
+    * `hidden`: by anomaly, the number of unexplained records that show the anomaly, but are cases of another anomaly.
     * `unexplained`: the sum of `cases` and `hidden`, by anomaly, producer and partition.
     """
 
@@ -60,8 +61,8 @@ class Excuses:
 class _Permission:
     """The disturbances that permit an anomaly (`reached`), and those that may permit it (`possible`).
 
-    If an unclean election permits the anomaly, every change of leader may permit it, because an unclean election looks
-    clean if the observer missed that the ISR shrank just before.
+    `possible` is empty unless an unclean election permits the anomaly. Then every change of leader may permit it, too:
+    an unclean election looks clean if the observer missed that the ISR shrank just before.
     """
 
     reached: list[Reach]
@@ -72,7 +73,7 @@ def excuses_of(arm: ArmEvidence) -> Excuses:
     """Returns the excused, the unexplained and the doubtful cases of the arm.
 
     Ignores cases that anomalies/ does not list. Also ignores anomalies that only unplanned disturbances permit, because
-    such an anomaly is a doubt anyway.
+    such an anomaly raises a doubt anyway.
     """
     permissions = _permissions(arm)
     excuses = Excuses(excused={anomaly: [] for anomaly in permissions})
@@ -109,10 +110,10 @@ def excuse_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
 
 def excuse_of(anomaly: Anomaly, case: Case, reached: Sequence[Reach]) -> int | None:
-    """Returns the index in `reached` of the disturbance that excuses the case; None if none surely excuses it.
+    """Returns the index in `reached` of the disturbance that excuses the case. None: no disturbance surely excuses it.
 
-    `reached` are the disturbances that permit the anomaly. If several excuse the case, the one nearest in time counts.
-    The time of the case is when its record was settled or, if it was never settled, when it was sent.
+    `reached` are the disturbances that permit the anomaly. If several excuse the case, the disturbance nearest in time
+    counts. The time of the case is when its record was settled or, if it was never settled, when it was sent.
     """
     if case.sent_us is None:
         return None

@@ -1,8 +1,8 @@
 """The judge: derives the verdict from the evidence, and withholds the verdict if the evidence can be doubted.
 
 The contract rules which anomalies are permitted, and Great Expectations evaluates the books against these rulings. The
-judge says HELD or VIOLATED only if Great Expectations evaluated every required expectation on all required rows, and if
-each result agrees with the judge's own reading of the books. `judge` is a pure function.
+judge says HELD or VIOLATED only if Great Expectations evaluated every required expectation on all required rows. Each
+result must also agree with the judge's own reading of the books. `judge` is a pure function.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ def _findings(arm: ArmEvidence) -> list[Finding]:
     """Returns one finding per anomaly for which the run was searched. Unexplained cases of an anomaly get a second
     finding.
 
-    If the arm writes no transactions, anomalies of transactions are left out, unless cases of them were found. The same
-    holds for kinds of effects, if the arm has no application.
+    If the arm writes no transactions, an anomaly of transactions is left out, unless the books count cases of it. If
+    the arm has no application, the same holds for the kinds of effects.
     """
     absent = (() if arm.spec.transactional_id else TRANSACTIONAL) + (() if arm.spec.application else EFFECTS)
     excuses = excuses_of(arm)

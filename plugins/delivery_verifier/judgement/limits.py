@@ -10,24 +10,25 @@ import shlex
 from collections.abc import Iterator
 
 from delivery_verifier.judgement.attribution import OUTSIDE, CasesByInjection, confidence_interval
-from delivery_verifier.judgement.evaluation import LAWS, LAWS_SINCE
+from delivery_verifier.judgement.evaluation import LAWS, LAWS_SINCE, laws_of
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.older_runs import limits_of_age
 from delivery_verifier.model.scenario import FEWEST_RECORDS, Scenario
 from delivery_verifier.model.verdict import COUNTED, exposed
+from delivery_verifier.store.books import SECOND_OPINION, SECOND_OPINION_RECORDS
 from delivery_verifier.store.counts import LATE
 
 WANTED_BOUND = 0.1
-"""The wanted bound for the share of injections in which an unseen anomaly may still occur. If the run proves only a
-greater bound, `limits` advises to repeat the fault plan more often."""
+"""An upper bound for the share of injections in which an unseen anomaly may still occur. If a run proves only a greater
+bound, `limits` advises to repeat the fault plan more often."""
 
 
 def limits(evidence: Evidence) -> list[str]:
     """Returns sentences about what the run did not show.
 
-    They say for which anomalies the run was not searched, how many injections bit, how many records were exposed to
-    them, and which arms they hurt. They also give the greatest share of injections in which an unseen anomaly may still
-    occur.
+    The sentences say for which anomalies the run was not searched, how many injections bit, how many records the
+    injections exposed, and which arms they hurt. The sentences also give the greatest share of injections in which an
+    unseen anomaly may still occur.
     """
     biting = evidence.biting
     sentences = [*limits_of_age(evidence), *_unchecked_laws(evidence), _tried(evidence)]
@@ -50,14 +51,24 @@ def limits(evidence: Evidence) -> list[str]:
 
 
 def _unchecked_laws(evidence: Evidence) -> Iterator[str]:
-    """Yields a sentence for every law that runs of the run's format do not have."""
+    """Yields a sentence for every law that the books of the run do not have, and for every arm with damaged records,
+    because the books of such an arm were not counted a second time."""
+    laws = laws_of(evidence)
     for law, sentence in LAWS.items():
         if LAWS_SINCE.get(law, 1) > evidence.format_version:
             yield f"This run is older than the law {law}, which was therefore not checked: {sentence}"
+        elif law not in laws:
+            yield (
+                f"This run has {evidence.offsets.records:,} records. Above {SECOND_OPINION_RECORDS:,}, "
+                f"the law {law} is not checked: {sentence}"
+            )
+    for arm in evidence.loaded if SECOND_OPINION in laws else ():
+        if arm.totals.get("corrupted") or arm.totals.get("unattributed"):
+            yield f"{arm.name} has damaged records: the law {SECOND_OPINION} was not checked for it."
 
 
 def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
-    """Yields a sentence that names the hurt arms, and says in how many cycles each of these arms was hurt.
+    """Yields a sentence that names the hurt arms, and says in how many cycles each arm was hurt.
 
     `rounds` is the number of cycles with an injection that bit. `unit` is the sentence's word for these cycles. Yields
     nothing if no arm was hurt, or if the run did not write down which records were hurt.
@@ -81,13 +92,13 @@ def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
 
 
 def _rounds_with_cases(evidence: Evidence, cases: CasesByInjection) -> dict[str, set[int]]:
-    """Maps an anomaly to the cycles (passes through the fault plan) in which an injection caused cases of it."""
+    """Maps an anomaly to the numbers of cycles. Cases of the anomaly belong to injections of these cycles."""
     cycles = {injection.id: injection.cycle for injection in evidence.injections}
     return {kind: {cycles[number] for number in ids if number != OUTSIDE} for kind, ids in cases.items()}
 
 
 def _advised(scenario: Scenario, rounds: int) -> str:
-    """Returns advice: how often to repeat the fault, so that the bound for an unseen anomaly falls to WANTED_BOUND.
+    """Returns advice on how often to repeat the fault. The bound for an unseen anomaly then falls to WANTED_BOUND.
 
     `rounds` is the number of cycles of this run in which an injection bit. If the command of the run is known, the
     advice repeats it with the needed number of cycles. For a scenario of the catalogue, which has a fixed number of
@@ -114,7 +125,7 @@ def _with_option(words: list[str], option: str, value: int) -> list[str]:
 
 
 def _tried(evidence: Evidence) -> str:
-    """Returns a sentence: how many injections took effect, and how many attempts of each arm they could have hurt."""
+    """Returns a sentence that says how many injections bit, and how many attempts of each arm they could have hurt."""
     biting = len(evidence.biting)
     if not biting:
         done = "No injected fault is proven to have bitten" if evidence.injections else "No fault was injected"

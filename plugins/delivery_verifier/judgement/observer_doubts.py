@@ -1,4 +1,4 @@
-"""Doubts about the observer: reasons to believe that its record of the cluster is incomplete, or its times are wrong.
+"""Doubts about the observer: reasons to believe that it missed changes of the cluster, or recorded wrong times.
 
 All of them are checker doubts, because both verdicts may be wrong:
 
@@ -34,7 +34,7 @@ from delivery_verifier.model.scenario import Arm
 from delivery_verifier.store.tables import HEARTBEATS_SINCE
 
 ALL = ""
-"""Replaces the arm's name in a doubt that concerns every arm of the run."""
+"""Stands in place of an arm's name, in a doubt that concerns every arm of the run."""
 LOAD_INTERVAL_US = 1_000_000
 """The greatest length (µs) of an interval in timeline/load. The table itself says only when an interval begins."""
 
@@ -54,8 +54,8 @@ def observer_doubts(evidence: Evidence) -> Iterator[ObserverDoubt]:
     * an effect of every injection that bit, unless `must_be_observed` exempts the injection
     * the cluster at least every OBSERVER_LAG_US during an injection.
 
-    If one of these observations is missing, others may be missing, too, and the contract would rest on an incomplete
-    history. Pauses outside of injections matter only for a conviction (see `_blind_conviction`).
+    If one of these observations is missing, others may be missing, too. The contract would then rest on an incomplete
+    history. Pauses of the observer outside of injections matter only for a conviction (see `_blind_conviction`).
     """
     for arm in evidence.scenario.arms:
         yield from _first_observed(evidence, arm)
@@ -94,7 +94,10 @@ def _first_observed(evidence: Evidence, arm: Arm) -> Iterator[ObserverDoubt]:
 
 
 def _last_observed(evidence: Evidence) -> Iterator[ObserverDoubt]:
-    """Yields a doubt if a partition's last observation differs from the snapshot: the observer stopped too early."""
+    """Yields a doubt for each partition whose last observation has another leader or leader epoch than the snapshot.
+
+    The observer then stopped too early.
+    """
     last = {
         (observation.topic, observation.partition): (observation.leader, observation.leader_epoch)
         for observation in evidence.observations
@@ -132,14 +135,14 @@ def _blindness(evidence: Evidence, heartbeats: list[Observation]) -> Iterator[Ob
 
 def _blind_conviction(arm: ArmEvidence, blind: list[tuple[int, int]]) -> Iterator[ObserverDoubt]:
     """Yields a doubt if the arm is convicted of an anomaly, but the observer may have missed a disturbance that permits
-    it.
+    this anomaly.
 
     `blind` are the pauses in which the observer did not see the cluster, as pairs: begin and end (µs since the epoch).
     Only the time between the begin of the load and the snapshot counts. There is no doubt if no disturbance can permit
     the anomaly under the arm's settings, or if the arm's claim forbids the anomaly.
 
     Only a conviction is doubted. An unplanned disturbance can happen in any pause, also outside of injections, and
-    could make VIOLATED wrong. It cannot make HELD wrong, because a disturbance never forbids anything. So an arm
+    could make VIOLATED wrong. HELD cannot become wrong, because a disturbance never forbids anything. So an arm
     without a conviction may have pauses, which are common on a busy host.
     """
     began_us = min(arm.run.books.values("load", "at_us", arm=arm.name), default=0)
@@ -154,9 +157,9 @@ def _blind_conviction(arm: ArmEvidence, blind: list[tuple[int, int]]) -> Iterato
 
 
 def _convicted_unless_missed(arm: ArmEvidence) -> list[Anomaly]:
-    """Returns the anomalies that convict the arm, but that a missed disturbance could permit.
+    """Returns the anomalies that convict the arm although a disturbance that the observer missed could permit them.
 
-    The disturbance can be of any kind that only the observer sees."""
+    Such a disturbance can be of any kind that only the observer sees."""
     excuses, settings = excuses_of(arm), Settings.of_arm(arm.run.scenario, arm.spec)
     missed = [
         Disturbance(kind=name, at_us=arm.run.offsets.taken_at_us, planned=True)  # no alteration of a topic is later
@@ -191,7 +194,7 @@ def _blind_times(heartbeats: list[Observation], taken_at_us: int) -> Iterator[tu
     In a pause the observer did not see the cluster. The first pause begins at 0 and ends at the first heartbeat. Every
     later heartbeat ends one pause. The length of this pause is the greater of two times:
 
-    * the heartbeat's `pause_us`: the longest time without a sight of the cluster since the previous heartbeat
+    * the heartbeat's `pause_us`: the longest time since the previous heartbeat in which the observer saw nothing
     * the time since the previous heartbeat, minus HEARTBEAT_US. (This is greater if heartbeats are missing.)
 
     The snapshot, which was taken at `taken_at_us`, counts as a last heartbeat with a `pause_us` of 0.
@@ -211,8 +214,8 @@ def _clock(evidence: Evidence) -> Iterator[ObserverDoubt]:
     injections, of records and of the snapshot, which come from the same clock (`now_us`). The verifier needs this
     comparison to find out which disturbance explains which case.
 
-    `observer_doubts` leaves this check out for runs of a format without heartbeats, because in such a run times from
-    two threads may be out of order although the clock was not set back.
+    `observer_doubts` leaves this check out for runs of a format without heartbeats. In such a run, times from two
+    threads may be out of order although the clock was not set back.
     """
     steps_us = [before.at_us - now.at_us for before, now in pairwise(evidence.observations)]
     steps_us += [-observation.pause_us for observation in evidence.observations]

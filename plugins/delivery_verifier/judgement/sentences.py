@@ -33,7 +33,7 @@ def arm_sentence(arm: ArmEvidence, verdict: str, doubts: Sequence[Doubt], findin
 
 
 def run_sentence(evidence: Evidence, subjects: Sequence[ArmVerdict], controls: Sequence[ArmVerdict]) -> str:
-    """Returns one text: the sentences of the subjects, and sentences on what happened to the records of the controls.
+    """Returns one text: the sentence of each subject, and sentences on what happened to the records of the controls.
 
     Controls that have a checker doubt are left out, because their counts cannot be trusted.
     """
@@ -54,7 +54,8 @@ def run_sentence(evidence: Evidence, subjects: Sequence[ArmVerdict], controls: S
 
 
 def _controls(controls: Sequence[ArmVerdict], faulted: bool, without: str) -> str:
-    """Returns a sentence on more than two controls: which of them were hurt, by which anomalies, and which were not.
+    """Returns a sentence on more than two controls. It says which controls were hurt, by which anomalies, and which
+    controls were not hurt.
 
     `faulted`: whether a fault took effect. If not, the sentence ends with `without`, e.g. "without a fault".
     """
@@ -142,7 +143,10 @@ def _violated(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
 
 
 def _beside(findings: Sequence[Finding], broken: Sequence[Finding]) -> str:
-    """Returns a clause on the permitted cases of anomalies that also have forbidden cases; empty if there are none."""
+    """Returns a clause on the permitted cases of all anomalies that also have forbidden cases.
+
+    The result is empty if there are no such cases.
+    """
     forbidden = {finding.anomaly for finding in broken}
     text = ""
     for finding in _with_cases(findings):
@@ -161,7 +165,7 @@ def _listed(findings: Sequence[Finding]) -> str:
 
 
 def _reported(arm: ArmEvidence) -> str:
-    """Returns in words how many attempts of the arm were reported, and how many were not."""
+    """Returns in words how many attempts of the arm were reported, how many INDETERMINATE, and how many FAILED."""
     only_sent = arm.totals.get("sent", 0) and not arm.totals.get("acked", 0)
     counts = {name: arm.totals.get(name, 0) for name in ("indeterminate", "failed")}
     others = " and ".join(f"{count:,} {name.upper()}" for name, count in counts.items() if count)

@@ -1,6 +1,6 @@
 """Stakes: whether the faults could have hurt an arm, and whether the arm's attempts were reported while no fault acted.
 
-If the answer to either question is no, the promise of the arm was not put to the test, and HELD means nothing. All
+If the answer to either question is no, the run did not test the promise of the arm, and HELD would mean nothing. All
 functions are pure.
 """
 
@@ -15,9 +15,9 @@ from delivery_verifier.judgement.evidence import ArmEvidence, Evidence, is_power
 from delivery_verifier.model.history import LEAD_US, Injection
 
 LEAST_ANSWERED = 0.5
-"""The least share of attempts that must be reported, among the arm's attempts outside the windows of all injections
-(see `_is_inside`). An undisturbed cluster answers every attempt. The share is below 1, because a fault inside a window
-may delay the outcome of an attempt until after the window."""
+"""At least this share of the arm's attempts outside the windows of all injections (see `_is_inside`) must be reported.
+An undisturbed cluster answers every attempt. The share is below 1, because a fault inside a window may delay the
+outcome of an attempt until after the window."""
 
 
 def stakes(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
@@ -31,9 +31,9 @@ def _nothing_at_stake(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
     Each of these facts shows that an injection could have hurt the arm:
 
-    * An attempt of the arm was outstanding when an injection bit. For an arm with acks=0, which never has outstanding
-      attempts, those of other arms count, too.
-    * An injection hit applications, and the arm's had records in hand.
+    * An attempt of the arm was outstanding when an injection bit. An arm with acks=0 never has outstanding attempts.
+      For such an arm, the outstanding attempts of other arms count, too.
+    * An injection hit applications, and the arm's application had records in hand.
     * An injection was a loss of power. A loss of power can also hurt records that were acknowledged before.
     * An injection hurt this arm or another arm. All arms are under the same faults at the same moment.
     """

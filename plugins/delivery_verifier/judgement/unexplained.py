@@ -1,4 +1,4 @@
-"""Unexplained cases as counts that Great Expectations can evaluate: cases that no disturbance can excuse.
+"""Counts the unexplained cases, which no disturbance can excuse, in a form that Great Expectations can evaluate.
 
 If the contract permits an anomaly because of disturbances, any number of excused cases is tolerated, but no unexplained
 case. So each anomaly in UNEXPLAINED has a second expectation, whose tolerance is 0. All functions are pure.
@@ -19,14 +19,17 @@ UNEXPLAINED: dict[Anomaly, str] = {anomaly: f"{anomaly} unexplained" for anomaly
 
 
 def unexplained_in(evidence: Evidence) -> list[Anomaly]:
-    """Returns the anomalies whose unexplained cases are evaluated in this run, by the version of its format."""
+    """Returns the anomalies whose unexplained cases the run of `evidence` evaluates: cases that no disturbance excuses.
+
+    A run of a format version before EXCUSES_SINCE evaluates none.
+    """
     if evidence.format_version < EXCUSES_SINCE:
         return []
     return [anomaly for anomaly in UNEXPLAINED if anomaly in evidence.searched]
 
 
 def unexplained_column(anomaly: Anomaly) -> str:
-    """The column of `with_unexplained` that counts the unexplained cases of `anomaly`."""
+    """Returns the name of the column in which `with_unexplained` counts the unexplained cases of `anomaly`."""
     return f"{column(anomaly)}_unexplained"
 
 

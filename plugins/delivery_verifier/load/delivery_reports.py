@@ -1,6 +1,6 @@
-"""Delivery reports: what the client reports about an attempt is written into the attempt's slot of the live ledger.
+"""Delivery reports: writes what the client reports about an attempt into the attempt's slot of the live ledger.
 
-A slot is the place of one attempt (see live_ledger).
+A slot is the place of one attempt in a file (see live_ledger).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ DeliveryCallback = Callable[[KafkaError | None, Message], None]
 def delivery_callback(ledger: LiveLedger, control: Control, acks: str) -> DeliveryCallback:
     """Returns the delivery callback for records whose slots are in `ledger`.
 
-    `acks` is the producer's setting of that name. An error makes the attempt INDETERMINATE, because it never proves
-    that the record was not written: an earlier try of the client may have written it (docs/adr/0004). Everything that
-    the callback needs is a local variable, for speed, because the client calls it for every record.
+    `acks` is the producer's setting of that name. An error makes the attempt INDETERMINATE, because an error never
+    proves that the record was not written: an earlier try of the client may have written the record (docs/adr/0004).
+    The callback uses only local variables, for speed, because the client calls it for every record.
     """
     segments, words, clock = ledger.segments, control.words, time.time_ns
     # With acks=0 no broker sends an offset. librdkafka sometimes invents offsets (seen: 0, 1, 2 ... after a lost

@@ -2,8 +2,10 @@
 
 The broker is librdkafka's mock cluster, which runs inside the client (`test.mock.num.brokers` in librdkafka's
 CONFIGURATION.md). Everything else is as in any load: the process, its delivery reports, its live ledger and its
-counters. So every record of this load is acknowledged and LOST. The canary uses this load, because its other ledger
-rows are made by hand, and only this load shows that a real loss gets from the client into the sealed ledger.
+counters. So every record of this load is acknowledged and LOST.
+
+The canary uses this load. All other rows of the canary's ledger are made by hand. Only this load shows that the ledger
+of a producer has the reports of records that are really lost.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ PRODUCER = 1
 DEADLINE_S = 60.0
 """The longest time, in seconds, that the process may take. It needs about one second."""
 MOCK_CLUSTER = {"test.mock.num.brokers": "1"}
-"""The client properties of the connection, in place of the addresses of brokers."""
+"""The client properties with which the producer connects. They replace the addresses of brokers."""
 
 
 def send_and_forget(scenario: Scenario, folder: Path, records: int) -> ProducerProcess:

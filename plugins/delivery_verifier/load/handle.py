@@ -35,7 +35,7 @@ class RunningLoad:
     def reported(self) -> int:
         """Returns how many attempts are reported as acknowledged or, with acks=0, as sent.
 
-        The attempts are counted for each subject arm, and the smallest count is returned.
+        If there are several subject arms, returns the smallest of their counts.
         """
         return min(sum(control[Word.REPORTED] for control in self._controls(arm)) for arm in self._scenario.subjects)
 
@@ -75,13 +75,13 @@ class RunningLoad:
     def kill(self) -> None:
         """Asks the supervisor to send SIGKILL to all producers at the same moment. Waits until the producers are dead.
 
-        If the producers are still dead from an earlier call, they are not killed again. Raises DeadlinePassed.
+        If the producers are still dead from an earlier call, kills nothing. Raises DeadlinePassed.
         """
         _, starts = self._commands()
         self._command("kill", kills=starts + 1, starts=starts)
 
     def restart(self) -> None:
-        """Asks the supervisor to start every killed producer again. Does nothing if there is no killed producer.
+        """Asks the supervisor to start every killed producer again. Does nothing if no producer was killed.
 
         Waits until each of these producers has sent again all records without a certain outcome. Raises DeadlinePassed.
         """
@@ -123,7 +123,8 @@ class RunningLoad:
         }
 
     def resent(self) -> dict[str, int]:
-        """Maps an arm's name to the number of records that the arm sent again in the last round of resends.
+        """Maps the name of each arm that carries load to the number of records that it sent again in the last round of
+        resends.
 
         In a round, a producer sends once more each record whose last attempt is INDETERMINATE.
         """
@@ -132,14 +133,16 @@ class RunningLoad:
         }
 
     def _commands(self) -> tuple[int, int]:
-        """Returns how often the fault plan has asked for a kill, and how often for a start."""
+        """Returns two numbers: how often the fault plan has asked for a kill, and how often it has asked for a
+        start."""
         controls = self._all_controls()
         return max(control[Word.KILLS] for control in controls), max(control[Word.STARTS] for control in controls)
 
     def _command(self, verb: str, kills: int, starts: int) -> None:
-        """Sets how many kills and starts the fault plan has asked for. Waits until the supervisor has carried them out.
+        """Asks the supervisor for kills or starts: writes how many of each the fault plan has asked for so far.
 
-        `verb` names the command in the message of DeadlinePassed.
+        Waits until the supervisor has carried out all of them. `verb` names the command in the message of
+        DeadlinePassed.
         """
         controls = self._all_controls()
         for control in controls:

@@ -5,8 +5,8 @@
 * A block is a fixed number of consecutive sequences. Each block goes to one partition, and the blocks go to the
   partitions in turn.
 
-Both numbers begin at 0 and have no gaps. Loss, duplication and order can therefore be checked without a join. The
-layout is computed and never stored. It ignores resends (see `resends`).
+Sequences and partition sequences begin at 0 and have no gaps. So loss, duplication and order can be checked without a
+join. The layout is computed and never stored. It ignores resends (see `resends`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ LARGEST_BLOCK = 1000
 BLOCKS_PER_SECOND = 150
 QUEUE_RECORDS = 200_000
 QUEUE_BYTES = 400_000_000
-"""A producer fills its client's queue up to QUEUE_RECORDS records or QUEUE_BYTES bytes, whichever is reached first. The
-queue may always hold four blocks, unless the producer's settings ask for a shorter queue (see `queue_limit`)."""
+"""A producer fills its client's queue up to QUEUE_RECORDS records or QUEUE_BYTES bytes, whichever limit is reached
+first. But the queue may always hold four blocks, unless the producer's settings ask for a shorter queue (see
+`queue_limit`)."""
 
 
 class LoadLayout(NamedTuple):
@@ -56,7 +57,8 @@ class LoadLayout(NamedTuple):
     def columns(self, first: int, count: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
         """Returns two arrays about the records with the numbers [first, first + count).
 
-        The first array holds the partition of each record, the second the record's number within its partition.
+        The first array holds the partition of each record. The second array holds the partition sequence of each
+        record's first attempt. The result ignores resends.
         """
         sequence = np.arange(first, first + count, dtype=np.int64)
         block = sequence // self.block
@@ -66,7 +68,8 @@ class LoadLayout(NamedTuple):
 def choose(records: int, rate: float, partitions: int) -> LoadLayout:
     """Returns a layout for a producer that sends `records` records at `rate` records per second.
 
-    The blocks are so small that about 150 or more are sent per second, and that each partition gets about ten or more.
+    The blocks are so small that the producer sends about 150 or more per second, and each partition gets about ten or
+    more.
     """
     by_rate = int(rate / BLOCKS_PER_SECOND)
     by_share = records // (partitions * 10)
@@ -74,9 +77,9 @@ def choose(records: int, rate: float, partitions: int) -> LoadLayout:
 
 
 def queue_room(settings: Mapping[str, Setting], payload_bytes: int) -> int | None:
-    """Returns how many records fit into the client's queue. Returns None if `settings` of the client set no bound.
+    """Returns how many records fit into the client's queue. Returns None if `settings` set no limit for the queue.
 
-    `payload_bytes` is the size of one record.
+    `settings` are the producer's settings. `payload_bytes` is the size of one record.
     """
     by_count = int(settings.get("queue.buffering.max.messages", 0))  # 0 means no bound
     by_size = int(settings.get("queue.buffering.max.kbytes", 0)) * 1024 // payload_bytes
@@ -97,10 +100,10 @@ def require_room(settings: Mapping[str, Setting], payload_bytes: int) -> None:
 
 
 def queue_limit(settings: Mapping[str, Setting], payload_bytes: int, block: int) -> int:
-    """Returns the length of the client's queue, in records, above which a producer hands over no further block.
+    """Returns the greatest length of the client's queue, in records, at which a producer still hands over a block.
 
-    At this length the queue still has room for two blocks, so that the client refuses no record. `settings` are the
-    producer's settings.
+    At this length the queue has room for two more blocks, so that the client refuses no record. `settings` are the
+    producer's settings. `payload_bytes` is the size of one record.
     """
     limit = max(4 * block, min(QUEUE_RECORDS, QUEUE_BYTES // payload_bytes))
     room = queue_room(settings, payload_bytes)

@@ -38,8 +38,8 @@ than -1000 and less than 1000."""
 FAILED_UP_TO = -5_000
 """A result r means FAILED if NEVER_KNOWN < r <= FAILED_UP_TO."""
 INDETERMINATE = -20_000
-"""The attempt ended with an error that does not tell whether it was written. Its result is INDETERMINATE minus the
-error code."""
+"""The attempt ended with an error that does not tell whether the record was written. Its result is INDETERMINATE minus
+the error code."""
 NEVER_KNOWN = -15_000
 """A result r means INDETERMINATE if r <= NEVER_KNOWN."""
 
@@ -104,9 +104,8 @@ class Word(IntEnum):
     ABANDONED = 21
     """The number of attempts without a report whose process was killed. They are INDETERMINATE, too."""
     MISCOUNTED = 22
-    """How many reports the counters of killed processes miscounted, compared with the slots. `recount` explains one
-    difference that does not count here.
-    """
+    """The number of reports by which the counters of killed processes differ from the slots. A difference of one report
+    that the kill explains is not included (see `resends.recount`)."""
 
 
 WORDS = 32

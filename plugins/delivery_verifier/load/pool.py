@@ -70,7 +70,7 @@ class ProducerProcess:
 
     @property
     def killed_by_plan(self) -> bool:
-        """Whether SIGKILL ended the producer on request of the fault plan, and the producer was not started again."""
+        """Whether SIGKILL ended the producer because the fault plan asked for this, and it was not started again."""
         is_down = self.control[Word.KILLS_DONE] > self.control[Word.STARTS_DONE]
         return is_down and self.control[Word.EXIT] == -signal.SIGKILL
 
@@ -135,8 +135,8 @@ class ProducerPool:
     def apply_commands(self, adopt: Callable[[int], None]) -> None:
         """Carries out the latest command of the fault plan, once the command is in the control blocks of all producers.
 
-        A kill sends SIGKILL to all producers at once. A start gives a new process to every producer that the plan had
-        killed. `adopt` is called with the pid of each new process, so that the process ends with the cluster.
+        For a kill, sends SIGKILL to all producers at once. For a start, gives a new process to every producer that the
+        plan had killed, and calls `adopt` with the pid of the new process, so that this process ends with the cluster.
         """
         commands = {(producer.control[Word.KILLS], producer.control[Word.STARTS]) for producer in self.producers}
         if len(commands) != 1:
@@ -235,7 +235,7 @@ def start_process(spec: ProducerSpec) -> subprocess.Popen[bytes]:
 
 
 def _rate(load: Load, records: int, arm: Arm) -> float | None:
-    """Returns the records per second of each producer of `arm`, or None if the load is sent flat out.
+    """Returns the records per second of each producer of `arm`, or None if the load is sent as fast as possible.
 
     `load.rate` is the rate of a whole arm. `records` is the number of records of one producer.
     """

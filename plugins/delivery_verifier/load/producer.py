@@ -36,9 +36,8 @@ class SequencedProducer:
     """Sends blocks of records in the order of their sequence numbers.
 
     * `sequence`: the number of the first record that was never sent.
-    * `resent`: the number of resends (attempts to send a record again). `shifts` counts them by partition (see
-      `partition_shifts`).
-    * `limit`: while the client's queue is longer than this, no block is handed over.
+    * `resent`: how often records were sent again. `shifts`: this number for each partition (see `partition_shifts`).
+    * `limit`: the greatest length of the client's queue at which a block is still handed over.
     * `fatal`: why the load ended early: a fatal client error or an unended transaction. None: it did not end early.
     """
 
@@ -168,7 +167,8 @@ class SequencedProducer:
                 self.client.poll(min(0.01, (self.sequence + spec.block - due) / spec.rate) if spec.rate else 0)
 
     def play(self) -> None:
-        """Sends a scripted load: the blocks that the fault plan asks for and, at the end, a block to each partition."""
+        """Sends a scripted load: all blocks that the fault plan asks for. At the end, sends one more block to each
+        partition."""
         control, warm_up_records = self.control, self.spec.block * self.spec.partitions
         while self.fatal is None:
             self._send_again_if_asked()
@@ -184,7 +184,8 @@ class SequencedProducer:
                 self.send_block()
 
     def run(self) -> None:
-        """Sends the warm-up, then the load. Waits for a `Gate` before each. After a kill, resumes the load."""
+        """Sends the warm-up and then the load. Waits for a `Gate` before each. A producer that was killed resumes at
+        once."""
         if self.transactions:
             self.transactions.init()
         if self.spec.life:
@@ -204,7 +205,8 @@ class SequencedProducer:
         self.control[Word.STATE] = State.DONE
 
     def _unless_fatal(self, work: Callable[[], object]) -> None:
-        """Does `work`. If a fatal client error or Unended stops `work`, notes it in `fatal`. Raises any other error.
+        """Calls `work`. If a fatal client error or Unended stops `work`, notes the error in `fatal`. Raises any other
+        error.
 
         `poll` raises KafkaException. `flush` raises KafkaError, although that class is no subclass of Exception.
         """

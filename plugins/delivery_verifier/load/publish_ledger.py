@@ -58,8 +58,8 @@ def publish_ledger(
     """Writes all attempts of the producer in `folder` to the file `target`. Returns the number of attempts.
 
     The file has `ledger.SCHEMA`. The first attempts of all records come first. The resends follow, in the order in
-    which they were sent. An attempt without a delivery report is INDETERMINATE, and its `made_by` is `recovery`. The
-    other parameters are explained in LedgerOwner.
+    which they were sent. An attempt without a delivery report is INDETERMINATE, and its `made_by` is `recovery`.
+    LedgerOwner explains the other parameters.
     """
     owner = LedgerOwner(arm, producer, session, folder, layout, transaction_records)
     rounds, control = read_rounds(folder), Control(folder)
@@ -75,7 +75,7 @@ def publish_ledger(
 
 
 def counted_outcomes(control: Control, acks: str) -> dict[str, int]:
-    """Returns the producer's own counts of its reports by outcome, and the number of miscounted reports (MISCOUNTED).
+    """Returns how many reports of each outcome the producer counted, and the number of miscounted reports (MISCOUNTED).
 
     The numbers come from the control block alone, so that they can be compared with the ledger, which comes from the
     slots. `acks` is the producer's setting. With acks=0 the reports without an error count as SENT, otherwise as ACKED.
@@ -90,7 +90,8 @@ def counted_outcomes(control: Control, acks: str) -> dict[str, int]:
 
 
 def _resend_table(owner: LedgerOwner, resend: SequenceRange) -> pa.Table:
-    """Returns the attempts of the range `resend` (resends of consecutive records) as a table with `ledger.SCHEMA`."""
+    """Returns the resends in the range `resend` as a table with `ledger.SCHEMA`. The resends are of consecutive
+    records."""
     slots = read_slots(attempt_folder(owner.folder, resend.attempt), resend.first, resend.count)
     partition_sequences = np.arange(resend.partition_sequence, resend.partition_sequence + resend.count, dtype=np.int64)
     return _table(slots, owner, resend.first, partition_sequences, resend.attempt)
@@ -99,8 +100,9 @@ def _resend_table(owner: LedgerOwner, resend: SequenceRange) -> pa.Table:
 def _partition_sequences(first: int, count: int, rounds: Iterable[Round], layout: LoadLayout) -> Numbers:
     """Returns the partition sequences of the first attempts to send the records [first, first + count).
 
-    A partition sequence is the number of an attempt among its producer's attempts to the same partition. It is the
-    number from `layout`, which counts only first attempts, plus the number of earlier resends to the same partition.
+    A partition sequence is the number of an attempt among its producer's attempts to the same partition. It is the sum
+    of two numbers: the number from `layout`, which ignores resends, and the number of earlier resends to the same
+    partition.
     """
     partitions, partition_sequences = layout.columns(first, count)
     for resends in rounds:
@@ -112,7 +114,7 @@ def _partition_sequences(first: int, count: int, rounds: Iterable[Round], layout
 
 
 def _table(slots: Numbers, owner: LedgerOwner, first: int, partition_sequences: Numbers, attempt: int = 0) -> pa.Table:
-    """Returns a table with `ledger.SCHEMA`. It has one attempt for each of several consecutive records.
+    """Returns a table with `ledger.SCHEMA`. It has one row, i.e. one attempt, for each of several consecutive records.
 
     `first` is the sequence of the first record. `attempt` is the attempt number: 0 for first attempts. `slots` has one
     column per attempt. Its three rows are the columns result, sent and settled of the live ledger.

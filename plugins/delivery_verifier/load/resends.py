@@ -1,12 +1,13 @@
 """Resends: which records an application sends again, and which attempt number and partition sequence a resend gets.
 
-In a round of resends, a producer sends once more each record whose last attempt is INDETERMINATE. The round is written
-to a file before any of its records is sent.
+In a round of resends, a producer sends once more each record whose last attempt is INDETERMINATE. Before it sends any
+of these records, it writes the round to a file.
 
 * A record's attempts have the numbers 0 (the first attempt), 1, 2 and so on. The folder `attempt-n` in the producer's
   folder stores the slots (see `live_ledger`) of all attempts with the number n > 0.
 * A resend takes the next partition sequence (see `layout`) of its partition. So partition sequences number all attempts
-  to a partition in the order of sending. First attempts after a round have higher numbers than its resends.
+  to a partition in the order of sending. First attempts after a round have higher numbers than the resends of this
+  round.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ def unanswered(folder: Path, frontier: int, rounds: Iterable[Round], include_ope
     """Maps each sequence below `frontier` whose last attempt is INDETERMINATE to the number of this attempt.
 
     `folder` is the producer's folder, and `rounds` are all its rounds of resends so far. With `include_open`, an
-    attempt without a delivery report counts as INDETERMINATE, too. Set this only if the process that sent the attempt
-    is gone.
+    attempt without a delivery report counts as INDETERMINATE, too. Set `include_open` only if the process that sent the
+    attempt is gone.
     """
     last_attempts: dict[int, int] = {}
     for first in range(0, frontier, SLOTS):
@@ -109,7 +110,7 @@ def next_round(sequences: Mapping[int, int], frontier: int, earlier: Iterable[Ro
     """Returns the next round of resends, which sends each of `sequences` once more.
 
     `sequences` maps each sequence, in ascending order, to the number of its last attempt. `frontier` is the first
-    sequence that was never sent. It is the first sequence of a block. `earlier` are all earlier rounds.
+    sequence that was never sent. A block begins with `frontier`. `earlier` are all earlier rounds.
     """
     shifts = partition_shifts(earlier, layout)
     next_partition_sequence = {
@@ -138,9 +139,9 @@ def partition_shifts(rounds: Iterable[Round], layout: LoadLayout) -> Counter[int
 def count_outcomes(folder: Path, frontier: int) -> dict[Word, int]:
     """Counts the attempts in the live ledger of a producer whose process is gone.
 
-    The keys are the words in COUNTERS, ABANDONED and RESENT (see `Word`). An attempt without a report is ABANDONED,
-    because no report about it can come any more. A resend counts twice: as RESENT, and by its outcome. `folder` is the
-    producer's folder. `frontier` is the first sequence that was never sent.
+    The keys are the words in COUNTERS, and the words ABANDONED and RESENT (see `Word`). An attempt without a report is
+    ABANDONED, because no report about it can come any more. A resend counts twice: as RESENT, and by its outcome.
+    `folder` is the producer's folder. `frontier` is the first sequence that was never sent.
     """
     rounds = read_rounds(folder)
     first_attempts = [SequenceRange(0, first, min(SLOTS, frontier - first), 0) for first in range(0, frontier, SLOTS)]
@@ -157,12 +158,12 @@ def count_outcomes(folder: Path, frontier: int) -> dict[Word, int]:
 
 
 def recount(folder: Path, control: Control, frontier: int) -> dict[Word, int]:
-    """Sets the counters of a killed producer to the counts of its slots, and returns these counts. See
-    `count_outcomes`.
+    """Sets the counters of a killed producer to the counts of its slots, and returns these counts (see
+    `count_outcomes`).
 
     The producer writes each report into its slot, and then counts the report. If the kill came in between, one counter
-    is 1 too low. Any other difference means that slots or counters are wrong. It is added to Word.MISCOUNTED, and
-    breaks a law of the books (`outcomes_agree`).
+    is 1 too low. Any other difference means that slots or counters are wrong. Such a difference is added to
+    Word.MISCOUNTED, and breaks a law of the books (`outcomes_agree`).
     """
     counts = count_outcomes(folder, frontier)
     behind = [counts[word] - control[word] for word in COUNTERS]
@@ -176,7 +177,8 @@ def recount(folder: Path, control: Control, frontier: int) -> dict[Word, int]:
 def read_slots(folder: Path, first: int, count: int) -> Numbers:
     """Returns the columns result, sent and settled of the attempts to send the records [first, first + count).
 
-    `folder` is the result of `attempt_folder`. The attempts may lie in several files. The shape is (3, count).
+    `folder` is the result of `attempt_folder`. The attempts may lie in several files. The result has the shape (3,
+    count).
     """
     parts = []
     for number in range(first >> SHIFT, (first + count - 1 >> SHIFT) + 1):
@@ -192,8 +194,9 @@ def _ranges(rounds: Iterable[Round]) -> Iterator[SequenceRange]:
 def _consecutive(sequences: Mapping[int, int], block: int) -> Iterator[tuple[int, int, int]]:
     """Splits `sequences` into ranges. Yields (attempt, first, count) for each range.
 
-    `sequences` maps each sequence to the number of its last attempt. A range has the `count` sequences from `first` on.
-    They lie in one block, and have the same number of the last attempt. `attempt` is that number plus 1.
+    `sequences` maps each sequence to the number of its last attempt. A range has `count` consecutive sequences, from
+    `first` on. All of them lie in one block, and their last attempts have the same number. `attempt` is this number
+    plus 1.
     """
     attempt, first, count = -1, -1, 0
     for sequence, last_attempt in sequences.items():

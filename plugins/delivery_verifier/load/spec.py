@@ -15,11 +15,13 @@ class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
       secrets, so a spec is never written into a run directory.
     * `run_token`, `arm`, `producer`, `session`: identify the producer in the header of each record's value. `session`
       is not a session of Kafka.
-    * `records`: the least number of records to send. If the load is `scripted`, the fault plan sets the number instead.
+    * `records`: the least number of records to send. If the load is `scripted`, the fault plan decides how many records
+      are sent.
     * `rate`: records per second. None: the producer sends as fast as it can.
     * `block`: how many consecutive records go to one partition (see LoadLayout).
     * `deadline_s`: how many seconds one step, e.g. the warm-up, may take.
-    * `life`: how often the producer was killed before. If it is above 0, the producer goes on where its ledger ends.
+    * `life`: how often the producer was killed before. If it is above 0, the producer continues after the last record
+      in its ledger.
     * `transaction_records`: the number of records in a transaction, a whole number of blocks. 0: no transactions.
     * `abort_every`: see Transactions.
     """

@@ -1,8 +1,9 @@
 """Transactions of one producer: which sequences a transaction holds, how it is ended, and a file of all outcomes.
 
 A transaction holds a fixed number of consecutive sequences. So a record's transaction is computed and never stored. The
-file `transactions` in the producer's folder has one letter per transaction, in order: the outcome. A letter is written
-as soon as the client reports the end. A transaction without a letter is INDETERMINATE.
+file `transactions` in the producer's folder has one letter per transaction, in the order of the transactions. The
+letter is the transaction's outcome. It is written as soon as the client reports the end of the transaction. A
+transaction without a letter is INDETERMINATE.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ LETTERS = {outcome: outcome.value[:1] for outcome in TransactionOutcome}
 WORDS = {TransactionOutcome.COMMITTED: Word.COMMITTED, TransactionOutcome.ABORTED: Word.ABORTED}
 """Maps an outcome to the word of shared memory that counts the transactions with this outcome."""
 CALL_S = 5.0
-"""How many seconds one call of the client may block. A call that is not done in this time is made again."""
+"""How many seconds one call of the client may block. A call that takes longer is repeated."""
 MOST_S = 1.0
 """A transaction holds at most as many records as the load sends in this number of seconds. So a slow load has smaller
 transactions, and no transaction comes near transaction.timeout.ms. (`size` may round the number of records up.)"""
@@ -52,11 +53,11 @@ class Transactions:
     """Begins and ends the transactions of `client`. Each transaction has `size` sequences.
 
     `abort_every`: the second transaction, and every `abort_every`th transaction after it, is aborted on purpose, once
-    all of its records are acknowledged. 1 means: the first transaction is aborted, too. 0 means: no transaction is
+    all of its records have delivery reports. 1: all transactions are aborted, even the first. 0: no transaction is
     aborted on purpose.
 
     `deadline_s` is the longest time, in seconds, for which one call of the client is repeated. It is also the longest
-    wait for acknowledgements.
+    wait for delivery reports.
     """
 
     def __init__(self, client: Producer, folder: Path, size: int, abort_every: int, deadline_s: float) -> None:
@@ -79,7 +80,8 @@ class Transactions:
             self._control[Word.BEGUN] += 1
 
     def after_block(self, sequence: int) -> None:
-        """Ends the transaction if the next record, which has the number `sequence`, belongs to another transaction."""
+        """Ends the transaction if the record with the number `sequence`, which is the next record, belongs to another
+        transaction."""
         if sequence % self._size == 0:
             self.end()
 
@@ -101,7 +103,7 @@ class Transactions:
     def _is_to_be_aborted(self) -> bool:
         """Whether the open transaction must be aborted on purpose (see the docstring of the class).
 
-        The count begins with the second transaction, because even a short load has a second transaction.
+        The first transaction that is aborted is the second of the load, because even a short load has two.
         """
         if not self._abort_every:
             return False
@@ -127,7 +129,8 @@ class Transactions:
     def _insist(self, call: Callable[[float], None], what: str) -> None:
         """Makes `call`, and repeats it after each retriable error until it succeeds.
 
-        `what` names the call in the message. Raises KafkaException for any other error, and Unended after the deadline.
+        `what` names the call in an error message. Raises KafkaException for any other error, and Unended after the
+        deadline.
         """
         end = time.monotonic() + self._deadline_s
         while True:
@@ -148,7 +151,7 @@ class Transactions:
 
 
 def transaction_columns(folder: Path, size: int, sequences: npt.NDArray[np.int64]) -> tuple[pa.Array, pa.Array]:
-    """Returns the ledger's columns `transaction` and `transaction_outcome` for `sequences`. Both hold strings.
+    """Returns the ledger's columns `transaction` and `transaction_outcome` for `sequences`. Both columns hold strings.
 
     `sequences` are the numbers of records of one producer. `folder` is the producer's folder. `size` is the number of
     records in a transaction. If `size` is 0, the producer uses no transactions, and both columns hold nulls only.

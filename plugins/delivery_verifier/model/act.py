@@ -17,7 +17,7 @@ Capability = Literal["proxy", "network", "power"]
 
 * proxy: a proxy stands before the listener of every broker.
 * network: single brokers can be cut off. The backend `embedded` needs root and iptables for this.
-* power: the data of every broker are on a file system of their own. This needs root and loop devices."""
+* power: each broker keeps its data on a file system of its own. This needs root and loop devices."""
 
 CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
 """Every value of `Capability`."""
@@ -28,7 +28,7 @@ Proof = Literal[
 """An effect on the cluster that proves that an injected fault bit.
 
 The effect must be seen just before the fault is healed or, if the action is momentary (`Act.momentary`), just after the
-action. Every action also has its own proof: what the action itself can show, e.g. the state of processes or counts of
+action. In addition, the code of each action gives a proof of its own, e.g. the state of processes or counts of
 requests.
 
 In the list, the targets are the brokers that the action is done to. The hit partitions are the partitions that the
@@ -41,7 +41,7 @@ injection touched, as `Injection.hit` defines them.
   may have no leader at all.
 * leaderless: no hit partition has a leader.
 * isr_shrunk: the targets are in the ISR of no hit partition.
-* elected: some hit partitions of subject arms had no leader before the bite, and all of these have a leader now.
+* elected: before the bite, some hit partitions of subject arms had no leader. All these partitions have a leader now.
 * brief: less than 80 % of `broker.session.timeout.ms` passed since the bite. So the controller noticed nothing, because
   it fences a broker only after this timeout.
 * coordinator_moved: the targets coordinated transactions of the load before the bite, and brokers that are not targets
@@ -59,10 +59,10 @@ class Act(Struct, frozen=True, kw_only=True):
     done: str = ""
     """The predicate of a sentence about the action, e.g. `was killed`. The value is empty if the action is no fault."""
     whom: Literal["broker", "leader", "partition", "topic", "producer", "application"] = "broker"
-    """What the action is done to. A sentence about the action gets a fitting subject, e.g. `every producer`."""
+    """What the action is done to. This becomes the subject of a sentence about the action, e.g. `every producer`."""
     bites: bool = False
-    """Whether the action is a fault. For every fault that is injected, proof must be found that the fault bit, that is,
-    took effect."""
+    """Whether the action is a fault. The verifier must prove of every injected fault that the fault bit, that is, took
+    effect."""
     heals: tuple[str, ...] = ()
     """The names of the actions whose effect this action ends (heals). An action that neither bites nor heals only
     drives the load, waits, or flushes disks."""
@@ -73,20 +73,20 @@ class Act(Struct, frozen=True, kw_only=True):
     """Whether the action is done only to the topics of subject arms, that is, the arms that the user asks about. The
     control arms then show what happens without the action."""
     proof_only_before_heal: bool = False
-    """Whether the action needs no proof of its own right after the action, because only later requests of clients
-    show the effect. The action's own proof is required just before healing, whatever the value of this field is."""
+    """When the action's own proof is required. False: right after the action, and again just before healing. True: only
+    just before healing, because only later requests of clients show the effect."""
     does: Literal["exited", "frozen", ""] = ""
-    """The state into which the action brings a broker process. The value is empty if the action neither ends nor
-    freezes brokers."""
+    """The state of a broker process after the action. The value is empty if the action neither ends nor freezes
+    brokers."""
     observed_as: tuple[DisturbanceKind, ...] = ()
-    """The kinds of disturbance that the action is expected to cause. If there are any, and an injection of the action
-    bit, the observer must see a disturbance of any kind during the injection. An observer that sees none is not
-    trusted."""
+    """The kinds of disturbance that the action is expected to cause, and that the observer can see. If the tuple is not
+    empty, the observer must see at least one disturbance, of any kind, during each injection that bit. Otherwise the
+    record of the observer is not trusted."""
     counts_as: tuple[DisturbanceKind, ...] = ()
     """Kinds of disturbance that no observer can see. Every injection of the action counts as a disturbance of each of
-    these kinds: one per hit topic if the kind touches single topics (`ON_TOPICS`), else one for the whole cluster.
-    `Disturbance.planned` is true if the injection bit. An action that counts as `topic_altered` must have the options
-    `setting` and `value`."""
+    these kinds. If the kind touches single topics (`ON_TOPICS`), there is one disturbance per hit topic, otherwise one
+    for the whole cluster. Such a disturbance is planned if the injection bit. An action that counts as `topic_altered`
+    must have the options `setting` and `value`."""
     proofs: tuple[Proof, ...] = ()
     """The effects that must be seen just before healing, to prove that the fault took effect. A step of a fault plan
     may require other effects instead (`FaultStep.proofs`)."""

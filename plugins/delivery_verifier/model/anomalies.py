@@ -5,7 +5,7 @@
   arm, producer, session (a number, always 0), sequence and attempt number.
 * The *outcome* of an attempt is what the client was told about it. An attempt is *reported* if its outcome is ACKED or
   SENT.
-* A *copy* of an attempt is one offset of the log that holds the attempt. The *first copy* is the copy at the lowest
+* A *copy* of an attempt is a record in the log that belongs to the attempt. The *first copy* is the copy at the lowest
   offset.
 * A *case* is one attempt, or one record that nobody sent, that shows an anomaly.
 * The *books* are the tables in which the run counts attempts, records and cases.
@@ -24,10 +24,11 @@ from delivery_verifier.model.anomaly_kind import AnomalyKind
 class Anomaly(StrEnum):
     """A kind of anomaly. The members stand in order of precedence: a record is a case of the first kind that applies.
 
-    If a kind that is in SECONDARY also applies to the record, the column `also` of the case names this kind. The judge
-    judges both kinds, so that a permitted duplicate cannot hide a forbidden reordering (docs/adr/0002). The last four
-    are the kinds of effects. Their precedence is their own: a record can be a case of a kind of the log and a case of a
-    kind of effects, because each befalls it at another hop (docs/adr/0015).
+    Further kinds may apply to the record. Those in SECONDARY stand in the column `also` of the case. The judge judges
+    all these kinds, so that a permitted duplicate cannot hide a forbidden reordering (docs/adr/0002).
+
+    The last four are the kinds of effects. They have a precedence of their own. So a record can be a case of a kind of
+    the log and a case of a kind of effects (docs/adr/0015).
     """
 
     CORRUPTED = "CORRUPTED"
@@ -198,8 +199,8 @@ EFFECTS = tuple(anomaly for anomaly, kind in KINDS.items() if kind.of_effects)
 """The kinds of effects: only records of an arm with an application can be cases."""
 
 SECONDARY = tuple(anomaly for anomaly, kind in KINDS.items() if kind.can_be_hidden)
-"""The kinds that are counted even if the attempt is already a case of a kind of higher precedence. Each of these kinds
-has a column `also_<kind>` in the books."""
+"""The kinds of anomaly that are counted even if the attempt is already a case of a kind of higher precedence. Each of
+these kinds has a column `also_<kind>` in the books."""
 
 Table = TypeVar("Table", bound=Collection[object])
 
@@ -208,8 +209,8 @@ def subset(reason: str, table: Table) -> Table:
     """Returns `table` unchanged. The call tells readers that `table` leaves out anomalies on purpose.
 
     `table` is a collection that names some anomalies, but not all. `reason` says why the others are left out. Raises
-    ValueError if the reason is empty. The test tests/unit/test_architecture.py fails for a table that is neither
-    complete nor wrapped in this call, so that no table is forgotten when an anomaly is added.
+    ValueError if the reason is empty. When an anomaly is added, no table must be forgotten. So the test
+    tests/unit/test_architecture.py fails for an incomplete table without this call.
     """
     if not reason.strip():
         raise ValueError(f"the subset {table!r} gives no reason")
@@ -237,5 +238,6 @@ def column(anomaly: Anomaly) -> str:
 
 
 def also_column(anomaly: Anomaly) -> str:
-    """Returns the column of the books that counts attempts on which a kind of higher precedence hides `anomaly`."""
+    """Returns the name of the column of the books that counts the attempts that show `anomaly`, but are cases of an
+    anomaly of higher precedence."""
     return f"also_{column(anomaly)}"

@@ -1,4 +1,4 @@
-"""The form of a kind of anomaly: its words and data. `model.anomalies` has the kinds, and explains the terms."""
+"""The class `AnomalyKind`. `model.anomalies` has an instance for each anomaly, and explains the terms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class AnomalyKind:
     name: str
     """The name that people read, e.g. `Out of order`."""
     participle: str
-    """The word behind a number of cases in a sentence, e.g. `lost` in `3 lost`."""
+    """The word that follows the number of cases in a sentence, e.g. `lost` in `3 lost`."""
     record_that_is: str
     """The end of the phrase `a record that is ...`, for one case."""
     records_that_are: str
@@ -30,8 +30,8 @@ class AnomalyKind:
     expectation: str
     """The name of the expectation class in Great Expectations. The suites write this name in snake_case."""
     share_of: str
-    """The column of the books by which a report divides the number of cases, e.g. `reported`. The report shows the
-    quotient as a share."""
+    """A report shows the number of cases as a share of this column of the books, e.g. `reported`. The share is the
+    number of cases divided by the total of the column."""
     telling: int
     """The rank by which a report chooses the cases that it describes in detail: 1 comes first. No two kinds have the
     same rank."""
@@ -53,5 +53,5 @@ class AnomalyKind:
     """Whether the anomaly is also counted if the attempt is already a case of a kind of higher precedence. The column
     `also_<kind>` of the books counts such attempts."""
     since: int = 1
-    """The first format version (docs/run-directory.md) whose runs are searched for the anomaly. A new kind has the next
-    version. Then the program knows that stored runs, which are older, were never searched for it."""
+    """The first format version (docs/run-directory.md) whose runs are searched for the anomaly. If you add an anomaly,
+    raise the format version. The program then knows that older stored runs were never searched for the anomaly."""

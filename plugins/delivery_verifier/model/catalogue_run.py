@@ -20,8 +20,8 @@ STATES: tuple[State, ...] = ("not as expected", "failed", "inconclusive", "unava
 """Every state of an item. The state that most deserves attention comes first."""
 
 MOST_ATTEMPTS = 2
-"""How many runs an item (one entry in one round) can have. It is run again only if its first run is inconclusive. Both
-runs are recorded."""
+"""How many runs an item (one entry in one round) can have. An item gets a second run only if its first run is
+inconclusive. Both runs are recorded."""
 
 
 class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -36,7 +36,8 @@ class ArmResult(_Part, frozen=True):
     * `longest_gap_s`: the longest time in seconds between two consecutive reports of records of one partition.
     * `latency_ms_p99`: an upper bound of the latency of 99 % of the reported records.
     * `records_per_s`: the number of reported records per second of the load.
-    * `excused` and `doubtful`: sums over all findings of the arm (see `Finding`).
+    * `excused`: the number of cases that disturbances excuse. `doubtful`: the number of cases of which nobody knows
+      whether a disturbance excuses them. Both are sums over all findings of the arm (see `Finding`).
     """
 
     arm: str
@@ -75,7 +76,7 @@ class Attempt(_Part, frozen=True):
 
     @property
     def state(self) -> State:
-        """The state of the run; never `pending` or `unavailable`. The first of these that applies:
+        """The state of the run. The first of these conditions that holds decides:
 
         * `failed`: there is no verdict.
         * `as expected`: the run is green, that is, every arm met its expectation.
@@ -133,7 +134,7 @@ class Item(_Part, frozen=True):
 class CatalogueRun(_Part, frozen=True):
     """One catalogue run: the content of catalogue.json. Times are ISO 8601 in UTC.
 
-    * `wanted`: in words, which entries were chosen. `direct`: the runs do not go through Airflow.
+    * `wanted`: the chosen entries in words. `direct`: whether the runs do without Airflow.
     * `expect_unavailable`: what the user expects to be unavailable: equipment, kinds of entries, or entries by name.
     * `rounds`: how often every chosen entry is to be run. `items`: one item per round and entry.
     * `versions`: maps software to its version. `commit`: the commit of this project. `machine`: the host in words.
@@ -167,10 +168,10 @@ class CatalogueRun(_Part, frozen=True):
 
     @property
     def excused(self) -> tuple[int, int]:
-        """Two numbers, summed over all runs: the cases that disturbances excuse, and these cases plus the doubtful
-        cases.
+        """Two numbers of cases, summed over all runs. The first number counts the cases that a disturbance excuses.
 
-        Of a doubtful case, nobody knows whether a disturbance excuses it.
+        The second number counts the same cases and the doubtful cases. A case is doubtful if nobody knows whether a
+        disturbance excuses it.
         """
         arms = [arm for item in self.items for attempt in item.attempts for arm in attempt.arms]
         excused = sum(arm.excused for arm in arms)
@@ -183,8 +184,8 @@ class CatalogueRun(_Part, frozen=True):
         The first condition that holds decides:
 
         * 0: the catalogue run is green.
-        * 1: an item is not as expected, or is unavailable although the user did not expect that. This comes before 70
-          and 2, because it is certain.
+        * 1: an item is not as expected, or is unavailable although the user did not expect that. This condition comes
+          before 70 and 2, because such a result is certain.
         * 70: an item failed or is pending.
         * 2: an item is inconclusive.
         * 70: anything else, e.g. every item is unavailable, and the user expected that.

@@ -48,9 +48,10 @@ VerifierError                   70  the run or the program failed: there is no v
 ```
 
 A class without a number has the number of its parent. The built-in class in brackets is the second base of the class:
-code that catches RuntimeError, ValueError or TimeoutError catches the class, too. StepFailed is defined here because
-several rooms (packages) raise StepFailed. Every other class is defined in the room that it belongs to. A command that
-reads a stored run ends with 64 on IncompleteRun, because the user named the wrong run.
+code that catches RuntimeError, ValueError or TimeoutError catches the class, too. The *fault door* is the only service
+that may do something to the containers of a cluster in Docker. StepFailed is defined here because several rooms
+(packages) raise StepFailed. Every other class is defined in the room that it belongs to. A command that reads a stored
+run ends with 64 on IncompleteRun, because the user named the wrong run.
 """
 
 from __future__ import annotations

@@ -233,5 +233,5 @@ ACTS: dict[str, Act] = {
         Act(name="wait", summary="Does nothing: a step of which only the trigger counts."),
     )
 }
-"""Every action, by its name in a fault plan. The table `faults.actions.ACTIONS` has the code for every action. A test
-checks that both tables have the same names."""
+"""Maps the name of an action in a fault plan to the action. The table `faults.actions.ACTIONS` has the code of every
+action. A test checks that both tables have the same names."""

@@ -16,7 +16,7 @@ class Trigger(Data, frozen=True):
 
     * `reported`: the number of reported records has risen by `value` since the previous step ended. If there are
       several subject arms, the arm with the fewest reported records counts. A `value` below 1 is a share of the records
-      that a subject sends per cycle: the smallest `Arm.records` of a subject, divided by the number of cycles.
+      of one cycle. Their number is the smallest `Arm.records` of all subjects, divided by the number of cycles.
     * `settled`: every attempt of the subject arms has an outcome.
     * `elapsed`: `value` seconds have passed since the previous step ended.
     * `leader_moved`, `coordinator_moved`, `deposed`: the last injection shows the effect of the same name, which
@@ -71,7 +71,7 @@ class FaultStep(Data, frozen=True):
 
 
 class FaultPlan(Data, frozen=True):
-    """A fault plan: the steps of one cycle, and `cycles`, how often these steps are performed.
+    """A fault plan. `steps` are the steps of one cycle. `cycles` is the number of cycles.
 
     The next cycle begins only when all injections are healed and every replica is in sync again.
     """

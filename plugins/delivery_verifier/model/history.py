@@ -12,12 +12,13 @@ import msgspec
 from msgspec import Struct
 
 LEAD_US = 1_000_000
-"""How long (µs) before an injection's bite its exposure window begins. The window is the time in which the injection
-could hurt records. A record that the leader acknowledged shortly before the bite can be hurt, because other brokers may
-not have a copy of it yet."""
+"""The exposure window of an injection is the time in which the injection could hurt records. The window begins this
+long (µs) before the bite. Reason: if the leader acknowledged a record shortly before the bite, the other brokers may
+not have a copy of the record yet."""
 
 HEARTBEAT_US = 1_000_000
-"""How often (µs) the observer records that it sees the cluster, as an observation of kind `heartbeat`."""
+"""The time (µs) from one observation of the kind `heartbeat` to the next. In a heartbeat, the observer records that it
+sees the cluster."""
 TRANSACTION_STATE = "__transaction_state"
 """The topic in which transaction coordinators keep the states of all transactions."""
 
@@ -110,8 +111,8 @@ INJECTED = frozenset(name for name, kind in DISTURBANCES.items() if kind.seen_by
 caused them. If no injection caused such a disturbance, the disturbance stays unknown."""
 
 ON_TOPICS = frozenset(name for name, kind in DISTURBANCES.items() if kind.touches == "topics")
-"""The kinds that touch only the topic in `Disturbance.topic`. A disturbance of any other kind may touch every topic,
-e.g. because every topic has partitions on the broker that was hit."""
+"""The kinds of disturbance that touch only the topic in `Disturbance.topic`. A disturbance of any other kind may touch
+every topic, e.g. because every topic has partitions on the broker that was hit."""
 
 
 class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -119,8 +120,8 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     * `cycle` counts the cycles from 0. `brokers`: the target brokers. `options`: the options of the plan's step.
     * `hit` maps a topic to its partitions that the injection touched: those that the target brokers led just before the
-      bite. If they led none, `led` is false, and `hit` has the partitions with a replica on these brokers. An injection
-      into clients or topics hits every partition that carries load.
+      bite. If the target brokers led no partition, `led` is false, and `hit` has the partitions with a replica on these
+      brokers. An injection into clients or topics hits every partition that carries load.
     * `requested_at_us`: when the action was asked for. `bite_at_us`: when it took effect.
     * `bit`: whether proof of the effect was found.
     * `healed_at_us`: when the last target broker was healed. `recovered_at_us`: when every replica was in sync again.
@@ -136,11 +137,11 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
       key of `proof`, too. Its value is the evidence; empty if the effect was not seen.
     * `coordinated`: the partitions of `__transaction_state` that hold transactions of the load and that the targets led
       just before the bite. The key exists if `coordinator_moved` is wanted.
-    * `waited_for`: the evidence of the effect `isr_shrunk`, seen after a later step had waited for its trigger
-      `isr_shrunk`. The key exists only if the effect was seen.
-    * `failed`: why the cycle ended early: a trigger or an action missed its deadline. Every injection that was not yet
-      healed then has this key. If all were healed, only the last injection has it. An injection with this key counts as
-      one that did not bite.
+    * `waited_for`: the evidence of the effect `isr_shrunk` at the time when the trigger `isr_shrunk` of a later step
+      fired. The key exists only if the effect was seen.
+    * `failed`: why the cycle ended early: a trigger or an action missed its deadline. Every injection that was not
+      healed by then has this key. If all were healed, only the last injection has the key. An injection with this key
+      counts as one that did not bite.
     """
 
     id: int
@@ -159,13 +160,14 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One entry in the observer's record. The kinds:
+    """One entry in the observer's record. An entry uses only the fields of its kind:
 
-    * `partition`, a change in the leadership or ISR of a partition: topic, partition, leader (-1: no leader),
-      leader_epoch, isr and elr (the eligible leader replicas).
-    * `process`, a change in the state of a broker process: broker, state (running, frozen or exited) and exit_code.
-    * `heartbeat`, a proof that the observer saw the cluster at this time: pause_us, the longest time in µs, since the
-      previous heartbeat, in which the observer did not see the cluster. It is negative if the clock was set back.
+    * `partition`, a change in the leadership or ISR of a partition. Fields: topic, partition, leader (-1: no leader),
+      leader_epoch, isr, elr (the eligible leader replicas).
+    * `process`, a change in the state of a broker process. Fields: broker, state (running, frozen or exited),
+      exit_code.
+    * `heartbeat`, a proof that the observer saw the cluster at this time. Field: pause_us, the longest time in µs since
+      the previous heartbeat in which the observer did not see the cluster. It is negative if the clock was set back.
 
     `at_us` is in µs since the epoch. The observations stand in their file in the order in which they were made,
     whatever the clock says.
@@ -193,11 +195,11 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     * `topic`: the touched topic; empty if any topic may be touched.
     * `partitions`: the touched partitions of `topic`. For the kinds in `coordinators.OF_COORDINATORS`, they are
       partitions of `__transaction_state`, and `topic` is empty.
-    * `producers`: the numbers of an arm's producers whose transactions may be touched; empty if any producer may be.
+    * `producers`: the numbers of the producers whose transactions may be touched. Empty: those of any producer.
     * `detail`: the event in words.
-    * `setting`, `value`: in the kind `topic_altered`, the topic's setting and its new value.
-    * `weakens_since_us`: the change of the setting cannot have weakened anything that was over before (µs since the
-      epoch).
+    * `setting`: in the kind `topic_altered`, the name of the topic's setting. `value`: the new value of this setting.
+    * `weakens_since_us`: in the kind `topic_altered`, a time (µs since the epoch). The contract applies the new value
+      of the setting to all disturbances from this time on.
     * `replicas`: only in the kinds `isr_power_loss` and `coordinator_power_loss`. The contract compares this number
       with min.insync.replicas. `isr_power_losses` says how it is computed.
     """

@@ -15,7 +15,7 @@ from delivery_verifier.model.errors import VerifierError
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
 _SHOWN = 80
-"""How many characters of a value a message shows at most."""
+"""The greatest number of characters of a value that a message shows."""
 
 
 class BadInput(VerifierError, ValueError):

@@ -18,8 +18,8 @@ _NAME = re.compile(r"EndTxn \((?:commit|abort)\) of (.+) at broker \d+")
 class AnsweredEnd(NamedTuple):
     """A late EndTxn request that its broker has answered.
 
-    `hurts`: whether the request may have ended the wrong transaction: a later one of the same transactional.id. True if
-    the broker accepted the request after other requests of the same client had overtaken it.
+    `hurts`: whether the request may have ended the wrong transaction, that is, a later transaction of the same
+    transactional.id. True if the broker accepted the request after other requests of the same client had overtaken it.
     """
 
     transactional_id: str
@@ -27,13 +27,15 @@ class AnsweredEnd(NamedTuple):
 
 
 def name_of(transactional_id: str, is_commit: bool, broker: int) -> str:
-    """Returns the name of a late EndTxn request: its key in the proof. `is_commit`: whether it commits."""
+    """Returns the name of a late EndTxn request, which is its key in the proof. `is_commit`: whether the request
+    commits its transaction."""
     return f"EndTxn ({'commit' if is_commit else 'abort'}) of {transactional_id} at broker {broker}"
 
 
 def facts_of(error_code: int, late_ms: int, overtaking: Mapping[str, int]) -> dict[str, int]:
-    """Returns the facts about a late EndTxn request: its value in the proof. `error_code` is Kafka's code of the answer
-    (0: no error). `overtaking` maps the name of a request to how many such requests overtook the late one."""
+    """Returns the facts about a late EndTxn request, which are its value in the proof. `error_code` is the error code
+    in the broker's answer (0: no error). `overtaking` maps a kind of request, e.g. `Produce`, to the number of such
+    requests that overtook the late one."""
     return {"error_code": error_code, "late_ms": late_ms, **overtaking}
 
 
@@ -52,8 +54,9 @@ def has_late_end(injection: Injection, disturbance: Disturbance) -> bool:
 
 
 def answered_ends(injection: Injection) -> Iterator[AnsweredEnd]:
-    """Yields the late EndTxn requests that the proof of `injection` names; none if `injection` did not provably
-    bite.
+    """Yields the answered late EndTxn requests that the proof of `injection` names.
+
+    Yields nothing if `injection` did not provably bite.
     """
     proof: Any = injection.proof.get("process_before_heal", {})
     for name, facts in proof.items() if injection.bit else ():

@@ -129,16 +129,17 @@ def parse(value: bytes) -> Header | None:
 def traces(run: str) -> str:
     """Returns a regular expression, for Python and Java, that matches a trace of a record of the run.
 
-    Traces are the magic, the token `run`, the numbers of a header, and the beginning of the padding, at any place. A
-    damaged record usually still has one of them.
+    There are four traces: the magic, the token `run`, the numbers of a header, and the beginning of the padding. A
+    trace may stand at any place. A damaged record usually still has a trace.
     """
     return "|".join((MAGIC.decode(), re.escape(run), NUMBERS_PATTERN, _PADDING[:12].decode()))
 
 
 def is_of_stranger(value: bytes | None, run: str) -> bool:
-    """Returns whether `value` has no trace of a record of the run: another client wrote it, or nothing is left of it.
+    """Returns whether `value` has no trace of a record of the run (see `traces`).
 
-    None stands for a Kafka record without a value. The load never sends such a record.
+    Either another client wrote such a value, or it is so damaged that no trace is left. None stands for a Kafka record
+    without a value. The load never sends such a record.
     """
     return value is None or not re.search(traces(run).encode(), value)
 
@@ -146,9 +147,9 @@ def is_of_stranger(value: bytes | None, run: str) -> bool:
 class BlockEncoder:
     """Encodes blocks: records with consecutive sequences that one producer sends to one partition.
 
-    Uses array operations, because a Python loop over records would be too slow. The template is the record in which
-    `sequence` and `partition_sequence` are 0. All records of a block equal the template, except for the digits of these
-    two numbers.
+    The class uses array operations, because a Python loop over records would be too slow. The template is the record in
+    which `sequence` and `partition_sequence` are 0. All records of a block equal the template, except for the digits of
+    these two numbers and of the checksum.
 
     The checksum of a record is the template's checksum, XORed with one table entry per digit. This is right because
     CRC-32 is affine over messages of equal length: if one byte changes, the checksum changes by an XOR that depends

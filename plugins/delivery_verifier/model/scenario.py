@@ -82,9 +82,9 @@ class Expectation(Data, frozen=True):
 class Arm(Data, frozen=True):
     """One arm of a run: a profile with its claim and expectation, on a topic of its own.
 
-    `records` is the least number of records that all producers of the arm send together. `producers` is the number of
-    producers. `ordinal` is the number that identifies the arm in the headers of its records (see `record`).
-    `application` is the program under test that consumes the arm's topic, or None.
+    All producers of the arm together send at least `records` records. `producers` is the number of producers. `ordinal`
+    is the number that identifies the arm in the headers of its records (see `record`). `application` is the program
+    under test that consumes the arm's topic, or None.
     """
 
     name: Name
@@ -152,7 +152,7 @@ class Load(Data, frozen=True):
 class ClusterSpec(Data, frozen=True):
     """The cluster under test. `broker_settings` are further settings of every broker.
 
-    `session_timeout_ms` and `heartbeat_interval_ms` are the brokers' settings `broker.session.timeout.ms` and
+    `session_timeout_ms` is the brokers' setting `broker.session.timeout.ms`. `heartbeat_interval_ms` is their setting
     `broker.heartbeat.interval.ms`.
     """
 

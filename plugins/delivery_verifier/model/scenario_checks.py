@@ -33,8 +33,8 @@ def loads(text: bytes) -> Scenario:
 def check(scenario: Scenario) -> None:
     """Raises BadInput if fields of `scenario` do not fit together.
 
-    Checks the roles, names and ordinals of the arms, the number of replicas, min.insync.replicas, the names in the
-    expectations, and whether the fault plan fits the cluster and the load.
+    Checks the roles, names and ordinals of the arms, the number of replicas, min.insync.replicas, and the names in the
+    expectations. Also checks that the fault plan fits the cluster and the load.
     """
     names = scenario.arm_names
     if len(set(names)) != len(names) or len({arm.ordinal for arm in scenario.arms}) != len(names):

@@ -47,6 +47,11 @@ class Offsets(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     taken_at_us: int
     partitions: list[PartitionSnapshot]
 
+    @property
+    def records(self) -> int:
+        """The number of offsets in the snapshot of all partitions. A few of them may hold control records."""
+        return sum(part.end - part.start for part in self.partitions)
+
 
 def read_offsets(text: bytes) -> Offsets:
     """Reads the content of offsets.json strictly. Raises msgspec.MsgspecError, which names the wrong field."""

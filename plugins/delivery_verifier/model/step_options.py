@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from delivery_verifier.model.application import CRASH_POINTS
 
@@ -101,6 +101,15 @@ CRASH_POINT = Option(
 )
 NTH_BATCH = _number("batch", "in which batch, counted from the order on (default 1)")
 NTH_RECORD = _number("record", "at applied: after how many records of the batch (default 1)")
+
+
+def links_cut(options: Mapping[str, object]) -> tuple[Link, ...]:
+    """Returns the links that a step with the action `isolate` cuts: those of its option `links` or, without this
+    option, all links except the links to clients. `options`: the step's options, which were checked already."""
+    names = str(options.get("links", "controller,replication")).split(",")
+    return tuple(cast(Link, name.strip()) for name in names)
+
+
 SETTING = Option(
     name="setting",
     meaning="the topic's, e.g. min.insync.replicas",

@@ -67,8 +67,8 @@ class Step(Struct, frozen=True, kw_only=True):
     """The steps whose output this step reads, directly or through other steps. The manifest of this step has the
     digests of the manifests of these steps."""
     writes: tuple[Output, ...] = ()
-    """The files and folders that the step adds to the run directory. The step's manifest is among them only if the
-    report is to list the manifest."""
+    """The files and folders that the step adds to the run directory, and that the report lists. A manifest that the
+    report does not list is left out."""
     before_gate: bool = True
     """Whether the step must have succeeded before the gate, the step conclude, gives a verdict."""
 

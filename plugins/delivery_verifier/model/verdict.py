@@ -31,8 +31,8 @@ class Excuse(_Part, frozen=True):
     """A disturbance that excuses cases of an anomaly, and the number of these cases.
 
     The disturbance can have hurt only records that were acknowledged between `since_us` and `until_us` (µs since the
-    epoch). None: the beginning, or the end, is not known. A case that several disturbances can excuse counts only for
-    the one nearest in time to the acknowledgement.
+    epoch). None: the time is not known. If several disturbances can excuse a case, the case counts only for the
+    disturbance that is nearest in time to the acknowledgement.
     """
 
     disturbance: Disturbance
@@ -54,7 +54,7 @@ class Finding(_Part, frozen=True):
 
     If the contract permits the anomaly because of disturbances, `excuses` has one entry for each disturbance that
     excuses cases, in order of time. `doubtful` counts the cases of which nobody knows whether a disturbance excuses
-    them. Cases that were not written down one by one are in neither of the two.
+    them. Cases that were not written down one by one are neither in `excuses` nor in `doubtful`.
     """
 
     anomaly: str

@@ -32,8 +32,8 @@ def cases(books: Mapping[str, int], anomaly: Anomaly) -> int | None:
 def columns(arms: Iterable[Mapping[str, int]]) -> list[Anomaly]:
     """The kinds of anomaly that a table shows: ALWAYS, then every other kind of which an arm has cases.
 
-    `arms`: for each arm in the table, the totals of this arm (the parameter `books` of `cases`). The caller leaves out
-    the canary. With its planted cases of every kind, the table would get a column for every kind.
+    `arms`: the totals of each arm in the table, in the form of the parameter `books` of `cases`. The caller leaves out
+    the canary, because its planted cases of every kind would give the table a column for every kind.
     """
     with_cases = {anomaly for books in arms for anomaly in Anomaly if cases(books, anomaly)}
     return [*ALWAYS, *(anomaly for anomaly in Anomaly if anomaly in with_cases and anomaly not in ALWAYS)]

@@ -1,7 +1,7 @@
 """The doubts of a verdict, grouped by kind and name, with the arms they concern and advice for the reader.
 
-A doubt of the kind `checker` says that the check itself may be wrong. A
-doubt of the kind `coverage` says that too little was tested.
+A doubt of the kind `checker` says that the check itself may be wrong. A doubt of the kind `coverage` says that too
+little was tested.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ ADVICE = {
     "unplanned_disturbance": "Something else than the plan disturbed the cluster. Find its cause (a busy host, a "
     "neighbour's restart), and run again on a quiet host.",
 }
-"""Maps the part of a doubt's name before the first colon to advice on what to do about the doubt."""
+"""Maps the name of a doubt, up to the first colon in the name, to advice on what to do about the doubt."""
 BY_KIND = {
     "checker": f"The check itself is in question: neither HELD nor VIOLATED may be read off this. {_JUDGE_AGAIN}",
     "coverage": "Too little was tested. Run again with more records, a longer load or more cycles of the fault. (A "

@@ -28,10 +28,10 @@ TimeText = Callable[[int], str]
 def excuse_lines(finding: Finding, time_text: TimeText) -> list[str]:
     """Lines of text that say which disturbances excuse how many cases of `finding`.
 
-    E.g. `7 by leader_change of partition 0 at +3.000 s (broker 2)`. Disturbances of one kind that follow each other
-    within TOGETHER_US share a line. The lines with the most cases come first. The last lines give the number of cases
-    that no disturbance surely excuses, and of cases that were not written down one by one. Returns an empty list if no
-    case needs a disturbance, or if the verdict does not list the cases.
+    A line is, e.g., `7 by leader_change of partition 0 at +3.000 s (broker 2)`. Disturbances of one kind that follow
+    each other within TOGETHER_US share a line. The lines with the most cases come first. One of the last lines gives
+    the number of cases that no disturbance surely excuses. Another gives the number of cases that were not written down
+    one by one. Returns an empty list if the finding has neither excuses nor doubtful cases.
     """
     if not finding.excuses and not finding.doubtful:
         return []
@@ -50,6 +50,8 @@ def excuse_lines(finding: Finding, time_text: TimeText) -> list[str]:
 
 def excuse_of_row(arm: ArmVerdict | None, row: dict[str, Any], time_text: TimeText) -> str:
     """The disturbance that excuses one case, as text. `row`: the row of the case in anomalies/, with times in µs.
+
+    If no disturbance can be named, the text is one of these:
 
     * `unexplained`: the case needs a disturbance, but no disturbance surely excuses it.
     * An en dash: the case needs no disturbance, the anomaly is forbidden, or nothing is known.

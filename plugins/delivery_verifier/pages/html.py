@@ -89,5 +89,5 @@ def asset(name: str) -> str:
 
 
 def source_of(script: str) -> str:
-    """The SHA-256 hash of `script`, as a content security policy needs it to allow `script` and no other script."""
+    """The SHA-256 hash of `script`, in the form in which a content security policy allows this script to run."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

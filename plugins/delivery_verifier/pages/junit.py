@@ -1,7 +1,7 @@
 """A verdict as JUnit XML for CI servers.
 
-The file has a failure or an error exactly if the run did not end as expected. Each arm is a test case. Each law of the
-books (two counts that must be equal) is a test case, too.
+The file has a failure or an error if and only if the run did not end as expected. Each arm is a test case. Each law of
+the books (two counts that must be equal) is a test case, too.
 """
 
 from __future__ import annotations

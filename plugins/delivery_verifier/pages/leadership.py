@@ -81,8 +81,8 @@ class Leadership:
 def clock(material: Material) -> Clock:
     """The clock of the run. It counts from the earliest time in the table timeline/load.
 
-    If this table is missing or empty, the clock counts from the earliest time of an observation, of the request of an
-    injection, or of the sending of a record with an anomaly. If there is none of these, it counts from the epoch.
+    If this table is missing or empty, the clock counts from the earliest of these times: an observation, the request of
+    an injection, the sending of a record that shows an anomaly. If there is no such time, it counts from the epoch.
     """
     load = _times(material, "timeline/load", "at_us")
     if load:

@@ -1,4 +1,4 @@
-"""The material: the contents of all files of a run directory that pages show. Any of these files may be missing."""
+"""The material: what pages show of the files in a run directory. Any of these files may be missing."""
 
 from __future__ import annotations
 

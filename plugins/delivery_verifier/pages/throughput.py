@@ -12,15 +12,15 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 def records_per_s(run: RunDirectory, arm: str) -> float | None:
-    """The reported records of an arm's load per second, between the first send and the last report.
+    """The number of reported records per second in the load of an arm, from the first send to the last report.
 
     The records of the warm-up do not count, because a pause follows them, in which the step `produce` waits for the
     replicas and the fault plan. The times come from the ledger, because the intervals of timeline/load are too coarse
     for a short load.
 
-    Returns None if the run does not record when its load began, if no record of the load was reported, or if no time
-    passed between the first send and the last report. Raises OSError or pyarrow.ArrowException if the ledger cannot be
-    read.
+    Returns None in three cases: the run does not record when its load began, no record of the load was reported, or no
+    time passed between the first send and the last report. Raises OSError or pyarrow.ArrowException if the ledger
+    cannot be read.
     """
     try:
         began_us = run.manifest("produce").counts.get(LOAD_BEGAN)

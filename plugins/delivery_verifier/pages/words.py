@@ -82,7 +82,7 @@ def latency(ms: float) -> str:
 
 
 def share(count: int, whole: int) -> str:
-    """The number `count` as a percentage of `whole`, with three significant digits, or four from 99.9 % on.
+    """The number `count` as a percentage of `whole`, with three significant digits, and above 99.9 % with four.
 
     Returns an empty text if `whole` is not positive. A percentage between 0 and 0.01 becomes `< 0.01 %`, so that it is
     not rounded to 0. A percentage between 99.99 and 100 becomes `> 99.99 %`, so that it is not rounded to 100.

@@ -110,7 +110,7 @@ def _catalogue_scenario(params: Mapping[str, Any], name: str) -> Scenario:
 
 
 def _min_exposed(records: int) -> int:
-    """Returns the default of `min_exposed`, the number of records that each cycle must expose.
+    """Returns the default of `min_exposed`, the least number of an arm's records that each injection must expose.
 
     The default is one hundredth of `records`, but at most 100.
     """
@@ -209,8 +209,9 @@ def _load(params: Mapping[str, Any], fault: FaultPlan) -> Load:
 
 
 def _pick(field: str, value: str, known: Mapping[str, Any]) -> Any:
-    """Returns the value of the key `value` in `known`. Raises BadInput, which names `field`, if there is no
-    such key."""
+    """Returns the entry of `known` with the name `value`, which the user gave in `field`.
+
+    Raises BadInput if there is no such entry. The message names `field`."""
     if value not in known:
         raise BadInput(f"{field} is {value!r}; allowed: {', '.join(known)}. `kdv list` describes them")
     return known[value]

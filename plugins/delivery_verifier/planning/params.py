@@ -93,5 +93,5 @@ FIELDS: dict[str, Check] = {
     "deadline_s": _seconds(0, LONGEST_S, above=True),
     **dict.fromkeys(("own_profile", "producer_overrides", "topic_overrides", "owner"), lambda _field, value: value),
 }
-"""Maps the name of a field of a run to the check of the field. The checks of the last four fields accept any value. The
-code that uses these fields checks their values."""
+"""Maps the name of a field of a run to the check of the field. The checks of the last four fields accept any value,
+because the code that uses these fields checks their values."""

@@ -29,7 +29,7 @@ MEMORY_GB, RUN_MEMORY_GB = 4.0, 2.0
 DISK_GB = 5.0
 FIXED_BYTES = {"workspace": 500e6, "runs": 100e6}
 """Bytes that a run writes to each of two folders, without the bytes for the records of the load. `workspace`:
-formatted storage, internal topics and logs. `runs`: what the tasks of a run record, and the report."""
+formatted storage, internal topics and logs. `runs`: the report, and all other files that the steps of a run write."""
 RECORD_OVERHEAD, LEDGER_ROW, LOG_ROW = 25, 20, 30
 """Bytes per record, measured and rounded up. RECORD_OVERHEAD: in a broker's log, in addition to the payload.
 LEDGER_ROW: in the run directory's folder ledger/. LOG_ROW: in its folder log/."""
@@ -68,8 +68,8 @@ class Host(Struct, frozen=True, kw_only=True):
     """The facts about a host.
 
     `memory`: available bytes. `open_files`: how many files the operating system lets one process open. `unwritable`:
-    folders that a run must write to, but cannot. `missing_bytes`: the bytes of all jars that this host lacks. `mirror`:
-    why these jars cannot be fetched; empty if they can.
+    folders that a run must write to, but cannot. `missing_bytes`: the total size of all jars that this host lacks.
+    `mirror`: why these jars cannot be fetched; empty if they can be fetched.
     """
 
     runs: FolderSpace
@@ -143,15 +143,17 @@ def run_checks(host: Host, scenario: Scenario) -> list[Check]:
 def require(scenario: Scenario, host: Host | None = None) -> None:
     """Raises Unfit if the host cannot do the run now, and Unavailable if the host can never do the run.
 
-    A host can never do the run if it lacks a capability that the faults need, or cannot run the backend (the software
-    that runs the cluster), or if the backend has another cluster than the scenario asks for. `host`: the facts about
-    the host. None: the function looks up the facts about this host. Raises BadInput for an unknown backend.
+    A host can never do the run in three cases: it lacks a capability that the faults need, it cannot run the backend
+    (the software that runs the cluster), or the cluster of the backend is not as the scenario asks. `host`: the facts
+    about the host. None: the function looks up the facts about this host. Raises BadInput for an unknown backend.
     """
     backend = backend_of(scenario.cluster)
     if lack := backend.lack():
         needed = f"the backend {scenario.cluster.backend}"
         raise Unavailable(f"{scenario.name} is UNAVAILABLE on this host: it needs {needed}: {lack.why}")
-    if misfit := backend.misfit(scenario.cluster):
+    if misfit := backend.misfit(scenario.cluster, scenario.fault):
+        if misfit.failed:
+            raise Unfit(f"{scenario.name} cannot be run now: {misfit.why}")
         raise Unavailable(f"{scenario.name} is UNAVAILABLE on this host: {misfit.why}")
     for needed in scenario.cluster.equipment:
         if lack := backend.lack(needed):

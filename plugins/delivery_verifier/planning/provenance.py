@@ -12,6 +12,7 @@ PACKAGES = (
     "apache-airflow",
     "apache-airflow-providers-apache-spark",
     "confluent-kafka",
+    "duckdb",
     "great-expectations",
     "pyspark",
 )
@@ -24,8 +25,11 @@ def versions_of(kafka: str) -> dict[str, str]:
 
 
 def commit() -> str:
-    """Returns the commit of this checkout as `git describe` names it. If git cannot tell, as in a container, returns
-    the variable KDV_COMMIT, which an image has from its build, or `unknown`."""
+    """Returns the commit of this project as `git describe` names it.
+
+    If git fails, as in a container without the repository, returns the environment variable KDV_COMMIT, which the build
+    of an image sets. If this variable is not set, returns `unknown`.
+    """
     try:
         described = subprocess.run(
             ["git", "-C", str(folders.project_root()), "describe", "--always", "--dirty"],

@@ -67,7 +67,7 @@ def observe(
     """Performs the first half of a run: all steps that need the cluster, up to the reading of the topics with Spark.
 
     Returns the run directory. `params`, `name` and `listener` are those of `run`. `spark` returns the session that
-    reads the topics. `before_load` is called when the topics exist and nothing has been sent yet. `planned` is called
+    reads the topics. `before_load` is called when the topics exist and no record has been sent yet. `planned` is called
     when the step plan has finished. It can start slow work, which then runs while the cluster starts.
 
     The cluster is stopped at the end, even if a step fails. If all steps succeed, the brokers' data stay until `judge`
@@ -128,7 +128,7 @@ def _load_under_fault(run_dir: Path, steps: _Steps) -> None:
     """Runs the step produce in this thread and, at the same time, the step inject_fault in another thread.
 
     Produce runs in this thread, because the producers end with the thread that started them. If inject_fault fails,
-    produce fails, too. The error of inject_fault is then raised, because it is the cause.
+    produce fails, too. The error of inject_fault is then raised, because it caused the error of produce.
     """
     failures: list[BaseException] = []
 
@@ -162,7 +162,7 @@ class _Steps:
     def work(self, step: str, work: Callable[[], T]) -> T:
         """Runs the step called `step`: calls `work`, and returns its result.
 
-        Raises the error of `work`, or KeyboardInterrupt if Ctrl-C is the cause of this error.
+        Raises the error of `work`. If Ctrl-C caused this error, raises KeyboardInterrupt instead.
         """
         self._listener(StepProgress(self._run, step, "running"))
         try:
@@ -177,7 +177,7 @@ class _Steps:
 
 @contextmanager
 def _raising_interruptions() -> Iterator[None]:
-    """If Ctrl-C has caused an error of the block, raises KeyboardInterrupt in place of this error.
+    """Raises KeyboardInterrupt in place of an error of the block that Ctrl-C has caused.
 
     If a user presses Ctrl-C while Py4J waits for the JVM, Py4J's clean-up fails with an error that hides the
     KeyboardInterrupt.

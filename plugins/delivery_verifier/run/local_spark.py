@@ -33,10 +33,10 @@ def prepare_spark() -> None:
 
 
 def _is_no_interruption(entry: logging.LogRecord) -> bool:
-    """A filter of the root logger. Returns false for the traceback of a KeyboardInterrupt, and true for other entries.
+    """A filter of the root logger. Returns false for the traceback of a KeyboardInterrupt, and true for any other
+    entry.
 
-    Py4J logs such a traceback. The log does not need the traceback, because the command itself says that Ctrl-C was
-    pressed.
+    Py4J logs such a traceback. The log does not need it, because the command itself says that Ctrl-C was pressed.
     """
     return not (entry.exc_info and entry.exc_info[0] is KeyboardInterrupt)
 
@@ -59,12 +59,12 @@ class OwnSession:
             pool.shutdown(wait=False)
 
     def check(self) -> None:
-        """Raises the error of the start if it has failed already. Does not wait for a start that is under way."""
+        """If the start of Spark has failed already, raises its error. Does not wait for a start that is under way."""
         if self._starting is not None and self._starting.done():
             self._starting.result()
 
     def __call__(self) -> SparkSession:
-        """Returns the session, once it has started. Raises the error of the start if there was one."""
+        """Waits until the session has started, and returns the session. If the start failed, raises its error."""
         self.start()
         assert self._starting is not None
         return self._starting.result()

@@ -1,7 +1,5 @@
-"""Progress on a terminal: the current step, the number of acknowledged sends, and the time that the run still needs.
-
-With acks=0, brokers acknowledge nothing, so the sends that the client reports as sent are counted.
-"""
+"""Progress on a terminal: the current step, the number of reported attempts, and the estimated rest of the run's
+time."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 EVERY_S = 2.0
 """Seconds between two printed lines of progress while the producers send the load."""
 AFTER_LOAD_S = 60.0
-"""Roughly how many seconds the steps after `produce` take. The estimate of the remaining time includes them."""
+"""About how many seconds the steps after `produce` take. The estimate of the remaining time includes them."""
 
 
 class Follower:

@@ -1,8 +1,8 @@
 """Reads every replica of the snapshot, and compares the log of each follower with the log of its leader.
 
-Spark reads only the leaders' logs. If a follower's log differs below the high watermark, nobody else sees this until
-the follower becomes leader. A thread per broker reads the replicas of the broker. The threads are daemons, so that a
-slow broker cannot delay the end of the step, be it by an interruption or by its deadline.
+Spark reads only the leaders' logs. If a follower's log differs below the high watermark, no other part of the verifier
+notices this until the follower becomes leader. One thread per broker reads the broker's replicas. The threads are
+daemons. So if the step is interrupted or misses its deadline, it does not wait for a slow broker.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.table import arrow_schema
 
 DEADLINE_S = 60.0
-"""Seconds in which the high watermarks of all replicas must pass the end of the snapshot."""
+"""Seconds in which the high watermarks of all replicas must reach the end of the snapshot."""
 READING_S = 600.0
 """Seconds in which all replicas must have been read and compared, including the wait of DEADLINE_S."""
 
 TOO_LATE = "did not end within"
-"""Words in the reason why a replica was not read, if the time was too short."""
+"""Part of the text that says why a replica was not read: the time was too short."""
 
 
 class _Replica(NamedTuple):
@@ -40,13 +40,16 @@ class _Replica(NamedTuple):
 
 
 _Logs = dict[_Replica, ReplicaLog | str]
-"""The log of each replica, or the reason why it was not read."""
+"""Maps each replica to its log, or to a text that says why the replica was not read."""
 
 
 class _Deadlines(NamedTuple):
-    """The deadlines of a reading, by the monotonic clock. `in_sync_s`: until when the high watermarks must have reached
-    the end of the snapshot. `end_s`: until when all replicas must have been read. `reading_s`: the seconds from the
-    start to `end_s`."""
+    """The deadlines for the reading of all replicas, by the monotonic clock.
+
+    * `in_sync_s`: until when the high watermarks must have reached the end of the snapshot.
+    * `end_s`: until when all replicas must have been read.
+    * `reading_s`: the seconds from the start of the reading to `end_s`.
+    """
 
     in_sync_s: float
     end_s: float
@@ -59,7 +62,7 @@ class _Deadlines(NamedTuple):
 
     @property
     def passed(self) -> str:
-        """The reason, in words, why a replica was not read until `end_s`."""
+        """A text that says that a replica was not read until `end_s`."""
         return f"the reading of all replicas {TOO_LATE} {self.reading_s:g} s"
 
 
@@ -71,8 +74,8 @@ def read_replicas(
 ) -> pa.Table:
     """Returns the table `REPLICAS`: what each replica of the partitions in `snapshot` holds.
 
-    A replica that cannot be read, or was not read in time, gets a row with the reason, and no digest. `deadline_s`:
-    seconds in which the high watermarks of all replicas must pass the end of the snapshot. `reading_s`: seconds in
+    If a replica cannot be read, or was not read in time, its row has no digest, and gives the reason. `deadline_s`:
+    seconds in which the high watermarks of all replicas must reach the end of the snapshot. `reading_s`: seconds in
     which all replicas must have been read.
     """
     now_s = time.monotonic()
@@ -90,9 +93,10 @@ def read_replicas(
 
 
 def _read_brokers(cluster: Cluster, replicas: Mapping[int, Sequence[_Replica]], deadlines: _Deadlines) -> _Logs:
-    """Reads `replicas`, which maps a broker to its replicas. Returns the log of each replica.
+    """Reads `replicas`, which maps a broker to the replicas on this broker. Maps each replica to its log.
 
-    A replica that was not read in time gets a reason instead of a log. Raises an unexpected error of a thread.
+    If a replica was not read in time, it is mapped to the reason. If a thread fails with an unexpected error, raises
+    this error.
     """
     done, errors = _Logs(), list[BaseException]()
 
@@ -114,8 +118,8 @@ def _read_brokers(cluster: Cluster, replicas: Mapping[int, Sequence[_Replica]], 
 
 
 def _read_broker(cluster: Cluster, replicas: Sequence[_Replica], deadlines: _Deadlines, done: _Logs) -> None:
-    """Adds to `done` the logs of `replicas`, which are all on one broker. After a broker did not answer once, it gets
-    no further request."""
+    """Adds to `done` the logs of `replicas`, which are all on one broker. If the broker does not answer a request,
+    sends no further request to this broker."""
     silent = ""
     for replica in replicas:
         try:

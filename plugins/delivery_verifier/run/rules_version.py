@@ -1,4 +1,4 @@
-"""The version of the verifier, and so of its rules, that made a run, and the version that judges the run.
+"""The version of the verifier that made a run, and the version that judges the run. The rules have the same version.
 
 A later version may judge a stored run again.
 """
@@ -44,7 +44,7 @@ def of_run(run: RunDirectory) -> RulesVersion:
 
 
 def difference(own: RulesVersion, judge: RulesVersion) -> list[str]:
-    """Returns a sentence that names both versions if they differ. Otherwise returns an empty list.
+    """Returns a list with one sentence, which names both versions, if they differ. Otherwise returns an empty list.
 
     `own`: the version that made the run. `judge`: the version that judges the run.
     """

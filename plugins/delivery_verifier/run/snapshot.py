@@ -1,13 +1,13 @@
-"""Takes the snapshot: the offset at which each partition ends, and the number of records before it that consumers do
-not see.
+"""Takes the snapshot: the offset at which each partition ends, and how many records before this offset no consumer
+sees.
 
-No consumer shows control records, which end transactions. A read_committed consumer hides the records of aborted
-transactions, too.
+No consumer sees control records, which end transactions. A read_committed consumer does not see the records of aborted
+transactions either.
 
 A *marker* is a record that this module writes with acks=all, to prove where a partition ends. The acknowledgement of a
-marker proves that the high watermark has passed every record before it. Two markers with adjacent offsets prove that no
-record came between them. The snapshot of a partition ends at the first of two adjacent markers that were written at
-least a second apart.
+marker proves that the high watermark has passed every record before the marker. Two markers with adjacent offsets prove
+that no record came between them. The snapshot of a partition ends at the first of two adjacent markers that were
+written at least a second apart.
 """
 
 from __future__ import annotations
@@ -124,12 +124,12 @@ def _write_markers(
     round_number: int,
 ) -> None:
     """Writes one marker to each partition, and updates `markers`. `round_number` distinguishes the new markers from
-    earlier ones.
+    earlier markers.
 
-    * If the offset of the new marker does not directly follow the previous marker, a record came between. The end of
-      the snapshot is then unknown again.
+    * If the offset of the new marker does not directly follow the offset of the previous marker, a record came between.
+      The end of the partition's snapshot is then unknown again.
     * If the two offsets are adjacent, and the markers were written at least MARKERS_APART_S apart, the previous marker
-      becomes the end, unless the end is known already.
+      is the end of the partition's snapshot. An end that is known already stays.
     """
     started_s = time.monotonic()
     values = [(arm.topic_name, partition, _marker_value(scenario, arm, round_number)) for arm, partition in partitions]
@@ -157,7 +157,7 @@ def _marker_value(scenario: Scenario, arm: Arm, round_number: int) -> bytes:
 
 
 def _offsets(scenario: Scenario, cluster: Cluster, partitions: _ArmPartitions, markers: _MarkersByPartition) -> Offsets:
-    """Waits until read_committed consumers see the markers at the ends of all partitions. Returns the snapshot."""
+    """Waits until read_committed consumers can see the last marker of every partition. Returns the snapshot."""
     client = topics.admin(cluster.connection)
     topic_partitions = [(arm.topic_name, partition) for arm, partition in partitions]
 
@@ -202,10 +202,11 @@ def _longest_transaction_s(scenario: Scenario) -> float:
 
 
 def _unseen(scenario: Scenario, cluster: Cluster, arm: Arm, partition: int, leader: int, end: int) -> batches.Unseen:
-    """Returns how many control records and how many records of aborted transactions a partition has below `end`.
+    """Returns two numbers for the part of a partition below `end`: control records, and records of aborted
+    transactions.
 
     `leader` is the id of the partition's leader, from which the records are fetched. If the arm writes no transactions,
-    returns 0 for both numbers without a request. The law `offsets_accounted` checks this later.
+    returns 0 for both numbers without a request. The law `offsets_accounted` later checks that they are 0.
     """
     if arm.name not in scenario.transactional:
         return batches.Unseen(0, 0)

@@ -1,7 +1,7 @@
-"""The books: small tables of exact counts that the step reconcile wrote. This module reads the tables strictly.
+"""The books: small tables of exact counts that the step reconcile wrote. This module checks the tables strictly.
 
-A missing table, an empty table, or a null in a column that forbids nulls never means "nothing found". Each of them is
-listed in `Books.problems`, and forbids the verdicts HELD and VIOLATED. Only two tables may be empty:
+A missing table, an empty table, or a null in a column that forbids nulls never means "nothing found". Each of these
+problems is listed in `Books.problems`, and forbids the verdicts HELD and VIOLATED. Only two tables may be empty:
 
 * books/exposure.parquet, if there was no injection.
 * books/cases.parquet. Its counts are also in books/laws.parquet, in the rows whose column `law` is `anomaly_rows`.
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column, searched_for
+from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.store import tables as declared
 from delivery_verifier.store.effect_tables import EFFECT_BOOKS, EFFECT_COUNTS
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
@@ -35,7 +36,14 @@ MISSING = "missing/"
 """The prefix of counts of reconcile.json: `missing/<arm>/<partition>` is the number of reported attempts that were not
 found, but are not proven LOST, because the partition has unreadable offsets. Counts of 0 are left out."""
 STRANGERS_SINCE = 2
-"""The first version of the format with counts of STRANGERS. Before, such a record counted as a corrupted record."""
+"""The first version of the run directory's format that has the counts STRANGERS. In earlier versions, a record that
+another client wrote counts as a corrupted record."""
+SECOND_OPINION = "second_opinion"
+"""The name of a law: a second program counts the same as Spark (`spark_jobs.second_opinion`)."""
+SECOND_OPINION_SINCE = 4
+"""The first version of the run directory's format whose books have the law SECOND_OPINION."""
+SECOND_OPINION_RECORDS = 10_000_000
+"""The books of a run have the law SECOND_OPINION if the run has at most so many records."""
 
 BOOKS = (
     declared.PRODUCERS,
@@ -47,7 +55,7 @@ BOOKS = (
     declared.LOAD,
     EFFECT_BOOKS,
 )
-"""The declarations of the tables that are needed to judge a run."""
+"""The declarations of all tables that are needed to judge a run."""
 
 TABLES: dict[str, tuple[str, ...]] = {table.file: table.column_names for table in BOOKS}
 """Maps the file of each table in BOOKS to the names of the table's columns."""
@@ -68,7 +76,7 @@ class Books:
     def from_tables(
         cls, tables: Mapping[str, pa.Table], version: int = declared.FORMAT_VERSION, applied: bool = False
     ) -> Books:
-        """Returns the books that consist of `tables`, which maps the file of a table (a key of TABLES) to the table.
+        """Returns the books with the tables `tables`. Each key of `tables` is the file of a table, as in TABLES.
 
         `applied`: whether an arm of the run has an application. Only then there must be the table books/effects.
         `version` is the `format_version` in the manifest of the step that wrote the tables. The tables must have
@@ -138,10 +146,10 @@ def counts_of(version: int) -> tuple[str, ...]:
 
 
 def count_strangers(run: RunDirectory, arms: Collection[str]) -> dict[str, int]:
-    """Maps each arm to the number of records in its topic that another client wrote. Empty for books of format version
-    1.
+    """Maps each arm to the number of records in its topic that another client wrote. Returns an empty mapping for books
+    of format version 1.
 
-    Raises IncompleteRun if reconcile.json of a later version lacks the count of an arm.
+    Raises IncompleteRun if the format version is later, and reconcile.json lacks the count of an arm.
     """
     manifest = run.manifest("reconcile")
     if manifest.format_version < STRANGERS_SINCE:
@@ -158,8 +166,17 @@ def count_missing(run: RunDirectory) -> dict[tuple[str, int], int]:
     return {(arm, int(partition)): counts[name] for name, (arm, partition) in keys.items()}
 
 
+def has_second_opinion(version: int, offsets: Offsets) -> bool:
+    """Returns whether the books of a run have the law SECOND_OPINION.
+
+    `version`: the version of the run's format. `offsets`: the snapshot, which says how many records the run has.
+    """
+    return version >= SECOND_OPINION_SINCE and offsets.records <= SECOND_OPINION_RECORDS
+
+
 def total_column(anomaly: Anomaly) -> str:
-    """The column that `with_totals` adds for `anomaly`, e.g. `lost_total`. Great Expectations judges this column.
+    """The name of the column that `with_totals` adds for `anomaly`, e.g. `lost_total`. Great Expectations judges this
+    column.
 
     The column counts the cases of the anomaly, and the records that show the anomaly but are cases of an anomaly of
     higher precedence.
@@ -172,11 +189,11 @@ def with_totals(rows: pa.Table, late_convicts: bool = False) -> pa.Table:
 
     * the column `<anomaly>`
     * the column `also_<anomaly>`, if another anomaly can hide this one (see `Books.cases_at`)
-    * the column `resolved_late`, for REORDERED and if `late_convicts` is true: late INDETERMINATE attempts then speak
-      against the arm.
+    * the column `resolved_late`, only for REORDERED. It counts INDETERMINATE attempts that came late. They are included
+      only if `late_convicts` is true.
 
-    If a summed column is missing, so is the total's column. If a summed value is null, the total is null. So Great
-    Expectations never takes a missing value for 0.
+    If a column of the sum is missing, the column of the total is missing, too. If a value of the sum is null, the total
+    is null. So Great Expectations never takes a missing value for 0.
     """
     for anomaly in Anomaly:
         parts = _columns(anomaly) + (["resolved_late"] if late_convicts and anomaly is Anomaly.REORDERED else [])

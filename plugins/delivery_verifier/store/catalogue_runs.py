@@ -58,8 +58,8 @@ def _files() -> list[Path]:
 
 
 def newest(most: int) -> list[CatalogueRun]:
-    """The `most` catalogue runs whose files were written last. Runs with damaged files are left out, without
-    replacement.
+    """The catalogue runs with the newest files, at most `most`. If such a file is damaged, its catalogue run is left
+    out, and the result is shorter.
 
     The catalogue run that started last comes first.
     """
@@ -88,7 +88,7 @@ class _Summary(Struct, frozen=True):
 
 
 def names(path: Path) -> tuple[str, ...]:
-    """The names of the entries that were chosen for the catalogue run at `path`, each name once.
+    """The names of the entries that were chosen for the catalogue run in the folder `path`, each name once.
 
     The result is empty if the file catalogue.json cannot be read.
     """
@@ -96,12 +96,13 @@ def names(path: Path) -> tuple[str, ...]:
 
 
 def has_ended(path: Path) -> bool:
-    """Whether the catalogue run at `path` has ended. True also if its catalogue.json cannot be read."""
+    """Whether the catalogue run in the folder `path` has ended. True also if its catalogue.json cannot be read."""
     return bool(_summary(path).ended_at)
 
 
 def _summary(path: Path) -> _Summary:
-    """Reads the summary of the catalogue run at `path`. If the file cannot be read, the run counts as ended."""
+    """Reads the summary of the catalogue run in the folder `path`. If the file cannot be read, the run counts as
+    ended."""
     try:
         return msgspec.json.decode((path / FILE).read_bytes(), type=_Summary)
     except (OSError, msgspec.MsgspecError):

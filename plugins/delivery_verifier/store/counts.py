@@ -50,11 +50,11 @@ COUNTS = (
 
 
 def case_counts(totals: Mapping[str, int], anomaly: Anomaly) -> tuple[int, int]:
-    """Returns the number of cases of `anomaly`, and the number of other attempts that show `anomaly`.
+    """Returns two numbers: the cases of `anomaly`, and the other attempts that show `anomaly`.
 
     An attempt that shows several anomalies is a case of the first of them, in the order of `Anomaly`. `totals`:
-    `ArmEvidence.totals`. For REORDERED, the second number includes `totals[LATE]`, which counts INDETERMINATE attempts
-    that are no cases.
+    `ArmEvidence.totals`. For REORDERED, the second number includes `totals[LATE]`, the number of INDETERMINATE attempts
+    that came late.
     """
     also = totals.get(also_column(anomaly), 0) if anomaly in SECONDARY else 0
     if anomaly is Anomaly.REORDERED:

@@ -8,9 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 
 SETTLED_NS = 1_000_000_000
-"""The digest of a file is remembered only if the file's last change is at least this old, in ns. Shortly after a
-change, a second change could fall into the same tick of the file system's clock: the file's times would stay the same.
-"""
+"""The least age, in ns, of a file's last change for which the file's digest is remembered. Shortly after a change, a
+second change could fall into the same tick of the file system's clock. The times of the file would then stay the
+same."""
 _REMEMBERED = 4096
 """The greatest number of digests that a process remembers."""
 

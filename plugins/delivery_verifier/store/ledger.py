@@ -20,8 +20,9 @@ time, each producer sends a few records to warm up."""
 OUTCOMES_SINCE = 2
 """The format version from which on produce.json and settle.json hold the producers' own counts of outcomes."""
 MISCOUNTED = "miscounted"
-"""Stands for an outcome in `outcomes_key`: the number of reports by which the counters of a killed producer process
-differ from the ledger. A difference that the kill explains does not count (see `load.resends.recount`)."""
+"""Can stand for an outcome in the function `outcomes_key`. The count is then the number of reports by which the
+counters of a killed producer process differ from the ledger. A difference that the kill explains is not included (see
+`load.resends.recount`)."""
 
 SCHEMA = arrow_schema(LEDGER)
 """The Arrow schema of the ledger, which has one row per attempt. `tables.LEDGER` gives the meaning of each column."""
@@ -45,7 +46,7 @@ WRITE_OPTIONS: dict[str, object] = {
         "DELTA_BINARY_PACKED",
     ),
 }
-"""Options of the Parquet writer. Measurements found these options fastest, with the smallest files: delta encoding for
+"""Options of the Parquet writer. They were the fastest in measurements, and gave the smallest files: delta encoding for
 dense numbers, and dictionaries only for values that repeat."""
 
 
@@ -61,8 +62,8 @@ def outcomes_key(outcome: str, producer: str) -> str:
 def reported_counts(counts: Mapping[str, int], outcome: str) -> dict[str, int]:
     """Maps each arm to the number of its attempts that the client reported with `outcome`.
 
-    `counts` are the counts of produce.json. An arm is left out if its producers made no such counts, because the run's
-    format is older than OUTCOMES_SINCE.
+    `counts` are the counts of produce.json. If the run's format is older than OUTCOMES_SINCE, the producers made no
+    such counts, and the result is empty.
     """
     reported, prefix = Counter[str](), outcomes_key(outcome, "")
     for name, count in counts.items():

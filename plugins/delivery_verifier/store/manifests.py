@@ -1,8 +1,9 @@
 """Manifests. A manifest is the file `<step>.json`, with which a finished step seals what it wrote.
 
-Since version 2 of the format, a manifest also names its run and the manifests that it rests on, and has a checksum of
-its own content. So neither files of another run nor altered counts pass as output of the step. These are checksums, not
-signatures: they reveal an accident or a single altered file, but not a person who computes all of them anew.
+Since version 2 of the format, a manifest also names its run and the manifests of the steps whose output it used, and
+has a checksum of its own content. So files of another run, or altered counts, cannot pass as output of the step.
+Checksums are no signatures: they reveal an accident or a single altered file, but not a person who computes all
+checksums anew.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     A manifest of version 1 lacks the following fields, too:
 
     * `run_id`: the run's id in scenario.json.
-    * `required`: maps each finished step on whose output this step rests (`steps.REQUIRES`) to the SHA-256 of its
+    * `required`: maps each finished step whose output this step used (`steps.REQUIRES`) to the SHA-256 of that step's
       manifest.
     * `seal`: the checksum of all other fields (see `seal_of`).
     """
@@ -82,8 +83,8 @@ def sealed(manifest: Manifest) -> Manifest:
 def read(file: Path, run_id: str | None) -> Manifest:
     """Reads and checks the manifest `file`. `run_id` is the run's id in scenario.json.
 
-    If scenario.json cannot be read, `run_id` is None. The manifest may then be of any run, because a run with a damaged
-    scenario has no verdict, but its owner must be able to remove it.
+    If scenario.json cannot be read, `run_id` is None, and the manifest may be of any run. A run with a damaged scenario
+    has no verdict, but its owner must be able to remove it, and removal reads the manifest.
 
     Raises IncompleteRun if the manifest is damaged or altered, is of another run, or has an unknown version.
     """

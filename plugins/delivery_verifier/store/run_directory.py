@@ -107,8 +107,8 @@ class RunDirectory:
     def require(self, *steps: str) -> None:
         """Raises IncompleteRun unless every step has finished, and each file is still as its step wrote it.
 
-        Also raises IncompleteRun if a folder of one of the steps holds a file that no step wrote, or if a manifest on
-        which a step rests was replaced since.
+        Also raises IncompleteRun if a folder of one of the steps holds a file that no step wrote, or if a manifest that
+        a step used was replaced later.
         """
         for step in steps:
             for name, digest in self.manifest(step).files.items():
@@ -121,11 +121,11 @@ class RunDirectory:
         self._require_no_stranger(*steps)
 
     def _require_links(self, *steps: str) -> None:
-        """Raises IncompleteRun if a manifest on which a step rested was replaced since. Checks `steps` and the steps
-        before them on which they rest.
+        """Raises IncompleteRun if a manifest that a step used was replaced later. Checks `steps` and the steps whose
+        output they use.
 
-        A manifest of version 1 does not name the manifests on which it rests. For such a manifest, only their versions
-        are checked: none may be higher, because an older program refuses the output of a newer program.
+        A manifest of version 1 does not name the manifests that its step used. In this case, only the versions of these
+        manifests are checked: none may be above 1, because an older program refuses the output of a newer program.
         """
         rested = {name for step in steps for name in (*REQUIRES.get(step, ()), step)}
         for step in sorted(name for name in rested if (self.path / f"{name}.json").is_file()):
@@ -141,7 +141,8 @@ class RunDirectory:
                 raise IncompleteRun(f"step {step} rests on another {min(differing)}.json than the one that is there")
 
     def rested_on(self, step: str) -> dict[str, str]:
-        """Maps each step on which `step` rests to the SHA-256 of its manifest. Leaves out steps without a manifest."""
+        """Maps each step whose output `step` uses to the SHA-256 of that step's manifest. Leaves out steps without a
+        manifest."""
         files = {name: self.path / f"{name}.json" for name in REQUIRES.get(step, ())}
         return {name: sha256(file) for name, file in files.items() if file.is_file()}
 
@@ -159,7 +160,7 @@ class RunDirectory:
     def writing(self, step: str) -> Iterator[StepOutput]:
         """A context manager. Its block gets a StepOutput, which collects the step's files in a temporary folder.
 
-        At the end of the block the files are moved into the run directory. If the block fails, no file is moved.
+        At the end of the block, moves the files into the run directory. If the block fails, moves no file.
         """
         output = StepOutput(self, step)
         try:

@@ -8,11 +8,12 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 def versions(run: RunDirectory, *steps: str) -> tuple[int, ...]:
-    """Returns the format versions in the manifests of `steps`, which must be in the order of a run.
+    """Returns the format versions in the manifests of `steps`. `steps` must be in the order in which a run performs
+    them.
 
-    Raises IncompleteRun if a manifest is missing or damaged, or if a later step has an older version than an earlier
-    step. This shows that a manifest was altered, because no program continues the run of a newer program. A later step
-    may have a newer version, because a newer program can reconcile and validate a stored run again.
+    Raises IncompleteRun if a manifest is missing or damaged. A later step may have a newer version than an earlier
+    step, because a newer program can reconcile and validate a stored run again. If a later step has an older version, a
+    manifest was altered, because no older program continues the run of a newer program. Raises IncompleteRun then, too.
     """
     known = tuple(run.manifest(step).format_version for step in steps)
     for (earlier, older), (later, newer) in pairwise(zip(steps, known, strict=True)):

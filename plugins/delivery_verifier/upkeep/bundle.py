@@ -23,11 +23,12 @@ from delivery_verifier.upkeep import doctor
 from delivery_verifier.upkeep.redaction import known_secrets, redact
 
 JSON = ("scenario", "injections", "offsets", "observations", "validation", "verdict", *sorted(MANIFESTS))
-"""The names, without `.json`, of the JSON files in the bundle. The files of MANIFESTS list the output of each step."""
+"""The names, without `.json`, of the JSON files in the bundle. The names in MANIFESTS are those of the steps'
+manifests."""
 TABLES, FULL = ("books", "anomalies", "timeline"), ("ledger", "log")
 """Names of folders with tables. Every bundle holds the folders in TABLES. A full bundle also holds those in FULL."""
 LOG_BYTES = 2_000_000
-"""The bundle holds at most this many bytes of a text log of a process. Of a longer log, the bundle holds the end."""
+"""The greatest number of bytes of a process's text log that the bundle holds. Only the end of a longer log is kept."""
 
 
 class About(Struct, kw_only=True):

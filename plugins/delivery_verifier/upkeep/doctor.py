@@ -26,13 +26,13 @@ def heal() -> Iterator[str]:
     """Removes what ended runs left behind. Yields a line after each action.
 
     If a run holds this host, touches nothing, because this run may be healthy. It then yields only one line, which says
-    who uses the host. Ends no run: `kdv stop` does. (A keeper ends its cluster by itself when the run's owner has
-    ended, or when nobody has renewed the lease for `lease.LEASE_S` seconds.)
+    who uses the host. Does not end a run: the command for that is `kdv stop`. (A keeper ends its cluster by itself when
+    the run's owner has ended, or when nobody has renewed the lease for `lease.LEASE_S` seconds.)
 
     * Unmounts the disks of kept workspaces (folders with the data of one cluster) that have no keeper.
     * Undoes changes outside workspaces, for example rules of the packet filter.
     * Removes workspaces that have no keeper, except those for which `workspaces.is_kept` is true.
-    * Removes the oldest workspaces that are marked as kept, if there are too many (see `workspaces.trim`).
+    * If too many workspaces are marked as kept, removes the oldest of them (see `workspaces.trim`).
     """
     try:
         host = lease.acquire_host("kdv doctor --heal")

@@ -1,4 +1,4 @@
-"""Redaction: replaces the secrets in a text. A secret is found by its value, if this is known, or by a pattern."""
+"""Redaction: replaces the secrets in a text. A secret is found by its value, if the value is known, or by a pattern."""
 
 from __future__ import annotations
 

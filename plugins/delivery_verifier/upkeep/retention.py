@@ -17,8 +17,8 @@ from delivery_verifier.store import catalogue_runs
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 IDLE_S = 3600.0
-"""Seconds. A run without a verdict may still be in progress if its directory changed within this time. A catalogue run
-that has not ended may still be in progress if its record, catalogue.json, changed within this time."""
+"""A time in seconds. A run without a verdict may still be in progress if its directory changed within this time. A
+catalogue run that has not ended may still be in progress if its file catalogue.json changed within this time."""
 _PRUNED = ".pruned-"
 _PARTIAL = re.compile(r"\.[a-z_]+\.([0-9]+)\.partial")
 
@@ -134,8 +134,8 @@ def _is_in_progress(unit: Retained) -> bool:
 def _began_run(catalogue: Path, run: str) -> bool:
     """Returns whether the run directory named `run` belongs to the catalogue run in the directory `catalogue`.
 
-    It does if `run` begins with the name of `catalogue`, a hyphen, and the name of an entry of the catalogue run. The
-    run is not looked up in catalogue.json, because that file names a run only later.
+    This is so if `run` begins with the name of `catalogue`, a hyphen, and the name of an entry of the catalogue run.
+    catalogue.json cannot answer this for a run under way, because it names a run only when the run has ended.
     """
     return any(run.startswith(f"{catalogue.name}-{name}") for name in catalogue_runs.names(catalogue))
 

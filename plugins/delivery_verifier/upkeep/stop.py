@@ -87,7 +87,7 @@ def _outlook(holder: Holder) -> str:
 
 
 def _workspace(holder: Holder) -> Path | None:
-    """Returns the workspace, the folder of the run's cluster; None until the run's keeper has started.
+    """Returns the folder of the run's cluster (the workspace); None until the run's keeper has started.
 
     If the run no longer uses this host, the result is meaningless.
     """

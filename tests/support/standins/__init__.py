@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import shutil
 import subprocess
 import tempfile
@@ -9,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from delivery_verifier.host.java.jars import kafka_jars
-from support.engine import Engine, Missing
+from support.engine import TOOLS, Engine, Missing
 
 HERE = Path(__file__).parent
 BASE = "kdv-standin-base"
@@ -24,7 +26,7 @@ def build(engine: Engine, compose: list[str], images: Mapping[str, str], kafka_v
     Raises Missing if the base cannot be made, and CalledProcessError if an image cannot be built.
     """
     with tempfile.TemporaryDirectory(prefix="kdv-standins-") as folder:
-        _import_base(engine, Path(folder) / "base")
+        _import_base(engine, _base_archive(Path(folder) / "base"))
         context = Path(folder) / "context"
         shutil.copytree(HERE, context)
         (context / "jars").mkdir()
@@ -35,8 +37,14 @@ def build(engine: Engine, compose: list[str], images: Mapping[str, str], kafka_v
         subprocess.run(command, env=engine.environment | names | {"CONTEXT": str(context)}, check=True)
 
 
-def _import_base(engine: Engine, root: Path) -> None:
-    """Makes a small Debian with the host's own certificates, and imports it as the image BASE."""
+def _base_archive(root: Path) -> Path:
+    """Returns the archive of a small Debian with the host's own certificates. Makes it at the first call on this host,
+    in the folder `root`. Raises Missing if it cannot be made."""
+    certificates = sorted(CERTIFICATES.rglob("*.crt")) if CERTIFICATES.is_dir() else []
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in certificates)).hexdigest()[:12]
+    archive = TOOLS / f"bookworm-{digest}.tar"
+    if archive.is_file():
+        return archive
     command = ["debootstrap", "--variant=minbase", "--include=ca-certificates", "bookworm", str(root), MIRROR]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
@@ -44,10 +52,18 @@ def _import_base(engine: Engine, root: Path) -> None:
     if CERTIFICATES.is_dir():
         shutil.copytree(CERTIFICATES, root / CERTIFICATES.relative_to("/"), dirs_exist_ok=True)
     subprocess.run(["chroot", str(root), "update-ca-certificates"], capture_output=True, check=True)
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    partial = archive.with_name(f"{archive.name}.{os.getpid()}")
+    packing = ["tar", "-C", str(root), "--numeric-owner", "-cf", str(partial), "."]
+    if subprocess.run(packing, check=False).returncode:
+        raise Missing("no registry answers, and the base image cannot be packed")
+    os.replace(partial, archive)
+    return archive
+
+
+def _import_base(engine: Engine, archive: Path) -> None:
+    """Imports the archive of a Debian as the image BASE."""
     path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     variables = f"ENV PATH={path} PIP_CERT={BUNDLE} SSL_CERT_FILE={BUNDLE} REQUESTS_CA_BUNDLE={BUNDLE}"
-    archive = subprocess.Popen(["tar", "-C", str(root), "--numeric-owner", "-c", "."], stdout=subprocess.PIPE)
-    importing = ["docker", "import", "-c", 'CMD ["bash"]', "-c", variables, "-", BASE]
-    subprocess.run(importing, env=engine.environment, stdin=archive.stdout, stdout=subprocess.DEVNULL, check=True)
-    if archive.wait():
-        raise Missing("no registry answers, and the base image cannot be packed")
+    importing = ["docker", "import", "-c", 'CMD ["bash"]', "-c", variables, str(archive), BASE]
+    subprocess.run(importing, env=engine.environment, stdout=subprocess.DEVNULL, check=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from support.evidence import RUN, evidence_of
+from support.evidence import RUN, SUBJECT, Rows, evidence_of
 
 from delivery_verifier.judgement import limits as module
 from delivery_verifier.judgement.attribution import confidence_interval
@@ -14,6 +14,7 @@ from delivery_verifier.judgement.evaluation import LAWS, LAWS_SINCE
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.limits import limits
 from delivery_verifier.model.scenario import FEWEST_RECORDS
+from delivery_verifier.store import books
 
 EVIDENCE = evidence_of(RUN)
 (KILL,) = EVIDENCE.injections
@@ -65,3 +66,24 @@ def test_laws_that_a_run_is_too_old_for_are_named(version: int) -> None:
     assert len(named) == len(missing) and all(
         f"the law {law}," in line and LAWS[law] in line for law, line in zip(missing, named, strict=True)
     )
+
+
+def test_a_run_without_a_second_opinion_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not [line for line in limits(EVIDENCE) if "second_opinion" in line]
+    monkeypatch.setattr(books, "SECOND_OPINION_RECORDS", EVIDENCE.offsets.records - 1)
+    monkeypatch.setattr(module, "SECOND_OPINION_RECORDS", EVIDENCE.offsets.records - 1)
+    (line,) = [line for line in limits(EVIDENCE) if "second_opinion" in line]
+    sizes = f"This run has {EVIDENCE.offsets.records:,} records. Above {EVIDENCE.offsets.records - 1:,}, the law "
+    assert line.startswith(sizes) and line.endswith(LAWS["second_opinion"])
+
+
+@pytest.mark.parametrize("column", ["corrupted", "unattributed"])
+def test_an_arm_with_damaged_records_is_named_as_not_counted_twice(column: str) -> None:
+    def damage(rows: Rows) -> None:
+        row = next(row for row in rows["books/producers.parquet"] if row["arm"] == SUBJECT)
+        row[column] += 1
+
+    (line,) = [line for line in limits(evidence_of(RUN, damage)) if "second_opinion" in line]
+    assert line == f"{SUBJECT} has damaged records: the law second_opinion was not checked for it."
+    older = evidence_of(RUN, damage, format_version=3)
+    assert not [line for line in limits(older) if "has damaged records" in line]

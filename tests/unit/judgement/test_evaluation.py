@@ -18,6 +18,7 @@ from delivery_verifier.judgement.evaluation import (
     laws_of,
     producer_rows,
 )
+from delivery_verifier.store import books
 from delivery_verifier.store.books import Books
 
 APPLIED = applied(RUN)
@@ -78,6 +79,17 @@ def test_a_law_is_expected_since_its_version(version: int) -> None:
     later = {law for law, since in LAWS_SINCE.items() if since > version}
     assert set(LAWS) - set(laws_of(evidence_of(APPLIED, format_version=version))) == later
     assert set(LAWS) - set(laws_of(evidence_of(RUN, format_version=version))) == later | set(LAWS_OF_EFFECTS)
+
+
+@pytest.mark.parametrize("spare", [0, -1])
+def test_a_second_opinion_is_expected_of_a_run_up_to_the_stated_size(
+    monkeypatch: pytest.MonkeyPatch, spare: int
+) -> None:
+    evidence = evidence_of(RUN)
+    monkeypatch.setattr(books, "SECOND_OPINION_RECORDS", evidence.offsets.records + spare)
+    missing = {books.SECOND_OPINION} if spare < 0 else set()
+    assert set(LAWS) - set(laws_of(evidence)) == missing
+    assert {plan.about for plan in expected_evidence(evidence)} == set(LAWS) - missing
 
 
 def test_every_partition_has_a_row_for_each_producer_and_for_strangers() -> None:

@@ -26,9 +26,9 @@ _ACKS_0 = profile_of(
     acks="0",
     topic_metadata_refresh_interval_ms=1000,
 )
-"""A profile whose client looks for new leaders every second. The default is five minutes, during which a client could
-go on sending to a deposed leader. Such a leader keeps none of these records, and the scenario does not count such
-losses."""
+"""A profile whose client looks for new leaders every second. By default, a client looks for them every five minutes,
+and could meanwhile go on sending to a deposed leader. These records would be lost, too, but the scenario expects an
+exact number of lost records."""
 
 _FROZEN_LEADER = Entry(
     name="acks_0.frozen_leader",

@@ -10,8 +10,8 @@ from delivery_verifier.model.scenario import Bound, Expectation
 
 UNFETCHED = after(0.5)
 """The trigger of the step that sends records: half a second after the followers were cut off from the leader. By then,
-no fetch request from before the cut waits at the leader. (It waits for at most `replica.fetch.wait.max.ms`, 200 ms.)
-The leader would answer such a request with the new records."""
+no fetch request from before the cut waits at the leader any more, because such a request waits for at most
+`replica.fetch.wait.max.ms` (200 ms). Otherwise the leader would answer this request with the new records."""
 _LOAD = scripted(100)
 _ACKS = "Apache Kafka documentation, producer configurations: acks"
 

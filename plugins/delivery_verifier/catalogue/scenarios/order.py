@@ -121,10 +121,10 @@ _STALLED_LEADER = Entry(
     ),
     rules=("reordered.retries", "reordered.one_in_flight", "reordered.never"),
 )
-"""The load has three partitions, each with a leader of its own. The connection to one leader is stuck, because its
-requests are dropped. A client's request for metadata waits behind the requests in flight on its connection. So a client
-learns of the new leader only through a second connection, which is not stuck. It sends the next records to the new
-leader, and the stuck records again later, out of order: five in the arm acks_all, and one in the arm in_flight_1."""
+"""The load has three partitions, each with a leader of its own. The connection to one leader is stuck, because the
+proxy drops its requests. A request for metadata on this connection would wait behind them. So a client learns of the
+new leader only through a connection to another broker. The client sends the next records to the new leader. Later it
+sends the stuck records again, out of order: five in the arm acks_all, and one in the arm in_flight_1."""
 
 _LARGE_BLOCK = 800
 """The number of records in a block. Records have 1000 bytes, so that a block fits into one request (batch.size is
@@ -143,7 +143,7 @@ def _one_large_request(profile: str, **producer: Setting) -> Profile:
 
 
 def _sent_late(name: str, **producer: Setting) -> ArmPlan:
-    """Returns a subject arm with acks=0 that must end with every record of one request REORDERED, and none DUPLICATED.
+    """Returns a subject arm with acks=0. It must end with all records of one request REORDERED, and none DUPLICATED.
 
     `producer`: further settings (see `_one_large_request`).
     """

@@ -1,5 +1,4 @@
-"""Transactions: what they promise when the broker that coordinates them is killed, and when a request to end one comes
-late."""
+"""Transactions: what they promise when their coordinator is killed, and when a request to end one of them is late."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
-"""The docker backend: the brokers of a docker-compose.yml as the cluster under test, and the fault door, the only
-service that may do something to their containers."""
+"""The docker backend: the brokers of a docker-compose.yml are the cluster under test. The fault door is the only
+service that may change their containers."""

@@ -1,12 +1,14 @@
-"""The docker backend: the brokers of docker-compose.yml, which run all the time. A run gets new topics, and no new
+"""The docker backend: the brokers of docker-compose.yml, which run all the time. A run gets new topics, but no new
 brokers.
 
-What happens to the containers goes through the fault door (see `docker.door`).
+Only the fault door (see `docker.door`) changes the containers.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -15,32 +17,36 @@ from delivery_verifier.cluster.backend import Backend, Lack, LeavesNothing, Star
 from delivery_verifier.cluster.docker import composed
 from delivery_verifier.cluster.docker.cluster import DockerCluster, DockerLayout
 from delivery_verifier.cluster.docker.door_client import DoorClient, DoorGone, DoorRefused, door
-from delivery_verifier.cluster.docker.keeper import DockerKeeperSpec
+from delivery_verifier.cluster.docker.keeper import LINKS_OF_THE_NETWORK, DockerKeeperSpec
+from delivery_verifier.cluster.docker.nodes import Node
 from delivery_verifier.cluster.keeper import start_keeper
-from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import StepFailed
+from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import ClusterSpec
+from delivery_verifier.model.step_options import links_cut
 
 UP_DEADLINE_S = 120.0
-"""Seconds that healed brokers may take until all of them are up."""
+"""Seconds in which all brokers must be up after the door has healed them."""
 VARIABLES = ("KDV_DOOR_URL", "KDV_DOOR_TOKEN", "KDV_BOOTSTRAP_SERVERS")
 LACKS: dict[Capability, str] = {
     "proxy": "composed brokers advertise fixed addresses, so that no proxy can stand before them: KDV_CLUSTER=embedded "
     "has one",
     "power": "the power of a volume cannot be cut from a container: KDV_CLUSTER=embedded can, as root",
 }
-"""Why the backend lacks a capability everywhere, with the remedy."""
+"""Maps each capability that this backend always lacks to the reason and the remedy."""
 
 
 class DockerBackend(LeavesNothing):
-    """A backend that uses the composed brokers. The environment variables `VARIABLES` say where they are.
+    """A backend that uses the composed brokers. The environment variables `VARIABLES` say where the brokers and the
+    fault door are.
 
-    What a killed run did to containers, the door heals by itself.
+    If a killed run damaged containers, the door heals them by itself.
     """
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
-        """Returns why the capability is missing, or why there are no composed brokers; None if nothing is missing. Asks
+        """Returns why `capability` is missing, or why there are no composed brokers; None if nothing is missing. Asks
         the door at each call."""
         if capability in LACKS:
             return Lack(LACKS[capability])
@@ -54,30 +60,33 @@ class DockerBackend(LeavesNothing):
             return Lack(f"{error}: look at the service fault-door", failed=True)
         if not brokers:
             return Lack("the fault door sees no container of a broker: check the labels and KDV_DOOR_PROJECT")
-        uncut = [broker.container for broker in brokers if not (broker.connected or broker.cut)]
-        if capability == "network" and uncut:
-            return Lack(f"{', '.join(uncut)}: no network that may be cut: check the labels of docker-compose.yml")
-        return None
+        return _lack_of_network(brokers) if capability == "network" else None
 
-    def misfit(self, spec: ClusterSpec) -> Lack | None:
-        """Returns how the composed cluster differs from `spec`; None if it does not. `Lack.failed` is True if a broker
-        or the door does not answer."""
+    def misfit(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Lack | None:
+        """Returns how the composed cluster differs from `spec`, or which links of `plan` cannot be cut here; None if
+        nothing is wrong. First asks the door to heal the containers. `Lack.failed` is True if a broker stays down, or
+        if the door does not answer."""
         try:
-            different = composed.differences(spec, _door().nodes())
+            different = composed.differences(spec, _healed_nodes(_door()))
         except (DoorGone, DoorRefused, StepFailed, KafkaException, OSError) as error:
             return Lack(f"the composed cluster cannot be looked at: {error}", failed=True)
+        different += _uncuttable(plan) if plan else []
         return Lack(f"the composed cluster is another: {'; '.join(different)}") if different else None
+
+    def versions(self) -> dict[str, str]:
+        """Returns the digest of the brokers' image. Raises DoorGone or DoorRefused."""
+        return {"kafka-image": ", ".join(sorted({node.image_id for node in _door().nodes() if node.broker}))}
 
     def describe(self, spec: ClusterSpec) -> str:
         """Returns in words what cluster a run with `spec` gets."""
         return f"the composed Apache Kafka {spec.kafka_version}: {spec.brokers} brokers in containers; new topics"
 
     def start(self, request: StartRequest) -> DockerCluster:
-        """Has the composed cluster healed, waits until all brokers are up, and starts the keeper. Removes the topics of
-        runs whose workspace is gone.
+        """Asks the door to heal the composed cluster, waits until all brokers are up, and starts the keeper. Removes
+        the topics of runs whose workspace is gone.
 
-        Raises StepFailed if the composed cluster is not as the request's spec says, DoorGone, DoorRefused (e.g. because
-        another run holds the lease), KafkaException, and DeadlinePassed.
+        Raises StepFailed if the composed cluster differs from the spec in `request`. Raises DoorGone, DoorRefused (e.g.
+        because another run holds the lease), KafkaException and DeadlinePassed.
         """
         client, workspace = _door(), Path(request.workspace)
         client.heal()
@@ -109,10 +118,47 @@ class DockerBackend(LeavesNothing):
 
 
 def _door() -> DoorClient:
-    """Returns the client of the door. Raises StepFailed if no variable says where the door is."""
+    """Returns the client of the door. Raises StepFailed if KDV_DOOR_URL is not set."""
     if (client := door()) is None:
         raise StepFailed("KDV_DOOR_URL is not set: run it in the stack of docker-compose.yml, or unset KDV_CLUSTER")
     return client
+
+
+def _lack_of_network(brokers: Sequence[Node]) -> Lack | None:
+    """Returns why these brokers cannot be cut off from each other and the controllers; None if they can."""
+    if uncut := [broker.container for broker in brokers if not (broker.connected or broker.cut)]:
+        return Lack(f"{', '.join(uncut)}: no network that may be cut: check the labels of docker-compose.yml")
+    if astray := [f"{broker.container}: {broker.astray}" for broker in brokers if broker.astray]:
+        return Lack(f"a cut would not cut replication, compare docker-compose.yml: {'; '.join(astray)}")
+    return None
+
+
+def _uncuttable(plan: FaultPlan) -> list[str]:
+    """Returns a text for each set of links that a step of `plan` cuts, and that no container can lose alone."""
+    cuts = {links_cut(step.options) for step in plan.steps if step.action == "isolate"}
+    return [
+        f"its brokers lose the links {' and '.join(LINKS_OF_THE_NETWORK)} together, not {' and '.join(links)}"
+        for links in sorted(cuts)
+        if set(links) != set(LINKS_OF_THE_NETWORK)
+    ]
+
+
+def _healed_nodes(client: DoorClient) -> list[Node]:
+    """Has the door heal, and returns the nodes. If something was healed, waits until all brokers are up, or a container
+    has exited again, or `UP_DEADLINE_S` have passed."""
+    try:
+        damage = client.heal()
+    except DoorRefused:  # a run holds the lease, or the engine cannot start a container: the nodes show what is down
+        return client.nodes()
+
+    def settled() -> bool:
+        nodes = client.nodes()
+        return composed.lists_all(nodes) or any(node.state == "exited" for node in nodes)
+
+    if damage:
+        with suppress(DeadlinePassed):  # who is not up then, is named by the comparison
+            wait_until(settled, "all composed brokers to be up", UP_DEADLINE_S, every_s=0.5)
+    return client.nodes()
 
 
 BACKEND: Backend = DockerBackend()

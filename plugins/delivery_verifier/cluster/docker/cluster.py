@@ -21,8 +21,8 @@ from delivery_verifier.model.scenario import ClusterSpec
 
 
 class DockerLayout(Struct, frozen=True, kw_only=True):
-    """The nodes of a composed cluster. `containers`: the name of the container of each broker and controller, by node
-    id. `addresses`: host and port of each broker, by node id."""
+    """The nodes of a composed cluster. `containers`: the name of the container of each broker and each controller, by
+    node id. `addresses`: host and port of each broker, by node id."""
 
     spec: ClusterSpec
     containers: dict[int, str]
@@ -35,7 +35,7 @@ class DockerLayout(Struct, frozen=True, kw_only=True):
 
     @property
     def controllers(self) -> list[int]:
-        """The ids of the controllers that are no brokers, in ascending order."""
+        """The ids of the nodes that are controllers but not brokers, in ascending order."""
         return sorted(self.containers.keys() - self.addresses.keys())
 
     @property
@@ -61,7 +61,7 @@ class DockerCluster:
 
     @property
     def capabilities(self) -> tuple[Capability, ...]:
-        """The capabilities that this run asked for, and has."""
+        """The capabilities that the run's scenario requires. A run starts only if the backend has all of them."""
         return self.layout.spec.equipment
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
@@ -81,9 +81,9 @@ class DockerCluster:
         return False
 
     def last_log(self, node: int) -> str:
-        """Returns the command that shows the node's log. The door does not hand out logs."""
+        """Returns the command that shows the node's log, because the door does not show logs."""
         return f"see: docker logs {self.layout.containers[node]}"
 
     def release(self) -> None:
-        """Removes the socket of a killed keeper. The door heals the containers itself, when the keeper's lease ends."""
+        """Removes the socket of a killed keeper. The door itself heals the containers when the keeper's lease ends."""
         self.socket.unlink(missing_ok=True)

@@ -1,5 +1,5 @@
-"""The composed cluster as its brokers describe it: their addresses, settings and features. `differences` compares it
-with the cluster that a scenario asks for."""
+"""The composed cluster as its brokers describe it: their addresses, settings and features. `differences` compares this
+cluster with the cluster that a scenario asks for."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from delivery_verifier.cluster.broker_settings import settings_of
 from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.docker.nodes import Node
 from delivery_verifier.cluster.protocol.features import finalized_features
+from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.scenario import ClusterSpec
 
 ANSWER_S = 10.0
@@ -40,20 +41,22 @@ def connection() -> Connection:
 
 
 def differences(spec: ClusterSpec, nodes: Sequence[Node]) -> list[str]:
-    """Returns in words how the composed cluster differs from the cluster that `spec` describes. `nodes`: its nodes.
+    """Returns in words how the composed cluster differs from the cluster that `spec` describes. `nodes`: the nodes of
+    the composed cluster.
 
-    Raises KafkaException or OSError if a broker does not answer.
+    Raises StepFailed if a broker is down, and KafkaException or OSError if a broker does not answer.
     """
     brokers = [node for node in nodes if node.broker]
     if len(brokers) != spec.brokers:
         return [f"it has {len(brokers)} brokers, not {spec.brokers}"]
-    versions = {_tag(node.image) for node in brokers}
+    versions = {_tag(node.image) or f"unknown ({node.image} has no tag)" for node in brokers}
     different = [f"its image is version {version}" for version in sorted(versions - {spec.kafka_version})]
     reached = connection()
-    if set(reached.brokers) != {node.node for node in brokers}:
-        return [
-            f"its brokers call themselves {sorted(reached.brokers)}, and its containers {[b.node for b in brokers]}"
-        ]
+    containers = {node.node: node.container for node in brokers}
+    if set(reached.brokers) - set(containers):
+        return [f"its brokers call themselves {sorted(reached.brokers)}, and its containers {sorted(containers)}"]
+    if down := [containers[broker] for broker in sorted(set(containers) - set(reached.brokers))]:
+        raise StepFailed(f"{', '.join(down)} not up: look at docker compose ps and docker compose logs {down[0]}")
     different += _different_settings(spec, reached)
     for broker in reached.brokers:
         has_elr = finalized_features(reached.address(broker)).get(_ELR, 0) > 0
@@ -63,7 +66,7 @@ def differences(spec: ClusterSpec, nodes: Sequence[Node]) -> list[str]:
 
 
 def _different_settings(spec: ClusterSpec, reached: Connection) -> Iterator[str]:
-    """Yields a text for each setting of a broker that is not as `spec` has it."""
+    """Yields a text for each setting of a broker whose value differs from the value that `spec` gives."""
     client = topics.admin(reached)
     for broker in reached.brokers:  # librdkafka takes one broker per call
         resource = ConfigResource(ResourceType.BROKER, str(broker))
@@ -75,9 +78,8 @@ def _different_settings(spec: ClusterSpec, reached: Connection) -> Iterator[str]
 
 
 def _tag(image: str) -> str:
-    """Returns the tag of an image's name; an empty text if the name has none."""
-    _, separator, tag = image.rpartition("/")[2].partition(":")
-    return tag if separator and "@" not in image else ""
+    """Returns the tag in the name of an image, without the digest; an empty text if the name has no tag."""
+    return image.partition("@")[0].rpartition("/")[2].partition(":")[2]
 
 
 def remove_old_topics(reached: Connection, workspaces: Path) -> list[str]:
@@ -92,7 +94,7 @@ def remove_old_topics(reached: Connection, workspaces: Path) -> list[str]:
 
 
 def lists_all(nodes: Sequence[Node]) -> bool:
-    """Whether the brokers that are up are all brokers of `nodes`. False if no broker answers."""
+    """Whether all brokers of `nodes` are up. False if no broker answers."""
     try:
         return set(connection().brokers) == {node.node for node in nodes if node.broker}
     except KafkaException:

@@ -1,15 +1,19 @@
-"""The fault door: the only service that may do something to containers, and only what `engine.OPERATIONS` lists.
+"""The fault door: the only service that may change containers. It carries out only the operations in
+`engine.OPERATIONS`.
 
-The engine's socket can do anything to a host. So only this service has the socket, and it stands in a network of its
-own with the tasks of a run. It answers these requests, and any other with 403:
+A process with access to the engine's socket can do anything to the host. So only this service has the socket. The door
+and the tasks of a run share a network that no other service is in. The door answers these requests. It answers any
+other request with 403.
 
-* `GET /health`: 200, for a health check. Any other request needs the token in KDV_DOOR_TOKEN.
-* `GET /nodes`: the nodes (`nodes.Node`).
-* `POST /leases` with `holder` and `seconds`: heals, and returns the id of a new lease. 409 while another lease runs.
+* `GET /health`: returns 200. Every other request needs the token in KDV_DOOR_TOKEN.
+* `GET /nodes`: returns the nodes (`nodes.Node`).
+* `POST /leases` with `holder` and `seconds`: heals the containers, and returns the id of a new lease. 409 if another
+  lease runs.
 * `PUT /leases/ID`: renews a lease, and returns the nodes. 409 if this lease does not run.
-* `DELETE /leases/ID`: ends a lease, and heals. 409 if this lease does not run.
-* `POST /containers/NAME/OPERATION` with `lease` and the options of the operation. 409 if this lease does not run.
-* `POST /heal`: heals, and returns in words what was damaged. 409 while a lease runs.
+* `DELETE /leases/ID`: ends a lease, and heals the containers. 409 if this lease does not run.
+* `POST /containers/NAME/OPERATION` with `lease` and the options of the operation: changes a container. 409 if this
+  lease does not run.
+* `POST /heal`: heals the containers, and returns in words what was damaged. 409 if a lease runs.
 
 Bodies of requests and answers are JSON. If the engine fails, the answer is 502.
 """
@@ -43,17 +47,17 @@ SHORTEST_TOKEN = 16
 MOST_BYTES = 4096
 """The greatest size of a request's body in bytes."""
 _STATUS: dict[type[Exception], int] = {Refusal: 403, Conflict: 409, EngineError: 502, NotANode: 502}
-"""The status of the answer to a request that ended with an error of this class."""
+"""Maps the class of an error to the HTTP status of the answer. The answer is for the request that caused the error."""
 
 
 class _Routes:
-    """The answers to the requests that have the token `token`."""
+    """The routes of the door. `token`: the token that every request except `GET /health` needs."""
 
     def __init__(self, leased: LeasedEngine, token: str) -> None:
         self._leased, self._token = leased, token
 
     def all(self) -> list[Route]:
-        """Returns the routes of all requests that the door answers."""
+        """Returns all routes of the door."""
         return [
             Route("/health", _health, methods=["GET"]),
             self._guarded("/nodes", "GET", self._nodes),
@@ -92,7 +96,8 @@ class _Routes:
         return None
 
     def _guarded(self, path: str, method: str, answer: Callable[[Request], Awaitable[object]]) -> Route:
-        """Returns a route that asks for the token, and turns errors into the statuses of `_STATUS`."""
+        """Returns a route that answers only requests with the token, and turns errors into the statuses of
+        `_STATUS`."""
 
         async def endpoint(request: Request) -> Response:
             expected = f"Bearer {self._token}".encode()
@@ -128,7 +133,8 @@ def app(engine: Engine, token: str) -> Starlette:
 
 
 def _end_with(watch: asyncio.Task[None]) -> None:
-    """Ends the process if the watch over the lease failed: a door that no longer heals must not look alive."""
+    """Ends this process if `watch`, which watches the lease, has failed. A door that no longer heals must not look
+    alive."""
     if not watch.cancelled() and (error := watch.exception()) is not None:
         log(f"the watch over the lease ended: {type(error).__name__}: {error}")
         os._exit(1)
@@ -160,7 +166,7 @@ def _answer(status: int, content: object) -> Response:
 
 
 def main() -> None:
-    """Serves the door at port `PORT`. KDV_DOOR_PROJECT names the Compose project of the brokers."""
+    """Serves the door at port `PORT`. The environment variable KDV_DOOR_PROJECT names the brokers' Compose project."""
     project, token = os.environ.get("KDV_DOOR_PROJECT", ""), os.environ.get("KDV_DOOR_TOKEN", "")
     if not project:
         sys.exit("door: KDV_DOOR_PROJECT is empty: name the Compose project of the brokers")

@@ -1,4 +1,4 @@
-"""Requests to the fault door (see `docker.door`), from the tasks of a run."""
+"""Sends requests to the fault door (see `docker.door`), from the tasks of a run."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from delivery_verifier.host import variables
 from delivery_verifier.model.errors import VerifierError
 
 ANSWER_S = 10.0
-"""Seconds after which a door that has not answered counts as dead."""
+"""Seconds to wait for an answer. A door that has not answered by then counts as dead."""
 HEAL_S = 60.0
 """Seconds to wait for the answer to a request that heals."""
 
 
 class DoorGone(VerifierError, RuntimeError):
-    """The fault door does not answer. Nobody can tell any more what happens to the brokers' containers."""
+    """The fault door does not answer. So nobody can know the states of the brokers' containers any more."""
 
 
 class DoorRefused(VerifierError, RuntimeError):
-    """The fault door refused a request, or the engine did. The message contains the reason."""
+    """The fault door or the engine refused a request. The message contains the reason."""
 
 
 class DoorClient:
     """Sends requests to the door at `url`. Every method raises DoorGone if the door does not answer in time, and
-    DoorRefused with the reason if it refuses."""
+    DoorRefused with the reason if the door refuses the request."""
 
     def __init__(self, url: str, token: str, answer_s: float = ANSWER_S) -> None:
         self._http = httpx.Client(
@@ -40,23 +40,25 @@ class DoorClient:
         return self._nodes(self._request("GET", "/nodes"))
 
     def begin(self, holder: str, seconds: float) -> str:
-        """Has everything healed, and begins a lease of `seconds` for `holder`. Returns the id of the lease."""
+        """Asks the door to heal all containers, and to begin a lease of `seconds` for `holder`. Returns the id of the
+        lease."""
         return str(self._request("POST", "/leases", {"holder": holder, "seconds": seconds}, HEAL_S))
 
     def renew(self, lease: str) -> list[Node]:
-        """Renews a lease. Returns the nodes."""
+        """Renews a lease. Returns the nodes of the composed cluster."""
         return self._nodes(self._request("PUT", f"/leases/{lease}"))
 
     def end(self, lease: str) -> list[str]:
-        """Ends a lease, and has everything healed. Returns in words what was damaged."""
+        """Ends a lease, and asks the door to heal all containers. Returns in words what was damaged."""
         return msgspec.convert(self._request("DELETE", f"/leases/{lease}", patience_s=HEAL_S), list[str])
 
     def heal(self) -> list[str]:
-        """Has everything healed. Returns in words what was damaged. Refused while a lease runs."""
+        """Asks the door to heal all containers. Returns in words what was damaged. The door refuses this while a lease
+        runs."""
         return msgspec.convert(self._request("POST", "/heal", patience_s=HEAL_S), list[str])
 
     def carry_out(self, lease: str, container: str, operation: str, **options: str) -> None:
-        """Has an operation carried out on a container (see `engine.OPERATIONS`)."""
+        """Asks the door to carry out an operation (see `engine.OPERATIONS`) on a container."""
         self._request("POST", f"/containers/{container}/{operation}", {"lease": lease, **options})
 
     def _nodes(self, content: Any) -> list[Node]:
@@ -79,8 +81,8 @@ class DoorClient:
 
 
 def door() -> DoorClient | None:
-    """Returns the client of the door that KDV_DOOR_URL names, with the token in KDV_DOOR_TOKEN. Returns None if the
-    variable is unset. Raises BadInput if it is no URL."""
+    """Returns a client of the door at the URL in KDV_DOOR_URL, with the token in KDV_DOOR_TOKEN. Returns None if
+    KDV_DOOR_URL is unset. Raises BadInput if its value is not a URL."""
     if not os.environ.get("KDV_DOOR_URL"):
         return None
     return DoorClient(variables.url("KDV_DOOR_URL", "http://fault-door:8700"), os.environ.get("KDV_DOOR_TOKEN", ""))

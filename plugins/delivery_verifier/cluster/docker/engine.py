@@ -1,9 +1,9 @@
-"""The engine's API, as far as the fault door uses it: to look at containers and networks with the door's labels, and to
-do what `OPERATIONS` lists.
+"""The part of the engine's API that the fault door uses. The door looks at the containers and networks that have its
+labels, and carries out the operations in `OPERATIONS`.
 
-Source: Docker Engine API v1.41, https://docs.docker.com/reference/api/engine/version/v1.41/. An engine that has given
-up this version (Docker 29) is asked in the oldest version that it still speaks. Nothing a client of the door sends gets
-into a request to the engine, except what `OPERATIONS` allows.
+Source: Docker Engine API v1.41, https://docs.docker.com/reference/api/engine/version/v1.41/. If an engine no longer
+supports this version (e.g. Docker 29), the door uses the oldest version that the engine supports. A client of the door
+can only choose a container, an operation of `OPERATIONS` and the options of this operation.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from delivery_verifier.cluster.docker.nodes import (
 from delivery_verifier.model.errors import VerifierError
 
 VERSION = (1, 41)
-"""The version of the engine's API that the door speaks, unless the engine's oldest version is later."""
+"""The version of the engine's API that the door uses, unless the oldest version that the engine supports is later."""
 TIMEOUT_S = 10.0
 STOP_S = 30
-"""Seconds that the engine waits, for `stop` and `restart`, until it kills a container that does not end on SIGTERM."""
+"""Seconds that the engine waits in the operations `stop` and `restart`. If the container has not ended on SIGTERM by
+then, the engine kills it."""
 SIGNALS = ("SIGKILL", "SIGTERM")
 """The signals that the operation `kill` may send."""
 ON_A_PROCESS = ("kill", "pause", "unpause", "start", "stop", "restart")
@@ -45,12 +46,12 @@ class EngineError(VerifierError, RuntimeError):
 
 
 class Refusal(VerifierError, RuntimeError):
-    """The door does not allow a request: its operation, container, network or signal is not in the list."""
+    """The door does not allow a request, because of its operation, its options, its container or its network."""
 
 
 class Engine:
-    """The engine that listens at the Unix socket `socket`. The door sees only the containers and networks of the
-    Compose project `project` that have the label `FAULT_LABEL`."""
+    """The Docker engine at the Unix socket `socket`. The door sees only the containers and networks of the Compose
+    project `project` that have the label `FAULT_LABEL`."""
 
     def __init__(self, socket: Path, project: str) -> None:
         self._http = httpx.AsyncClient(
@@ -60,8 +61,8 @@ class Engine:
         self._labels = {FAULT_LABEL: ALLOWED, PROJECT_LABEL: project}
 
     async def nodes(self) -> list[Node]:
-        """Returns the nodes in all containers with the door's labels, sorted by node id. Raises EngineError, and
-        NotANode for a container with the labels that is no node."""
+        """Returns the nodes in all containers with the door's labels, sorted by node id. Raises EngineError. Raises
+        NotANode if a container with these labels is no node of Kafka."""
         networks = await self._networks()
         listed = await self._request("GET", "/containers/json", {"all": "true", "filters": self._filter()})
         inspections = (self._request("GET", f"/containers/{each['Id']}/json") for each in listed)
@@ -69,8 +70,9 @@ class Engine:
         return sorted((node_of(container, list(networks)) for container in containers), key=lambda node: node.node)
 
     async def carry_out(self, container: str, operation: str, options: Mapping[str, Any]) -> None:
-        """Carries out `operation` on the container with the name `container`. `options`: the option `signal` for kill,
-        and `network` for connect and disconnect. Raises Refusal for what is not in the lists, and EngineError."""
+        """Carries out `operation` on the container with the name `container`. `options`: `signal` for the operation
+        kill, and `network` for the operations connect and disconnect. Raises Refusal if the door does not allow this
+        request, and EngineError."""
         if operation not in OPERATIONS:
             raise Refusal(f"{operation} is not allowed; allowed: {', '.join(OPERATIONS)}")
         known = {"kill": {"signal"}, "connect": {"network"}, "disconnect": {"network"}}
@@ -90,9 +92,9 @@ class Engine:
         await self._request("POST", f"/containers/{inspected['Id']}/{operation}", query)
 
     async def heal(self) -> list[str]:
-        """Connects every container to the networks that it belongs to, resumes it and starts it. Leaves alone a
-        container that was never started. Returns in words what was damaged. Raises EngineError if something cannot be
-        healed, once everything else is healed."""
+        """Heals all damaged containers: connects them to the networks that they belong to, and resumes or starts them.
+        Leaves a container alone that was never started. Returns in words what was damaged. If a container cannot be
+        healed, first heals all others, and then raises EngineError."""
         damaged, errors = [node for node in await self.nodes() if not node.is_whole and not node.fresh], list[str]()
         for node in damaged:
             steps: list[tuple[str, dict[str, str]]] = [("connect", {"network": network}) for network in node.cut]
@@ -112,8 +114,8 @@ class Engine:
         await self._http.aclose()
 
     async def _container(self, name: str) -> Any:
-        """Returns the engine's description of the container with this name. Raises Refusal unless there is such a
-        container with the door's labels. An id, or a part of it, is no name."""
+        """Returns the engine's description of the container with this name. Raises Refusal if no container with the
+        door's labels has this name. The id of a container does not count as a name."""
         listed = await self._request("GET", "/containers/json", {"all": "true", "filters": self._filter()})
         for each in listed:
             if f"/{name}" in each["Names"]:

@@ -1,13 +1,16 @@
-"""The keeper of a composed cluster (see `cluster.keeper`): a process in the container of the tasks.
+"""The keeper of a composed cluster (see `cluster.keeper`): a process in the container of the run's tasks.
 
-The keeper holds the lease at the fault door while the run goes on, and ends the run's cluster when the door is silent,
-was started anew, or shows other containers than at the start. When the keeper ends, or is killed, the door heals.
+The keeper holds the lease at the fault door during the run. It ends the run's cluster if the door does not answer, has
+been restarted, or reports other containers than at the start. When the keeper ends or is killed, the door heals the
+containers.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -20,23 +23,27 @@ from delivery_verifier.cluster.docker.nodes import Node
 from delivery_verifier.cluster.keeper import KeeperSpec
 from delivery_verifier.cluster.keeper_operations import ClusterStatus, NodeStatus
 from delivery_verifier.cluster.observer import OBSERVATIONS, Observer
-from delivery_verifier.cluster.protocol.broker_requests import RepeatedRequests
+from delivery_verifier.cluster.protocol.broker_requests import RepeatedRequests, SocketRequests
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import StepFailed, VerifierError
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.step_options import Link
 
 DOOR_LEASE_S = 30.0
-"""Seconds after the keeper's death until the door heals. The keeper renews this lease at every look at the nodes."""
+"""Seconds after the keeper's death until the door heals the containers. The keeper renews its lease each time it asks
+for the states of the nodes."""
 LINKS_OF_THE_NETWORK: tuple[Link, ...] = ("controller", "replication")
-"""The links that a broker loses together, when it is disconnected from the network of the brokers and controllers."""
+"""A broker that is disconnected from the network of the brokers and controllers loses all these links at the same
+time."""
+FENCED_WITHIN_S = 3.0
+"""A broker whose session has ended is fenced. The other brokers must learn this within so many seconds."""
 _OPERATIONS = {
     "SIGKILL": ("kill", {"signal": "SIGKILL"}),
     "SIGTERM": ("kill", {"signal": "SIGTERM"}),
     "SIGSTOP": ("pause", {}),
     "SIGCONT": ("unpause", {}),
 }
-"""The door's operation, and its options, for each signal."""
+"""Maps each signal to the operation of the door, and the options of this operation."""
 
 
 class DockerKeeperSpec(KeeperSpec, frozen=True, kw_only=True):
@@ -46,8 +53,8 @@ class DockerKeeperSpec(KeeperSpec, frozen=True, kw_only=True):
 
 
 class Keeper(keeper.Keeper):
-    """The keeper of a composed cluster. The constructor takes the lease at the door, and raises DoorGone or DoorRefused
-    if it cannot have it."""
+    """The keeper of a composed cluster. The constructor takes the lease at the door. It raises DoorGone or DoorRefused
+    if the door does not give the lease."""
 
     tick_s = 0.1
 
@@ -59,9 +66,11 @@ class Keeper(keeper.Keeper):
         self._failure: VerifierError | None = None
         self._nodes: dict[int, Node] = {}
         self._looks: dict[int, int] = {}
+        self._cut_since_s: dict[int, float] = {}
+        self._requests = SocketRequests(self.layout.connection)
 
     def begin(self) -> None:
-        """Does nothing, because the containers run already."""
+        """Does nothing, because the containers are already running."""
 
     def observe(self) -> None:
         """Renews the lease at the door, and reports the states of the nodes to the observer."""
@@ -75,8 +84,8 @@ class Keeper(keeper.Keeper):
         return str(self._failure or "")
 
     def end_cluster(self) -> None:
-        """Ends the lease at the door, which heals. A door that does not answer heals at its next start, or when it goes
-        on and finds that the lease has run out."""
+        """Ends the lease at the door, and the door then heals the containers. If the door does not answer, it heals
+        them when it starts again, or when it finds that the lease has run out."""
         if isinstance(self._failure, DoorGone):
             return
         try:
@@ -91,16 +100,16 @@ class Keeper(keeper.Keeper):
         return ClusterStatus(nodes=statuses, pid=os.getpid())
 
     def start(self, node: int) -> None:
-        """Starts the container of a node. Raises ValueError if it runs."""
+        """Starts the container of a node. Raises ValueError if the container already runs."""
         container = self._look()[node]
         if container.state != "exited":
             raise ValueError(f"broker {node} is already running")
         self._door.carry_out(self._lease, container.container, "start")
 
     def send(self, node: int, signal_name: str) -> int:
-        """Sends SIGKILL or SIGTERM to a node, or freezes (SIGSTOP) or resumes (SIGCONT) its container. Returns the wall
-        time (µs) just before. Raises ValueError if the node does not run, or for SIGTERM to a frozen node: the engine
-        would resume it."""
+        """Sends SIGKILL or SIGTERM to a node, or freezes (SIGSTOP) or resumes (SIGCONT) the node's container. Returns
+        the wall time (µs) just before this. Raises ValueError if the node does not run. Also raises ValueError for
+        SIGTERM to a frozen node, because the engine would resume the node."""
         container = self._look()[node]
         if container.state == "exited":
             raise ValueError(f"broker {node} is not running")
@@ -115,8 +124,8 @@ class Keeper(keeper.Keeper):
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
         """Disconnects the brokers `nodes` from the network of the brokers and controllers. Clients still reach them.
-        Returns the wall time (µs) just before. Raises CapabilityMissing if the run lacks the capability `network`, and
-        ValueError for other links than `LINKS_OF_THE_NETWORK`, and if a broker is isolated already."""
+        Returns the wall time (µs) just before this. Raises CapabilityMissing if the run lacks the capability `network`.
+        Raises ValueError if `links` are not LINKS_OF_THE_NETWORK, or if a broker is isolated already."""
         self._require("network")
         if set(links) != set(LINKS_OF_THE_NETWORK):
             raise ValueError(f"docker cuts the links {' and '.join(LINKS_OF_THE_NETWORK)} together, and no others")
@@ -130,17 +139,34 @@ class Keeper(keeper.Keeper):
         return at_us
 
     def rejoin(self, nodes: list[int]) -> None:
-        """Connects the brokers `nodes` again. Does no harm to brokers that are not isolated."""
+        """Connects the brokers `nodes` to their networks again. Does no harm to brokers that are not isolated."""
         current = self._look()
         for node in nodes:
             for network in current[node].cut:
                 self._door.carry_out(self._lease, current[node].container, "connect", network=network)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Maps the id of each isolated broker to its cut links, and each link to the number of looks since then. Each
-        of them saw the broker off the network."""
+        """Maps the id of each isolated broker to {link: number}. The number says how often the keeper has seen that the
+        broker is off the network.
+
+        The number is 0 if the broker was off the network for longer than its session, and no other broker reports that
+        it is fenced. Then the broker has another way to the controller.
+        """
         self._look()
-        return {node: dict.fromkeys(LINKS_OF_THE_NETWORK, looks) for node, looks in self._looks.items()}
+        session_s = self.layout.spec.session_timeout_ms / 1000 + FENCED_WITHIN_S
+        late = {node for node, since_s in self._cut_since_s.items() if time.monotonic() > since_s + session_s}
+        unproven = late - self._fenced() if late else late
+        looks = {node: 0 if node in unproven else number for node, number in self._looks.items()}
+        return {node: dict.fromkeys(LINKS_OF_THE_NETWORK, number) for node, number in looks.items()}
+
+    def _fenced(self) -> set[int]:
+        """Returns the brokers that a running broker, which is not cut off itself, reports as fenced; none if no such
+        broker answers."""
+        for broker in self.layout.brokers:
+            if self._nodes[broker].is_whole:
+                with suppress(OSError):
+                    return set(self.layout.brokers) - self._requests.live_brokers(broker)
+        return set()
 
     def power_off(self, nodes: list[int]) -> int:
         """Raises CapabilityMissing, because the power of a container's disk cannot be cut."""
@@ -148,7 +174,7 @@ class Keeper(keeper.Keeper):
 
     def _look(self) -> dict[int, Node]:
         """Renews the lease at the door. Reports the states of the nodes to the observer, and returns the nodes by id.
-        Raises DoorGone, DoorRefused, and StepFailed if there are other containers than at the start."""
+        Raises DoorGone and DoorRefused. Raises StepFailed if the containers are not those of the start."""
         nodes = {node.node: node for node in self._door.renew(self._lease)}
         if {number: node.container for number, node in nodes.items()} != self.layout.containers:
             raise StepFailed(f"the containers of the cluster are others now: {sorted(nodes)}")
@@ -159,8 +185,10 @@ class Keeper(keeper.Keeper):
             self.observer.process(number, node.state, node.exit_code)
             if node.cut:
                 self._looks[number] = self._looks.get(number, 0) + 1
+                self._cut_since_s.setdefault(number, time.monotonic())
             else:
                 self._looks.pop(number, None)
+                self._cut_since_s.pop(number, None)
         self._nodes = nodes
         return nodes
 

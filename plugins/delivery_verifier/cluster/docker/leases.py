@@ -1,13 +1,16 @@
-"""The lease of the fault door: the right of one run to damage containers. When it ends, the door heals.
+"""The lease of the fault door: the right of one run to damage containers. When the lease ends, the door heals the
+containers.
 
-The door looks at the containers themselves to see what has to be healed, and remembers nothing. So a door that was
-killed heals at its next start.
+The door stores nothing. It looks at the containers to see which of them have to be healed. So a door that was killed
+heals them at its next start. A container that was asked to stop may exit after the end of the lease. So the door looks
+again for some time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import math
 import secrets
 import time
 from collections.abc import Mapping
@@ -19,12 +22,15 @@ from delivery_verifier.model.errors import VerifierError
 
 LONGEST_LEASE_S = 300.0
 CHECK_EVERY_S = 0.2
-"""Seconds between two looks at the lease. After a failed attempt to heal, the door tries again as often."""
+"""Seconds between two checks of the lease. Also the seconds after which a failed attempt to heal is repeated."""
+WATCH_S, LOOK_EVERY_S = 60.0, 3.0
+"""WATCH_S: for so many seconds after its start, and after the end of each lease, the door heals the containers.
+LOOK_EVERY_S: seconds between two looks at the containers in that time."""
 
 
 class Lease(NamedTuple):
-    """The right of one run to damage containers. `seconds`: how long it lasts after each renewal. `ends_at_s`: its end
-    on the monotonic clock."""
+    """The right of one run to damage containers. `seconds`: how long the lease lasts after each renewal. `ends_at_s`:
+    the end of the lease on the monotonic clock."""
 
     id: str
     holder: str
@@ -33,16 +39,17 @@ class Lease(NamedTuple):
 
 
 class Conflict(VerifierError, RuntimeError):
-    """A request does not fit the lease that runs, or needs a lease that does not run."""
+    """A lease does not allow a request: another lease runs, or the lease that the request names does not run."""
 
 
 class LeasedEngine:
-    """Carries out operations under a lease, and heals when there is none. Changes go one after the other."""
+    """Carries out operations under a lease, and heals the containers when there is no lease. Makes one change after
+    another."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._lease: Lease | None = None
-        self._to_heal = True
+        self._watch()
         self._changes = asyncio.Lock()
 
     async def nodes(self) -> list[Node]:
@@ -50,7 +57,7 @@ class LeasedEngine:
         return await self._engine.nodes()
 
     async def begin(self, holder: str, seconds: float) -> str:
-        """Heals, and returns the id of a new lease. Raises Conflict while another lease runs."""
+        """Heals the containers, and returns the id of a new lease. Raises Conflict if another lease runs."""
         if not 0 < seconds <= LONGEST_LEASE_S:
             raise Refusal(f"a lease lasts up to {LONGEST_LEASE_S:g} s")
         async with self._changes:
@@ -63,19 +70,21 @@ class LeasedEngine:
         return lease.id
 
     def renew(self, lease_id: str) -> None:
-        """Extends the lease. Raises Conflict if this lease does not run."""
+        """Extends the lease. Raises Conflict if the lease with the id `lease_id` does not run."""
         lease = self._running(lease_id)
         self._lease = lease._replace(ends_at_s=time.monotonic() + lease.seconds)
 
     async def end(self, lease_id: str) -> list[str]:
-        """Ends the lease, and heals. Returns in words what was damaged. Raises Conflict if this lease does not run."""
+        """Ends the lease, and heals the containers. Returns in words what was damaged. Raises Conflict if this lease
+        does not run."""
         async with self._changes:
             self._running(lease_id)
-            self._lease, self._to_heal = None, True
+            self._lease = None
+            self._watch()
             return await self._heal()
 
     async def heal(self) -> list[str]:
-        """Heals. Returns in words what was damaged. Raises Conflict while a lease runs."""
+        """Heals the containers. Returns in words what was damaged. Raises Conflict if a lease runs."""
         async with self._changes:
             self._end_if_over()
             if self._lease is not None:
@@ -83,26 +92,36 @@ class LeasedEngine:
             return await self._heal()
 
     async def carry_out(self, lease_id: str, container: str, operation: str, options: Mapping[str, Any]) -> None:
-        """Carries out an operation. Raises Conflict if this lease does not run."""
+        """Carries out an operation on a container. Raises Conflict if the lease with the id `lease_id` does not run."""
         async with self._changes:
             self._running(lease_id)
             await self._engine.carry_out(container, operation, options)
 
     async def watch(self) -> None:
-        """Heals at the start, and whenever a lease has run out. Never returns."""
+        """Heals the containers at the start, and for WATCH_S seconds after the end of each lease. Never returns."""
+        complaint = ""
         while True:
             async with self._changes:
                 self._end_if_over()
-                if self._to_heal and self._lease is None:
+                if self._lease is None and time.monotonic() >= self._look_at_s:
                     try:
                         await self._heal()
+                        complaint = ""
                     except (EngineError, NotANode) as error:
-                        log(f"cannot heal yet: {error}")
+                        if complaint != str(error):
+                            log(f"cannot heal yet: {error}")
+                        complaint = str(error)
             await asyncio.sleep(CHECK_EVERY_S)
+
+    def _watch(self) -> None:
+        """Makes `watch` heal now, and go on for `WATCH_S` seconds."""
+        self._look_at_s = time.monotonic()
+        self._watch_ends_at_s = self._look_at_s + WATCH_S
 
     async def _heal(self) -> list[str]:
         damage = await self._engine.heal()
-        self._to_heal = False
+        now_s = time.monotonic()
+        self._look_at_s = now_s + LOOK_EVERY_S if now_s < self._watch_ends_at_s else math.inf
         for line in damage:
             log(f"healed: {line}")
         return damage
@@ -110,9 +129,12 @@ class LeasedEngine:
     def _end_if_over(self) -> None:
         if self._lease is not None and time.monotonic() > self._lease.ends_at_s:
             log(f"nobody renewed the lease of {self._lease.holder} for {self._lease.seconds:g} s")
-            self._lease, self._to_heal = None, True
+            self._lease = None
+            self._watch()
 
     def _running(self, lease_id: str) -> Lease:
+        if not lease_id.isascii():
+            raise Refusal("the id of a lease has no such characters")
         self._end_if_over()
         if self._lease is None or not hmac.compare_digest(self._lease.id, lease_id):
             raise Conflict("this lease does not run: it has ended, or the door was started anew")
@@ -120,5 +142,5 @@ class LeasedEngine:
 
 
 def log(line: str) -> None:
-    """Writes a line into the log of the door, which is the standard output of its process."""
+    """Writes a line into the log of the door, which is the standard output of this process."""
     print(f"door: {line}", flush=True)

@@ -1,4 +1,4 @@
-"""The nodes of a composed cluster: what the fault door reports of the containers with brokers and controllers."""
+"""The nodes of a composed cluster. A node is a container with a broker or controller, as the fault door reports it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from delivery_verifier.cluster.keeper_operations import ProcessState
 from delivery_verifier.model.errors import VerifierError
 
 FAULT_LABEL, ALLOWED = "kafka-delivery-verifier.fault", "allowed"
-"""The label, and its value, of containers to which the door may do something. Networks from which the door may
-disconnect these containers have it, too."""
+"""The name and the value of a label. The door may change only containers with this label. It may disconnect them only
+from networks with this label."""
 ALIAS_LABEL = "kafka-delivery-verifier.alias"
-"""The label with the name of a container in the network with `FAULT_LABEL`. Without it, the door does not disconnect
-the container."""
+"""The label of a container that holds the container's name in the networks with `FAULT_LABEL`. The door never
+disconnects a container without this label."""
 ADDRESS_LABEL = "kafka-delivery-verifier.address"
-"""The label with the fixed IPv4 address of a container in the network with `FAULT_LABEL`. May be missing."""
+"""The label of a container that holds its fixed IPv4 address in the networks with `FAULT_LABEL`. It may be missing."""
 PROJECT_LABEL = "com.docker.compose.project"
 """The label in which Compose writes the name of the project that a container or network belongs to."""
 _STATES: dict[str, ProcessState] = {"running": "running", "paused": "frozen"}
@@ -28,11 +28,16 @@ _KILLED = 137
 class Node(Struct, frozen=True, kw_only=True):
     """The state of one container with a broker or controller.
 
-    `container`: the container's name. `node`: the node id in Kafka. `broker`: whether the node is a broker, and not
-    only a controller. `state`, `exit_code`: as in backend.NodeStatus. `fresh`: whether the container was never started.
-    `started_at`: the start of the container's process, as the engine writes it; it changes with every start. `image`:
-    the name of the container's image. `connected`, `cut`: the networks with `FAULT_LABEL` that the container is in, and
-    those that it belongs to and is not in.
+    * `container`: the name of the container. `image`: the name of the container's image.
+    * `image_id`: the digest of the image's content.
+    * `node`: the node id in Kafka.
+    * `broker`: True for a broker, False for a node that is only a controller.
+    * `state`, `exit_code`: see keeper_operations.NodeStatus.
+    * `fresh`: whether the container was never started.
+    * `started_at`: when the container's process started, in the engine's format. Changes with every start.
+    * `connected`: the networks with `FAULT_LABEL` that the container is in.
+    * `cut`: the networks with `FAULT_LABEL` that the container belongs to, but is not in.
+    * `astray`: why other brokers may reach the broker on another network, too; an empty text if they may not.
     """
 
     container: str
@@ -43,8 +48,10 @@ class Node(Struct, frozen=True, kw_only=True):
     fresh: bool = False
     started_at: str = ""
     image: str = ""
+    image_id: str = ""
     connected: tuple[str, ...] = ()
     cut: tuple[str, ...] = ()
+    astray: str = ""
 
     @property
     def is_whole(self) -> bool:
@@ -62,12 +69,12 @@ class Node(Struct, frozen=True, kw_only=True):
 
 
 class NotANode(VerifierError, RuntimeError):
-    """A container has the label `FAULT_LABEL`, and does not say which node of Kafka it is."""
+    """A container has the label `FAULT_LABEL`, but its settings do not say which node of Kafka it is."""
 
 
 def node_of(container: Mapping[str, Any], networks: Sequence[str]) -> Node:
-    """Returns the node in `container`, an answer of the engine's ContainerInspect. `networks`: the names of all
-    networks with `FAULT_LABEL`. Raises NotANode if the container has no KAFKA_NODE_ID, or no KAFKA_PROCESS_ROLES."""
+    """Returns the node in `container`, the engine's answer to ContainerInspect. `networks`: the names of all networks
+    with `FAULT_LABEL`. Raises NotANode if KAFKA_NODE_ID or KAFKA_PROCESS_ROLES is missing."""
     config, state = container["Config"], container["State"]
     name = container["Name"].removeprefix("/")
     settings = dict(line.partition("=")[::2] for line in config["Env"] or ())
@@ -85,12 +92,33 @@ def node_of(container: Mapping[str, Any], networks: Sequence[str]) -> Node:
         fresh=state["Status"] == "created",
         started_at=state["StartedAt"],
         image=config["Image"],
+        image_id=container["Image"],
         connected=tuple(network for network in home if network in joined),
         cut=tuple(network for network in home if network not in joined),
+        astray=_why_astray(settings, config["Labels"].get(ALIAS_LABEL, ""), joined, networks),
     )
 
 
+def _why_astray(
+    settings: Mapping[str, str], alias: str, joined: Mapping[str, Mapping[str, Any]], networks: Sequence[str]
+) -> str:
+    """Returns why the other brokers may reach this broker on another network than `networks`; an empty text if they may
+    not. They use the name that the broker advertises on its inter-broker listener. `alias`: its name in `networks`."""
+    listener = settings.get("KAFKA_INTER_BROKER_LISTENER_NAME", "")
+    pairs = (text.strip().partition("://") for text in settings.get("KAFKA_ADVERTISED_LISTENERS", "").split(","))
+    host = next((address.rpartition(":")[0] for name, _, address in pairs if name == listener), "")
+    if host != alias:
+        return f"its listener {listener or '(none)'} advertises {host or 'no name'}, not {alias or 'its alias'}"
+    for network, endpoint in joined.items():
+        if network not in networks and alias in (*(endpoint.get("Aliases") or ()), *(endpoint.get("DNSNames") or ())):
+            return f"its name {alias} leads to the network {network}, too"
+    return ""
+
+
 def _exit_code(code: int) -> int:
-    """Returns the exit code in the form of NodeStatus: -9 if SIGKILL ended the process. No JVM exits with 137 by
-    itself. Other signals leave the engine's code, because a JVM that shuts down on SIGTERM exits with 143 by itself."""
+    """Converts an exit code of the engine to the exit code of NodeStatus.
+
+    The code 137 becomes -9, because a JVM exits with 137 only if SIGKILL ended it. All other codes stay unchanged: for
+    example, a JVM that shuts down on SIGTERM exits with 143 by itself.
+    """
     return -9 if code == _KILLED else code

@@ -11,11 +11,12 @@ from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
 from delivery_verifier.cluster.keeper import KeeperSpec, start_keeper
 from delivery_verifier.cluster.layout import ClusterLayout
 from delivery_verifier.model.act import Capability
+from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import ClusterSpec
 
 
 class EmbeddedKeeperSpec(KeeperSpec, frozen=True, kw_only=True):
-    """The inputs of the keeper (the parent process of the brokers) of an embedded cluster."""
+    """The inputs of an embedded cluster's keeper, which is the parent process of the brokers."""
 
     layout: ClusterLayout
 
@@ -24,13 +25,18 @@ class EmbeddedBackend:
     """A backend that runs clusters as processes of this host."""
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
-        """Returns why this host lacks `capability`, or None if the host has it. Without `capability` the result is
-        always None, because a cluster without capabilities runs on every host that passes `kdv doctor`."""
+        """Returns why this host lacks `capability`, or None if the host has it. Tries each capability only once per
+        process. Without `capability` the result is always None, because a cluster without capabilities runs on every
+        host that passes `kdv doctor`."""
         return None if capability is None else equipment.tried(capability)
 
-    def misfit(self, spec: ClusterSpec) -> Lack | None:
+    def misfit(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Lack | None:
         """Returns None, because the backend starts a cluster of its own for every run."""
         return None
+
+    def versions(self) -> dict[str, str]:
+        """Returns an empty dictionary: the version of Kafka says it all."""
+        return {}
 
     def describe(self, spec: ClusterSpec) -> str:
         """Returns in words what cluster a run with `spec` gets."""
@@ -73,7 +79,7 @@ class EmbeddedBackend:
 
     def leftovers(self) -> list[str]:
         """Returns the names of all things that killed processes left on this host: chains of rules in the packet
-        filter, and temporary folders in which the capability `power` was tried (see `equipment.abandoned`)."""
+        filter, and temporary folders in which processes tried the capability `power` (see `equipment.abandoned`)."""
         return [chain.name for chain in packet_filter.abandoned()] + [folder.name for folder in equipment.abandoned()]
 
     def sweep(self) -> list[str]:

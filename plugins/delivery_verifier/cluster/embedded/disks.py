@@ -63,7 +63,7 @@ class Disk(NamedTuple):
     def remount(self) -> None:
         """Switches the power on again: unmounts and mounts the disk. Does nothing if the power is on. Afterwards, only
         the data that had reached the disk before the power cut can be read. Raises DiskError if the disk cannot be
-        mounted, and DeadlinePassed if the disk is in use."""
+        mounted, and DeadlinePassed if the disk stays in use."""
         if self.is_off():
             unmount(self.folder)
             self.mount()
@@ -110,8 +110,8 @@ def mounts(below: Path) -> list[Path]:
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    """Returns the character for an octal escape in mountinfo, e.g. a space for 040. `match`: group 1 has the octal
-    digits."""
+    """Returns the character for an octal escape in mountinfo, e.g. a space for the escape 040. `match`: its group 1 has
+    the octal digits."""
     return chr(int(match[1], 8))
 
 

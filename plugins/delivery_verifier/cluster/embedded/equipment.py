@@ -31,9 +31,8 @@ _REFUSALS = re.compile(
     r"no such device|protocol not available",
     re.IGNORECASE,
 )
-"""Parts of error messages of tools such as `mount`. A message with such a part proves that the kernel forbids or lacks
-something, so that the host lacks the capability that is tried. One other message proves this, too: that the host has no
-loop devices (see `_refused`)."""
+"""Parts of error messages of tools such as `mount`. A message with one of these parts proves that the host lacks the
+capability that is tried. The message of a host without loop devices proves this, too (see `_refused`)."""
 
 
 @cache
@@ -45,7 +44,7 @@ def tried(equipment: Capability) -> Lack | None:
 
 def _network() -> Lack | None:
     """Tries the capability `network`: adds a rule to the packet filter, and reads the rule back. If the rule is missing
-    although no tool reported an error, `Lack.failed` is True."""
+    but no tool reported an error, `Lack.failed` is True."""
     if reason := _lacks("iptables", "iptables", "iptables-save", "iptables-restore"):
         return Lack(reason)
     chain = packet_filter.Chain.own("trial")
@@ -63,8 +62,8 @@ def _network() -> Lack | None:
 
 
 def _power() -> Lack | None:
-    """Tries the capability `power`: makes a small disk, and cuts the disk's power. If the disk then fails, as it must,
-    returns None. Otherwise, returns what is lacking. If the disk still works although no tool reported an error,
+    """Tries the capability `power`: makes a small disk, and cuts the disk's power. The disk must then fail. If it does,
+    returns None. Otherwise, returns what is lacking. If the disk still works but no tool reported an error,
     `Lack.failed` is True."""
     if reason := _lacks("e2fsprogs and mount", "mkfs.ext4", "mount", "umount"):
         return Lack(reason)
@@ -115,9 +114,9 @@ def sweep() -> list[Path]:
 def _refused(message: str, error: Exception) -> Lack:
     """Returns a `Lack` for the error of a trial. `message`: the reason and the remedy, in words.
 
-    `Lack.failed` is False only if `error` proves that the host lacks the capability. `mount` reports the same error if
-    the host has no loop devices, and if all of them are busy. If this process may open /dev/loop-control, there are
-    loop devices, and the error proves nothing.
+    `Lack.failed` is False only if `error` proves that the host lacks the capability. `mount` reports the same error on
+    a host without loop devices, and on a host whose loop devices are all busy. If this process may open
+    /dev/loop-control, the host has loop devices, and the error proves nothing.
     """
     no_loop_devices = "failed to setup loop device" in str(error) and not os.access(LOOP_CONTROL, os.R_OK | os.W_OK)
     return Lack(message, failed=not no_loop_devices and _REFUSALS.search(str(error)) is None)
@@ -147,5 +146,5 @@ def _line(error: Exception) -> str:
 
 
 _TRIALS: dict[Capability, Callable[[], Lack | None]] = {"proxy": lambda: None, "network": _network, "power": _power}
-"""For each capability, a function that tries the capability on this host. The trial of `proxy` always succeeds, because
-a proxy needs nothing of the host."""
+"""Maps each capability to a function that tries the capability on this host. The trial of `proxy` always succeeds,
+because a proxy needs nothing of the host."""

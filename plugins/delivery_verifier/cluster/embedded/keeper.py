@@ -37,7 +37,8 @@ class Keeper(NodeProcesses, keeper.Keeper):
             self.start_proxy()
 
     def failure(self) -> str:
-        """Returns, in words, how the proxy ended; an empty text if it runs, or if the cluster has no proxy."""
+        """Returns, in words, how the proxy ended. Returns an empty text if the proxy runs, or if the cluster has no
+        proxy."""
         ended = self.proxy_ended()
         return f"the proxy ended with {ended}, by no plan" if ended else ""
 

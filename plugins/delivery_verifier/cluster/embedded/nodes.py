@@ -40,7 +40,7 @@ _SIZES = {
     "num.network.threads": "2",
     "log.cleaner.dedupe.buffer.size": "4194304",
 }
-"""Settings of every broker that fit it into a small host. `ClusterSpec.broker_settings` may replace them."""
+"""Settings with which every broker runs on a small host. `ClusterSpec.broker_settings` may replace them."""
 
 
 def lay_out(workspace: Path, spec: ClusterSpec) -> ClusterLayout:
@@ -93,14 +93,14 @@ def command(layout: ClusterLayout, node: int) -> list[str]:
 
 
 def archive(layout: ClusterLayout) -> ClassArchive:
-    """Returns the class data archive of the nodes: a file of loaded classes, with which later JVMs boot faster. The
-    file need not exist yet."""
+    """Returns the class data archive of the nodes: a file of loaded classes, with which JVMs boot faster. The file need
+    not exist yet."""
     return ClassArchive.named(cache_dir() / "archives", f"kafka-{layout.spec.kafka_version}")
 
 
 def _java(layout: ClusterLayout, *arguments: str) -> list[str]:
     """Returns a command line of Java. `arguments`: JVM options, then the main class and its first argument. The JVM
-    uses only the C1 compiler, and the serial collector, because brokers boot fastest with these options (measured)."""
+    uses only the C1 compiler, and the serial collector. With these options, brokers boot fastest (measured)."""
     classpath = ":".join(str(jar) for jar in kafka_jars(layout.spec.kafka_version))
     options, main = arguments[:-2], arguments[-2:]
     return [

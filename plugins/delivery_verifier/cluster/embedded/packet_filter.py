@@ -40,7 +40,7 @@ class FilterRule(NamedTuple):
 
 class Chain(NamedTuple):
     """A chain of rules in iptables. `name`: contains a label, and the pid and start time of the process that made the
-    chain. The pid and the start time show whether that process has ended."""
+    chain. The pid and the start time show whether that process still runs."""
 
     name: str
 
@@ -119,8 +119,8 @@ def sweep() -> list[str]:
 
 
 def _short(process: ProcessId) -> int:
-    """Returns the low 32 bits of the process's start time. A chain's name has at most 28 characters, too few for all
-    bits."""
+    """Returns the low 32 bits of the process's start time. The name of a chain has at most 28 characters, which are too
+    few for all bits."""
     return process.started & 0xFFFF_FFFF
 
 

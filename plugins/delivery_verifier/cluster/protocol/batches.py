@@ -1,10 +1,10 @@
-"""Counts the control records and the aborted records of a log. No read_committed consumer shows these records, so this
-module counts them from the batches of the log.
+"""Counts the control records, and the records of aborted transactions, in a log. No read_committed consumer shows these
+records, so this module counts them in the batches of the log.
 
 The module fetches the batches from the leader in Kafka's own protocol (`cluster.protocol.fetch`). It shares no code
 with Spark, which reads the same log with a consumer. So the two results check each other: every offset that the
-consumer skips must be counted here. Whether a transaction was committed or aborted is read from the control batches in
-the log, not from the producer's reports.
+consumer skips must be counted here. The control batches in the log say whether a transaction was committed or aborted.
+The producer's reports are not used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from delivery_verifier.cluster.connection import Address
 from delivery_verifier.cluster.protocol.fetch import fetch, whole_batches
 
 TRANSACTIONAL, CONTROL = 0x10, 0x20
-"""Bits in the attributes of a batch. A control batch is a transaction's commit marker or abort marker."""
+"""Bits in the attributes of a batch. A control batch is the commit marker or abort marker of a transaction."""
 ABORT, COMMIT = 0, 1
 """Types of control records in the log of a data topic (Kafka: `ControlRecordType`)."""
 _PRODUCER_ID, _RECORDS, _BODY = 43, 57, 61
@@ -90,7 +90,7 @@ def _batches(address: Address, topic: str, partition: int, offset: int) -> Itera
 def parse(data: bytes) -> Iterator[Batch]:
     """Yields the complete batches in `data`, the bytes of a fetch. Raises the same errors as `whole_batches`.
 
-    A batch with a wrong checksum is yielded as a batch without records, because its content is unknown.
+    If a batch has a wrong checksum, its content is unknown. It is then yielded as a batch without records.
     """
     for raw in whole_batches(data):
         if not raw.sound:

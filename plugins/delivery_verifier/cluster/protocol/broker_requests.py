@@ -46,8 +46,8 @@ class SocketRequests:
 
 
 class RepeatedRequests(SocketRequests):
-    """Sends requests like SocketRequests. For `describe_partitions`, keeps a connection to each broker, so that many
-    calls are fast. Only one thread may call this method for the same broker."""
+    """Sends requests like SocketRequests. For `describe_partitions`, keeps a connection to each broker, which makes
+    many calls fast. Only one thread may call `describe_partitions` for the same broker."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)

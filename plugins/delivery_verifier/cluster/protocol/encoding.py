@@ -55,11 +55,11 @@ class Reader:
         return value
 
     def short_text(self) -> str:
-        """Reads a string. Its length stands before the string, as an int16."""
+        """Reads a string. An int16 before the string holds the string's length."""
         return self.text(self.number("h"))
 
     def compact_text(self) -> str:
-        """Reads a string. Its length plus one stands before the string, as a varint."""
+        """Reads a string. A varint before the string holds the string's length plus one."""
         return self.text(self.varint() - 1)
 
     def compact_ints(self) -> tuple[int, ...]:

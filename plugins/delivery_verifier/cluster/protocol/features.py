@@ -1,7 +1,7 @@
-"""The finalized features of a cluster (KIP-584), e.g. `eligible.leader.replicas.version`, over a plain socket.
+"""The finalized features of a cluster (KIP-584), e.g. `eligible.leader.replicas.version`, read over a plain socket.
 
-librdkafka does not show them. Source of the layout: Kafka's `ApiVersionsRequest.json` and `ApiVersionsResponse.json`,
-v3.
+librdkafka does not show these features. Source of the message layout: Kafka's `ApiVersionsRequest.json` and
+`ApiVersionsResponse.json`, v3.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from delivery_verifier.cluster.protocol.encoding import Reader, call, varint
 
 TIMEOUT_S = 5.0
 _FINALIZED = 2
-"""The number of the tagged field with the finalized features."""
+"""The number of the tagged field that holds the finalized features."""
 
 
 def finalized_features(address: Address, timeout_s: float = TIMEOUT_S) -> dict[str, int]:
-    """Returns the version level of each finalized feature, by its name, as the broker at `address` reports it. A
-    feature that is switched off is left out.
+    """Returns the version level of each finalized feature, by the feature's name. The broker at `address` reports these
+    levels. A feature that is switched off is left out.
 
     Raises OSError if the broker does not answer within `timeout_s` seconds, or if the answer cannot be read.
     """
@@ -32,7 +32,7 @@ def finalized_features(address: Address, timeout_s: float = TIMEOUT_S) -> dict[s
 
 
 def _features(reader: Reader) -> dict[str, int]:
-    """Reads an ApiVersionsResponse v3, whose header has no tagged fields."""
+    """Reads an ApiVersionsResponse v3. The header of this response has no tagged fields."""
     reader.skip(4)
     if error := reader.number("h"):
         raise ValueError(f"error {error}")

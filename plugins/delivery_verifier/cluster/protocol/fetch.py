@@ -1,7 +1,7 @@
-"""Fetches batches of a partition from one broker, be it the partition's leader or a follower.
+"""Fetches batches of a partition from one broker. The broker may be the partition's leader or a follower.
 
-Gets uncommitted records, too, like a consumer with read_uncommitted. The module sends the request Fetch of Kafka's
-protocol in version 12 (`FetchRequest.json`) for two reasons:
+The batches also hold uncommitted records, as for a consumer with read_uncommitted. The module sends the request Fetch
+of Kafka's protocol in version 12 (`FetchRequest.json`) for two reasons:
 
 * A follower answers a consumer only from version 11 on, and only up to its own high watermark (KIP-392).
 * From version 13 on, a Fetch must name a topic by its id instead of its name.
@@ -19,10 +19,11 @@ from delivery_verifier.cluster.connection import Address
 from delivery_verifier.cluster.protocol.encoding import Reader, call, varint
 
 FETCH_BYTES = 8 << 20
-"""The greatest size of one answer, in bytes. If the first batch is larger, the broker sends this batch all the same."""
+"""The greatest size of one answer, in bytes. A first batch that is larger is still sent whole."""
 TIMEOUT_S = 20.0
 WAIT_MS = 1000
-"""Milliseconds that a broker waits for a batch if it has no batch at the requested offset yet. Then it answers."""
+"""Milliseconds that a broker waits for a batch if it has no batch at the requested offset yet. After this time, the
+broker sends an empty answer."""
 _HEADER = struct.Struct(">qiibIhi")
 """The first fields of a batch: base offset, length, leader epoch, magic, CRC, attributes, last offset delta. The length
 is the size in bytes of the rest of the batch, which begins after the field length."""

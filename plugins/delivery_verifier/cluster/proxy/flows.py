@@ -110,7 +110,7 @@ class Conversation:
         connection."""
         for frame in self.requests.splitter.feed(data):
             request = request_of(frame)
-            if not self._late_ends:  # behind a late request of its own connection, nothing overtakes
+            if not self._late_ends:  # a later request on the connection of a late request overtakes nothing
                 self._book.note_overtaking(request.api, request.client, self.broker)
             rule = self._decide("request", request)
             if rule is not None and rule.action in ("hold", "delay"):

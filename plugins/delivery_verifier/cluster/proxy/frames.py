@@ -1,9 +1,9 @@
-"""Kafka's frames, and the part of their headers that identifies a request.
+"""Kafka's frames, and the part of a frame's header that identifies a request.
 
 A frame consists of a size field (int32), and of a request or response of this size. A request begins with API key and
-version (int16 each), correlation id (int32) and client.id (nullable string). A response begins with the
-correlation id of its request. Sources: the Kafka protocol guide, `ProduceRequest.json` for the position of acks, and
-`EndTxnRequest.json` and `EndTxnResponse.json`.
+version (int16 each), correlation id (int32) and client.id (nullable string). A response begins with the correlation id
+of its request. Sources: the Kafka protocol guide; `ProduceRequest.json` for the position of acks; `EndTxnRequest.json`
+and `EndTxnResponse.json`.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class TransactionEnd:
 
 
 def transaction_end_of(frame: bytes) -> TransactionEnd | None:
-    """Returns the end of a transaction that the request in `frame` asks for. Returns None for any other request, and
-    for a flexible EndTxn request, which librdkafka does not send. Raises NotKafka if the frame ends too early."""
+    """Returns the TransactionEnd of the EndTxn request in `frame`. Returns None for any other request, and for a
+    flexible EndTxn request, which librdkafka does not send. Raises NotKafka if the frame ends too early."""
     try:
         api, version, _, length = struct.unpack_from(">hhih", frame, 4)
         if api != END_TXN or version >= END_TXN_FLEXIBLE:

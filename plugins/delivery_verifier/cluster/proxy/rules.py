@@ -56,12 +56,13 @@ class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class LateEnd(Struct, kw_only=True):
     """An EndTxn request (it ends a transaction) that a rule holds or delays.
 
-    * `is_commit`: whether the request commits the transaction of `transactional_id`. If not, it aborts the transaction.
+    * `is_commit`: True if the request commits the transaction of `transactional_id`, False if it aborts the
+      transaction.
     * `came_at`: when the proxy got the request (seconds, monotonic).
     * `late_ms`: the time from `came_at` to the broker's answer, in ms; None until the broker answers.
-    * `error_code`: Kafka's code in this answer (0: no error); None until the broker answers.
-    * `overtaken_by`: how many requests the same client sent to the same broker on other connections between `came_at`
-      and the answer; by API key.
+    * `error_code`: Kafka's error code in the broker's answer (0: no error); None until the broker answers.
+    * `overtaken_by`: maps an API key to a number of requests. These are the requests that the same client sent to the
+      same broker on other connections, between `came_at` and the broker's answer.
     """
 
     client: str
@@ -80,7 +81,7 @@ class LateEnd(Struct, kw_only=True):
 
 def rule_of(fields: object) -> ProxyRule:
     """Returns the rule that `fields` describes. `fields` maps names of fields of `ProxyRule` to their values, as read
-    from JSON. Raises ValueError if a field is wrong. The message names the field."""
+    from JSON. Raises ValueError, which names the field, if a field is wrong."""
     rule = msgspec.convert(fields, ProxyRule)
     number(rule.api)
     return rule
@@ -96,7 +97,8 @@ def number(api: str | int) -> int:
 class _RuleInForce:
     """A rule in force.
 
-    * `matched`: how many frames the rule matched, by (broker id, client.id). `acted`: on how many of them it acted.
+    * `matched`: how many frames matched the rule, by (broker id, client.id).
+    * `acted`: on how many frames the rule acted, by (broker id, client.id).
     * `brokers`: the brokers on whose frames the rule still acts. A control request `release` removes brokers from this
       set.
     * `late_ends`: the EndTxn requests that the rule made late, in the order in which they came.
@@ -140,12 +142,12 @@ class RuleBook:
         return None
 
     def note(self, rule: ProxyRule, end: LateEnd) -> None:
-        """Notes an EndTxn request that `rule`, which is in force, made late."""
+        """Adds `end`, an EndTxn request that `rule` made late, to the late ends of `rule`. `rule` must be in force."""
         self._in_force[rule.key].late_ends.append(end)
 
     def note_overtaking(self, api: int, client: str, broker: int) -> None:
-        """Counts a request of the API `api` in each unanswered late end of the same client and broker: the request
-        overtook it."""
+        """Notes that a request of the API `api` overtook every unanswered late EndTxn request of the same client to the
+        same broker."""
         for active in self._in_force.values():
             for end in active.late_ends:
                 if (end.client, end.broker) == (client, broker) and end.error_code is None:

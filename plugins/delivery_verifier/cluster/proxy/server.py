@@ -159,7 +159,7 @@ class Proxy:
 
 def main() -> None:
     """Runs the proxy: `python -m delivery_verifier.cluster.proxy.server SPEC`. SPEC is the path of a JSON file with the
-    inputs of the keeper (see `embedded.backend.KeeperSpec`)."""
+    inputs of the keeper (see `embedded.backend.EmbeddedKeeperSpec`)."""
     spec = json.loads(Path(sys.argv[1]).read_text())
     layout = msgspec.convert(spec["layout"], ClusterLayout, strict=False)
     proxy = Proxy({broker: (layout.proxy_ports[broker], layout.proxied_ports[broker]) for broker in layout.proxy_ports})

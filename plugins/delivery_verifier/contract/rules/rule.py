@@ -1,4 +1,4 @@
-"""The form of a rule: which anomaly the rule permits, for which settings, after which disturbances, and who says so."""
+"""The class `ContractRule`. A rule permits an anomaly for certain settings, mostly only after certain disturbances."""
 
 from __future__ import annotations
 

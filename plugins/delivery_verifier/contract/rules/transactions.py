@@ -74,9 +74,9 @@ def _of_coordinator(anomaly: Anomaly) -> ContractRule:
 def _acknowledged_by_all(settings: Settings, disturbance: Disturbance) -> bool:
     """Whether all replicas that had confirmed the end of a transaction lost their power.
 
-    At least transaction.state.log.min.isr in-sync replicas confirm the end. If fewer replicas lost their power, Kafka
-    elects a replica that has the entry. This needs eligible leader replicas for the transaction log (see
-    `power.isr_power_losses`). The replicas of the arm's topic do not matter.
+    At least transaction.state.log.min.isr in-sync replicas confirm the log entry about the end. If fewer replicas lost
+    their power, Kafka elects a replica that has the entry. This needs eligible leader replicas for the transaction log
+    (see `power.isr_power_losses`). The replicas of the arm's topic do not matter.
     """
     return not settings.transaction_log_elr or disturbance.replicas >= settings.transaction_log_min_isr
 
@@ -84,8 +84,8 @@ def _acknowledged_by_all(settings: Settings, disturbance: Disturbance) -> bool:
 def _of_coordinators_power(anomaly: Anomaly) -> ContractRule:
     """Returns the rule that permits `anomaly` if every broker in the ISR of a coordinator's log had a loss of power.
 
-    Kafka writes that log with acks=all, and leaves flushing to the operating system. The flush.messages of the arm's
-    topic does not matter.
+    Kafka writes the coordinator's log with acks=all, and leaves flushing to the operating system. The setting
+    flush.messages of the arm's topic does not matter.
     """
     return ContractRule(
         id=f"{anomaly.value.lower()}.power_of_coordinator",

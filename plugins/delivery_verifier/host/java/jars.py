@@ -40,7 +40,7 @@ def cache_dir() -> Path:
 
 
 def kafka_versions() -> list[str]:
-    """Returns the Kafka versions that can be run: the versions in the lock file."""
+    """Returns the Kafka versions in the lock file. Brokers of these versions can be started."""
     return sorted(name.removeprefix("kafka-") for name in _lock() if name.startswith("kafka-4"))
 
 
@@ -69,7 +69,7 @@ def fetch(name: str, progress: Callable[[str], None] = lambda line: None) -> lis
     """Returns all jars of the set `name` of the lock file, e.g. `spark-kafka`. Fetches missing jars into the cache.
 
     Before it fetches jars, it calls `progress` with a line about them. Raises KeyError for an unknown set, JarError for
-    a failed download or a wrong checksum, and filelock.Timeout if another process holds the cache for 600 s.
+    a failed download or a wrong checksum, and filelock.Timeout if another process locks the cache for more than 600 s.
     """
     folder = cache_dir() / "jars"
     folder.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ from delivery_verifier.host.java.runtime import java_home
 KAFKA_VERSIONS = ("4.0.2", "4.1.2", "4.2.1", "4.3.1", "4.4.0")
 LOG4J = "2.25.4"
 NOT_PUBLISHED = {"4.4.0": "kafka-tools-api"}
-"""Maps a Kafka version to the module that is left out of its jars. The module has interfaces for command line tools. No
+"""Maps a Kafka version to a module that its jars do not include. This module has interfaces for command line tools. No
 broker loads these interfaces, and some mirrors lack the module."""
 TOOLS_VERSION = "4.3.1"
 SPARK_JARS = (
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def _kafka(version: str) -> list[str]:
-    """Returns the Maven coordinates of a broker of this Kafka version, and of the log libraries that it uses."""
+    """Returns the Maven coordinates of a broker of this Kafka version, and of the broker's log libraries."""
     return [
         f"org.apache.kafka:kafka_2.13:{version}",
         f"org.apache.logging.log4j:log4j-core:{LOG4J}",
@@ -58,7 +58,8 @@ def _kafka(version: str) -> list[str]:
 def _resolve(
     cache: Path, coordinates: list[str], exclude: str | None, transitive: bool = True
 ) -> list[dict[str, str | int]]:
-    """Returns the lock file's entries for the jars of these Maven coordinates, without the module `exclude`.
+    """Resolves the Maven coordinates `coordinates`. Returns the lock file's entries for their jars, without the module
+    `exclude`.
 
     `transitive`: whether dependencies are resolved, too. `cache` is a folder for Ivy's files.
     """

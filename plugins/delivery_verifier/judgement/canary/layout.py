@@ -19,7 +19,7 @@ class CanaryAttempt:
     """A row of the canary's ledger: what the canary's producer claims about one attempt.
 
     * `sequence`: the number of the record.
-    * `attempt`: 0 for the first attempt. It counts up if the application sends the record again.
+    * `attempt`: 0 for the first attempt, 1 if the application sends the record again, and so on.
     * `acked_at`: the offset that the ledger claims to be acknowledged, in one of three forms. None: no offset. A number
       below NOWHERE: the offset of the record with this index in `CanaryLayout.values`. Any other number: this offset
       itself, at which no record stands.
@@ -95,7 +95,7 @@ class Planter:
         self.layout.effects.append(CanaryEffect(self.partition, position, value))
 
     def value(self, sequence: int, attempt: int = 0) -> bytes:
-        """Returns the encoded record of an attempt of producer 0 of the canary, which is no process."""
+        """Returns the encoded record of an attempt of the canary's producer 0, which has no process."""
         scenario = self._scenario
         return record.encode(
             scenario.run_token,

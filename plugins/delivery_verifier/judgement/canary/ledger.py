@@ -1,4 +1,4 @@
-"""The canary's ledger: the outcomes that producer 0 of the canary, which is no process, claims for its attempts."""
+"""The canary's ledger: the outcomes that it claims for the attempts of producer 0, which has no process."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ PER_KIND = 3
 HEALTHY = 20
 """How many healthy records, i.e. records without any anomaly, `lay_out` adds first."""
 HEADER_TRACE = 13
-"""How many of its first bytes an illegible record keeps: the magic and the token of the run. Without these bytes, the
-record would count as a record of another client."""
+"""An illegible record keeps this many bytes at the beginning: the magic and the token of the run. Without these bytes,
+the record would count as a record of another client."""
 COMBINED = 9
 """How many sequence numbers `_combined` uses, for records with two anomalies and for cases that are easily missed."""
 
@@ -68,7 +68,7 @@ def expected_counts(scenario: Scenario, planted: int = FORMAT_VERSION, counted: 
     """Maps each column of counts in the books to the total that the canary must have there, in a run of `scenario`.
 
     `planted`: the format version of the step that wrote the canary. `counted`: the format version of the step that
-    wrote the books. If the books count an anomaly that is newer than the canary, its total must be 0.
+    wrote the books. If the books count an anomaly that is newer than the canary, the total of this anomaly must be 0.
     """
     layout = lay_out(scenario, planted)
     counts = Counter(layout.counts)
@@ -124,9 +124,7 @@ def _resent(planter: Planter, sequence: int) -> None:
 
 
 def _reordered(planter: Planter, sequence: int) -> None:
-    """Plants two records. The record with the lower sequence number is written last, so this record is a case of
-    REORDERED.
-    """
+    """Plants a case of REORDERED: of two records, the record with the lower sequence number is written last."""
     planter.sequence += 1
     planter.acked(sequence + 1)
     planter.acked(sequence)
@@ -148,8 +146,9 @@ def _damaged(planter: Planter, sequence: int) -> None:
 
 
 def _combined(planter: Planter, first: int) -> None:
-    """Plants records that show two anomalies at once, and other cases that a careless detector overlooks. Uses
-    the sequence numbers from `first` to `first + COMBINED - 1`."""
+    """Plants records that show two anomalies at once, and other cases that a careless detector overlooks.
+
+    Uses the sequence numbers from `first` to `first + COMBINED - 1`."""
     # `first + 1` directly follows a lower sequence, but is late all the same: `first + 2` was written before.
     for sequence in (first + 2, first, first + 1):
         planter.acked(sequence)
@@ -171,7 +170,8 @@ def _combined(planter: Planter, first: int) -> None:
 
 
 def _in_transactions(planter: Planter) -> None:
-    """Plants two real transactions, one committed and one aborted. The ledger names eight other transactions instead.
+    """Plants two real transactions, one committed and one aborted. The ledger assigns their records to eight invented
+    transactions instead.
 
     So the ledger contradicts the log. A read_committed consumer sees records that were aborted according to the ledger,
     and does not see records that were committed according to the ledger.

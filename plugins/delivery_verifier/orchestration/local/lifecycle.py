@@ -31,8 +31,8 @@ _STOP_WITHIN_S = supervisor.STOP_WITHIN_S + 5
 
 class Status(Struct, frozen=True, kw_only=True):
     """The state of the local Airflow. `ready` is whether all of its components are healthy and both DAGs are parsed.
-    If Airflow is ready, `detail` is the word `ready`, else it says why Airflow is not ready. If Airflow is not running,
-    `url`, `pid` (of the supervisor) and `runs` (the folder of the run directories) are None."""
+    `detail` is the word `ready`, or says why Airflow is not ready. `pid` is the process id of the supervisor. `runs` is
+    the folder of the run directories. If Airflow is not running, `url`, `pid` and `runs` are None."""
 
     running: bool
     ready: bool
@@ -166,8 +166,8 @@ def _database() -> Path:
 def _fail_unfinished_runs() -> None:
     """Marks as failed each run that was under way when Airflow last ended. Deletes the stored import errors.
 
-    The producers and brokers of these runs are gone, so the runs cannot succeed. They would hold up the next run until
-    the heartbeats of their tasks time out. Must be called before Airflow starts: its scheduler would continue the runs.
+    The producers and brokers of these runs are gone, so the runs cannot succeed. Such runs would hold up the next run
+    until their tasks' heartbeats time out. Call this before Airflow starts: its scheduler would continue the runs.
     """
     unfinished = "state IN ('queued', 'running', 'scheduled', 'restarting', 'up_for_retry', 'deferred')"
     now = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
@@ -213,7 +213,7 @@ def _problem(state: supervisor.State) -> str | None:
 
 
 def _dag_problem(client: Client, started_at: float) -> str | None:
-    """Returns a message about a DAG that was not parsed since `started_at`; None if there is no such DAG."""
+    """Returns a message about a DAG that Airflow has not parsed since `started_at`, or None if there is no such DAG."""
     for dag_id in (settings.DAG_ID, settings.CATALOGUE_DAG_ID):
         if _seconds(client.dag(dag_id)["last_parsed_time"]) < started_at:
             return f"{dag_id} is not parsed yet"

@@ -109,7 +109,7 @@ def run_through_airflow(
 def naming_what_ended_airflow() -> Iterator[None]:
     """If the block raises AirflowError and the local Airflow has ended, raises an AirflowError that says why it ended.
 
-    In this case it also removes the brokers' data of the run that was under way, because no process can judge this run
+    In this case, also removes the brokers' data of the run that was under way, because no process can judge this run
     any more.
     """
     try:
@@ -138,10 +138,10 @@ def _remove_unjudged_data() -> str:
 def trigger(client: Client, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
     """Starts the run `run_id` of the DAG. `conf` holds the fields of the run, by name.
 
-    First ends each run that has no running task and whose owner (see `Client.owners`) has ended, because such a run
-    would wait for ever, and the new run would wait for it. If Airflow does not answer the request for the new run in
-    time, it may have started the run nevertheless: the function looks for the run before it repeats the request. Raises
-    AirflowError if Airflow refuses the run or cannot be reached.
+    First ends each run without a running task whose owner (see `Client.owners`) has ended. Such a run, and the new run
+    behind it, would wait for ever. If Airflow does not answer the request for the new run in time, Airflow may have
+    started the run nevertheless. So the function looks for the run before it repeats the request. Raises AirflowError
+    if Airflow refuses the run or cannot be reached.
     """
     for busy_dag_id in (CATALOGUE_DAG_ID, DAG_ID):
         for orphan, owner in patiently(partial(client.owners, busy_dag_id)).items():

@@ -42,7 +42,7 @@ def run_catalogue_through_airflow(
     the port of the local Airflow, or None for the default. If the local Airflow is not running, this function starts
     it. The catalogue run ends when this process ends. Raises
 
-    * RunFailed if a task failed that neither runs a scenario nor is the gate (the last task)
+    * RunFailed if a task failed, unless the task runs a scenario or is the gate (the last task)
     * RunFailed if catalogue.json contradicts the state of the DAG run
     * TaskNeverStarted if a task stays queued
     * AirflowError if Airflow refuses the catalogue run or cannot be reached.
@@ -111,8 +111,8 @@ def _end_all(client: Client, run_id: str, stuck: bool) -> None:
 def _read_record(client: Client, run_id: str, state: str) -> CatalogueRun:
     """Returns the content of catalogue.json, the record of the catalogue run. `state` is the state of the DAG run.
 
-    Raises RunFailed if the record has no end or contradicts `state`, or if a task failed that neither runs a scenario
-    nor is the gate (the last task).
+    Raises RunFailed if the record has no end or contradicts `state`. Also raises RunFailed if a task failed, unless the
+    task runs a scenario or is the gate (the last task).
     """
     tasks = patiently(lambda: client.tasks(CATALOGUE_DAG_ID, run_id))
     failed = [task for task in tasks if task.state == "failed" and task.map_index < 0 and task.task_id != "gate"]

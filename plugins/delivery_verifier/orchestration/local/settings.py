@@ -33,9 +33,10 @@ SPARK_CONNECTION = '{"conn_type":"spark","host":"local[2]","extra":{"deploy-mode
 def nightly() -> str | None:
     """Returns the cron schedule of the catalogue; None if the catalogue runs only when a user triggers the DAG.
 
-    The environment variable KDV_NIGHTLY is 1 (every night at 02:00 UTC), 0 (never), or a cron expression. BadInput is
-    raised for any other value. If the variable is unset, the catalogue runs every night. On the local Airflow that `kdv
-    up` starts, it then never runs, because somebody who only wants to see the UI does not expect a load every night.
+    The environment variable KDV_NIGHTLY is 1 (every night at 02:00 UTC), 0 (never), or a cron expression. Raises
+    BadInput for any other value. If the variable is unset, the catalogue never runs by schedule on the local Airflow,
+    because a user who only wants to see the UI does not expect a load every night. On any other Airflow, the catalogue
+    then runs every night.
     """
     chosen = variables.cron("KDV_NIGHTLY")
     if chosen in ("", "0"):

@@ -55,9 +55,9 @@ def marked(mark: str) -> list[psutil.Process]:
 def _has_mark(process: psutil.Process, mark: str) -> bool:
     """Whether the process lives and belongs to the local Airflow whose AIRFLOW_HOME is `mark`.
 
-    It belongs there if its environment variable settings.MARK is `mark`, or if its title is `airflow ...` and its
-    current folder is `mark`. The second test is needed because a process that sets its own title may overwrite its
-    environment.
+    The process belongs to this Airflow in two cases: its environment variable settings.MARK is `mark`, or its title is
+    `airflow ...` and its current folder is `mark`. The second case is needed because a process that sets its own title
+    may overwrite its environment.
     """
     try:
         if not _runs(process):

@@ -160,11 +160,12 @@ def data_docs(path: str) -> FileResponse:
 def run_file(path: str, reads_logs: _ReadsLogs) -> Response:
     """A file of a run directory or of a catalogue run. `path` is relative to the folder of all runs.
 
-    * The address of a file ends with its path on disk, so that a link between two reports works in the web server, and
-      also when a user opens the files from disk.
-    * Files of catalogue runs need `reads_logs` (the user may read the logs of runs), because they quote errors of runs.
-    * In place of a void report, this function returns a page that says so. A report is void once the step reconcile or
-      validate of its run was repeated.
+    * The address of a file ends with its path on disk. So a link between two reports works in the web server, and also
+      when a user opens the files from disk.
+    * Only a user who may read the logs of runs (`reads_logs`) gets files of catalogue runs, because these files quote
+      errors of runs.
+    * A report is void once the step reconcile or validate of its run was repeated. In place of a void report, this
+      function returns a page that says that the report is void.
     """
     file = _file(folders.runs_dir(), path)
     inside = Path(file.path).relative_to(folders.runs_dir().resolve())

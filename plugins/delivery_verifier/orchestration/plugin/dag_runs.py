@@ -19,11 +19,11 @@ from delivery_verifier.model.steps import STEPS
 from delivery_verifier.orchestration.local.client import ENDED, last_log_lines
 
 _SAID_LINES = 40
-"""How many log lines of a failed task are read, at most."""
+"""The greatest number of log lines that are read of a failed task."""
 
 
 class Step(Struct, frozen=True):
-    """A task of a DAG run, even if the task is no step of a verification run.
+    """A task of a DAG run. The task need not be a step of a verification run.
 
     `state` is Airflow's state of the task. It is None before the task is scheduled.
 

@@ -1,12 +1,12 @@
 """The gate: the task at the end of a DAG. A run of the DAG is green only if the gate succeeds.
 
-The gate asks Airflow for the states of the tasks before it that must succeed. It fails if one of them did not succeed,
-or if the judgement of the run is red. Once the gate has succeeded, the judgement is final: if a user clears an earlier
-task without clearing the gate, too, that task raises GatePassed.
+The gate asks Airflow for the states of all earlier tasks that must succeed. The gate fails if one of these tasks did
+not succeed, or if the verdict of the run is red. Once the gate has succeeded, the verdict is final: if a user clears an
+earlier task, but not the gate, the earlier task raises GatePassed.
 
 The gate is a teardown task, because it must run even if earlier tasks failed or were skipped. Airflow derives the
-colour of a run from the states of its leaf tasks. When a user marks a run failed, Airflow skips its plain tasks, but
-never teardown tasks. A run whose leaf tasks were all skipped would be green.
+colour of a run from the states of its leaf tasks. When a user marks a run failed, Airflow skips all tasks but teardown
+tasks. If the gate were no teardown task, all leaf tasks of such a run could be skipped, and the run would be green.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ _log = logging.getLogger(__name__)
 def attach_verdict(run: Path, run_id: str) -> None:
     """Copies the verdict from the run directory `run` into the note of the DAG run `run_id`.
 
-    Does nothing if `run` has no verdict, or in any Airflow but the local one that `kdv up` starts, because this
-    function has no credentials for others. The note is only a convenience. So if it cannot be written, the function
-    logs the error and raises nothing.
+    Does nothing if `run` has no verdict. Also does nothing unless this is the local Airflow that `kdv up` starts,
+    because this function has no credentials for any other Airflow. The note is only a convenience. So if the note
+    cannot be written, the function logs the error and raises nothing.
     """
     if settings.MARK not in os.environ or not (run / "conclude.json").is_file():
         return  # without the manifest of conclude, verdict.json may come from an earlier try, and does not count

@@ -22,10 +22,10 @@ class NoSparkConnection(VerifierError, ValueError):
 def require(conn_id: str = DEFAULT_ID) -> str:
     """Returns the Spark master that the Airflow connection `conn_id` names.
 
-    Raises NoSparkConnection if the connection is missing, or if Airflow or Spark would misread it. It also refuses
-    YARN, unless the connection itself names yarn: if the connection is missing, or its URI does not parse
-    (`spark://local[2]`), Airflow's Spark provider submits to YARN, and only an info line of the log says so
-    (SparkSubmitHook._resolve_connection, provider 6.3.4).
+    Raises NoSparkConnection if the connection is missing, or if Airflow or Spark would misread it. Also raises
+    NoSparkConnection if Airflow would submit to YARN, although the connection does not name YARN. Airflow's Spark
+    provider does this if the connection is missing, or if its URI does not parse (`spark://local[2]`). Only an info
+    line of the log says so (SparkSubmitHook._resolve_connection, provider 6.3.4).
     """
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk.bases.hook import BaseHook

@@ -31,8 +31,8 @@ from delivery_verifier.store.run_directory import IncompleteRun
 POKE_S = 2
 """Seconds between two looks at the state of a triggered run."""
 FIRST, AGAIN, GATE = "run_scenario", "run_again", "gate"
-"""The ids of three tasks. FIRST runs every scenario. AGAIN runs each scenario that ended INCONCLUSIVE a second time.
-GATE is the last task, which decides whether the catalogue run is green."""
+"""The ids of three tasks. FIRST runs every scenario. If the first run of a scenario was INCONCLUSIVE, AGAIN runs the
+scenario a second time. GATE is the last task, which decides whether the catalogue run is green."""
 Cell = dict[str, str]
 """The argument of a task instance that runs one scenario. The key `scenario` holds the name of the scenario. The key
 `run` holds the id of the run of verify_delivery that the task instance triggers."""
@@ -134,8 +134,9 @@ def require_green() -> None:
     """The task `gate`: raises CatalogueNotGreen unless the catalogue run has ended and is green. The error names each
     red scenario.
 
-    Raises gate.GateClosed if the task `plan`, `repeat` or `matrix` did not succeed. If catalogue.json exists, it then
-    first stores when the catalogue run ended, because `matrix`, which usually stores this time, may not have run.
+    Raises gate.GateClosed if the task `plan`, `repeat` or `matrix` did not succeed. Before that, the gate stores in
+    catalogue.json, if this file exists, when the catalogue run ended. Usually `matrix` stores this time, but `matrix`
+    may not have run.
     """
     from delivery_verifier.catalogue_run.loop import now
 

@@ -2,8 +2,8 @@
 
 The task `plan` creates the run directory. Every other task performs its step on this run directory.
 
-Each step, with the modules that it needs, is imported inside the function that calls the step, because Airflow's DAG
-processor imports this module every few seconds, and each task once more.
+Each step, with the modules that it needs, is imported inside the function that calls the step. The reason: Airflow's
+DAG processor imports this module every few seconds, and every task imports this module once more.
 """
 
 from __future__ import annotations
@@ -28,9 +28,13 @@ from delivery_verifier.store.run_directory import RunDirectory
 def plan() -> str:
     """The step plan: checks the fields of the form and creates the run directory. Returns the path of this directory.
 
-    Raises BadInput if a field is not allowed, lease.HostBusy if another run uses this host, NoSparkConnection if the
-    Spark connection is unusable, and Unfit if this host cannot do the run. Raises gate.GatePassed if the gate has
-    succeeded already.
+    Raises
+
+    * BadInput if a field is not allowed
+    * lease.HostBusy if another run uses this host
+    * NoSparkConnection if the Spark connection is unusable
+    * Unfit if this host cannot do the run
+    * gate.GatePassed if the gate has succeeded already.
     """
     context = get_current_context()
     gate.require_not_passed(context, GATE)
@@ -187,7 +191,7 @@ class SubmitReconcile(SparkSubmitOperator):
 
 
 def _spark_conf(scenario: Scenario, master: str) -> dict[str, str]:
-    """Returns the Spark properties of the job. They suit the number of records in the scenario, and name Kafka's jars.
+    """Returns the Spark properties of the job. They depend on the number of records, and name Kafka's jars.
 
     `master` is the URL of the Spark master. If the master is not local, Spark itself chooses the driver's address.
     """

@@ -42,8 +42,8 @@ def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> F
     """The strip: the plot of the faults, with one bar per fault.
 
     `end_s`: the end of the time axis in s. A bar is solid from the bite of the fault to its healing, that is, the time
-    when the fault was undone. It is pale from the healing to the recovery. If the fault was not healed, the solid part
-    lasts until `end_s`. If the cluster did not recover, the pale part lasts until `end_s`.
+    when the fault was undone. The bar is pale from the healing to the recovery. If the fault was not healed, the solid
+    part lasts until `end_s`. If the cluster did not recover, the pale part lasts until `end_s`.
     """
     drawn = material.injections[:BANDS_DRAWN]
     named = len(drawn) <= LABELS_DRAWN
@@ -107,10 +107,10 @@ def _time_text(at_us: int | None, clock: Clock) -> str:
 
 
 def shade(plot: Figure, material: Material, clock: Clock, end_s: float) -> None:
-    """Gives `plot` a red background from the bite to the recovery of each fault.
+    """Gives `plot` a red background from the bite of each fault to the recovery.
 
-    `end_s`: the end of the time axis in s. The red becomes paler when the fault is healed. If the fault was not healed,
-    the red stays strong until `end_s`. If the cluster did not recover, the pale red lasts until `end_s`.
+    `end_s`: the end of the time axis in s. The red is strong until the fault is healed, and then pale. If the fault was
+    not healed, the strong red lasts until `end_s`. If the cluster did not recover, the pale red lasts until `end_s`.
     """
     drawn = material.injections[:BANDS_DRAWN]
     bites = [clock.seconds(injection.bite_at_us) for injection in drawn]

@@ -27,10 +27,10 @@ SHRUNK = "#c9711b"
 
 
 def lane_plots(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> list[Figure]:
-    """Returns the plot of the lanes. If some partitions have no lane, returns a plot of counts before it.
+    """Returns a list with the plot of the lanes. If some partitions have no lane, a plot of counts comes first.
 
     The plot of counts shows how many of all partitions had no leader, and how many had a shrunk ISR. `end_s`: the end
-    of the time axis in s. Returns an empty list if no partition was observed before `end_s`.
+    of the time axis in s. The list is empty if no partition was observed before `end_s`.
     """
     drawn = segments(material, clock, end_s)
     if not drawn:

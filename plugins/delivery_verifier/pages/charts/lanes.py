@@ -39,7 +39,8 @@ class Segment:
 
 
 def segments(material: Material, clock: Clock, end_s: float) -> list[Segment]:
-    """The pieces of the chart's lanes (one lane per partition), lane by lane, between 0 s and `end_s` on `clock`."""
+    """The segments of all lanes, lane by lane, from 0 s to `end_s` on `clock`. If a lane has too many segments, `_thin`
+    chooses some of them."""
     topic, leadership = subject_topic(material), Leadership(material.observations)
     all_segments = []
     for partition in lanes(material, leadership, topic):
@@ -82,7 +83,8 @@ def _thin(lane: list[Segment], end_s: float) -> list[Segment]:
 def lanes(material: Material, leadership: Leadership, topic: str) -> list[int]:
     """The partitions of `topic` that have a lane, in ascending order. There are at most LANES_SHOWN.
 
-    If `topic` has more partitions, those that were hit by a fault come first, then those with the lowest numbers.
+    If `topic` has more partitions, the function prefers the partitions that a fault hit. It fills the remaining lanes
+    with the partitions of the lowest numbers.
     """
     hit = {partition for injection in material.injections for partition in injection.hit.get(topic, [])}
     by_interest = sorted(leadership.partitions(topic), key=lambda partition: (partition not in hit, partition))
@@ -129,8 +131,7 @@ class PartitionCounts:
 def partition_counts(material: Material, clock: Clock) -> list[PartitionCounts]:
     """The PartitionCounts after each observed change of a partition, in order of time.
 
-    If there are more than COUNTS_DRAWN PartitionCounts, consecutive ones are joined. A joined one has the greatest
-    value of each count.
+    If there are more than COUNTS_DRAWN PartitionCounts, consecutive ones are joined (see `_worst`).
     """
     topic = subject_topic(material)
     observations = [
@@ -161,7 +162,7 @@ def _set_membership(members: set[int], partition: int, *, present: bool) -> None
 
 
 def _worst(counts: Sequence[PartitionCounts]) -> PartitionCounts:
-    """Joins `counts` to one PartitionCounts. It has the greatest value of each count, and `from_s` of the first."""
+    """Joins consecutive `counts` to one. It has the greatest value of each count, and the `from_s` of the first."""
     return PartitionCounts(
         counts[0].from_s, max(count.leaderless for count in counts), max(count.shrunk for count in counts)
     )

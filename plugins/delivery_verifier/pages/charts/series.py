@@ -1,7 +1,7 @@
 """The series: the load of each arm over time, as arrays with one value per interval of time.
 
-The source of the series is the table timeline/load. It has counts and latencies per arm and interval of time.
-There are at most POINTS intervals, because a screen cannot show more.
+The source of the series is the table timeline/load, which has counts and latencies per arm and interval of time. There
+are at most POINTS intervals, because a screen cannot show more.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Series:
 
     * `reported`: the reported records per second.
     * `errors`: the attempts that became FAILED or INDETERMINATE, per second.
-    * `p50`, `p99`: the median and the 99th percentile of the latency, in ms. NaN: no reports in the interval. If
-      intervals were joined, these are the greatest values of the joined intervals.
+    * `p50`: the median of the latency, in ms. `p99`: the 99th percentile of the latency, in ms. NaN: no reports in the
+      interval. If intervals were joined, each value is the greatest value of the joined intervals.
     """
 
     arm: str

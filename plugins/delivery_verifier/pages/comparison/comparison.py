@@ -75,8 +75,9 @@ class Comparison:
 
     * `obstacles`: the properties, except for versions, in which the two scenarios differ. An obstacle may cause a
       difference between the figures.
-    * `versions`: a row for each version that a run used, e.g. the version of Kafka, even if both runs share it.
-    * `missing`: the parts of both runs that could not be read, each with the reason.
+    * `versions`: a row for each piece of software, e.g. Kafka, with its version in each run. Equal versions are
+      included.
+    * `missing`: the parts of the two runs that could not be read, each with the reason.
     """
 
     left: Side

@@ -1,4 +1,4 @@
-"""The comparison as one HTML file that loads nothing from elsewhere, and as text on a terminal."""
+"""Shows the comparison as text on a terminal, and as one HTML file. The file loads nothing from elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The matrix as one HTML file that loads nothing from elsewhere: every scenario with its verdicts."""
+"""The page of the matrix: one HTML file with every scenario and its verdicts. The file loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def counts(catalogue: CatalogueRun) -> str:
 
 
 def excused(catalogue: CatalogueRun) -> str:
-    """A sentence on how many of the permitted cases a disturbance excuses.
+    """A sentence that says how many of the permitted cases are excused by a disturbance.
 
     Returns an empty text if no case needs a disturbance.
     """

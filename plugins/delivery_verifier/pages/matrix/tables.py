@@ -38,8 +38,8 @@ class Cell:
     * `verdict`: the different verdicts as text, e.g. `HELD / VIOLATED`.
     * `counts`: for each kind of anomaly, a heading and the number of cases as text.
     * `figures`: for each other figure, such as the longest gap, a heading and a text.
-    * `sentence`: the sentence of the verdict in the first round in which the arm did not end as expected or, if there
-      is none, in the first round.
+    * `sentence`: the sentence of the verdict in the first round in which the arm did not end as expected. If there is
+      no such round, the sentence of the first round.
     * `tone`: `unsure` (INCONCLUSIVE in some round), `bad` (not as expected), `proven` (VIOLATED as expected) or `good`
       (HELD as expected).
     """
@@ -62,8 +62,8 @@ class ScenarioRow:
 
     * `green`: whether all rounds are green. A round is green if the scenario ended as expected, or if this host could
       not run the scenario and the user expected that.
-    * `state`, `note`: about the first round that is not green or, if all are green, the first round. `note` says why
-      that round has no results, e.g. `not run yet`; empty if it has results.
+    * `state`: the state of the first round that is not green. If all rounds are green, the state of the first round.
+    * `note`: why this same round has no results, e.g. `not run yet`; empty if it has results.
     * `runs`: for each run of the scenario, the text of the link to its report, e.g. `round 2`, and the run.
     """
 
@@ -105,10 +105,9 @@ def tables(catalogue: CatalogueRun) -> list[Table]:
 
 
 def everyday(all_tables: Iterable[Table]) -> Table | None:
-    """The table of the everyday faults.
+    """The table of the everyday faults. Returns None if no scenario with an everyday fault has results.
 
-    The top of the page also shows this table in short, as a grid of faults and profiles. Returns None if no scenario
-    with an everyday fault has results.
+    The top of the page also shows this table in short, as a grid of faults and profiles.
     """
     return next((table for table in all_tables if table.kind == EVERYDAY and table.columns), None)
 
@@ -146,7 +145,7 @@ def _row(rounds: Sequence[Item], anomalies: Sequence[Anomaly]) -> ScenarioRow:
 
 
 def _note(item: Item) -> str:
-    """Why `item`, a scenario in one round, has no results. Returns an empty text if it has results.
+    """The reason why `item`, a scenario in one round, has no results. Returns an empty text if it has results.
 
     The reason is what this host lacks to run the scenario, the error of the last run, or `not run yet`.
     """

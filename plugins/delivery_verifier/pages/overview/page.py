@@ -1,4 +1,4 @@
-"""The page of all runs as one HTML document that loads nothing from elsewhere."""
+"""The page of all runs: one HTML document. The document loads nothing from elsewhere."""
 
 from __future__ import annotations
 

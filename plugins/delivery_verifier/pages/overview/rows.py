@@ -62,11 +62,11 @@ class _Verdict(Struct, frozen=True):
 class Figures(Struct, frozen=True, kw_only=True):
     """The figures of a run's subjects, from the verdict of the run. A figure is None if it is not known.
 
-    * `lost`, `duplicated`, `reordered`: the cases of these kinds, of all subjects together. `others` maps each further
-      kind that occurred to its number of cases.
-    * `longest_gap_s`: the longest time for which a subject had no report on a partition.
-    * `exposed`: the number of reported attempts of a subject that the faults exposed; of several subjects, the
-      smallest.
+    * `lost`, `duplicated`, `reordered`: the number of cases of this anomaly in all subjects together. `others` maps
+      each further anomaly that occurred to its number of cases.
+    * `longest_gap_s`: the longest time in seconds for which a subject had no report on a partition.
+    * `exposed`: how many reported attempts the faults exposed. A run with several subjects has one such number for
+      each subject, and `exposed` is the smallest of them.
     """
 
     lost: int | None = None

@@ -1,4 +1,4 @@
-"""The price of every profile, as one HTML file that loads nothing from elsewhere, and as text on a terminal."""
+"""Shows the price of every profile in a terminal, and as one HTML file. The file loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -136,8 +136,8 @@ class Row:
 def groups(price: Price) -> list[Group]:
     """Returns GROUPS, with further columns.
 
-    A group gets a column for each kind of anomaly, other than LOST, DUPLICATED and REORDERED, that occurred in a run
-    under one of the group's conditions.
+    A group gets a column for each kind of anomaly that occurred in a run under one of the group's conditions. LOST,
+    DUPLICATED and REORDERED have columns anyway.
     """
     return [replace(group, columns=(*group.columns, *_other_columns(price, group))) for group in GROUPS]
 
@@ -150,7 +150,7 @@ def _other_columns(price: Price, group: Group) -> list[Column]:
 
 
 def _other_count(name: str) -> Callable[[MeasuredRun], str]:
-    """Returns a function that returns the number of cases of one kind of anomaly in a run, as text.
+    """Returns a function that takes a run, and returns the number of cases of one kind of anomaly as text.
 
     `name`: the column of the kind in the books. The text is `0` if the run has no case of this kind. The text is an en
     dash if the run has a doubt of the kind `checker`, because the counts may be wrong.

@@ -189,7 +189,7 @@ def _latency(path: Path, arm: str) -> tuple[float | None, float | None, float | 
     Each percentile is rounded up to the end of a bucket (a range of latencies). All three are None if no record was
     reported.
 
-    Records during faults and outside faults count together, because an application meets both.
+    Records that were under way during faults and all other records count together, because an application meets both.
     """
     table = pq.read_table(path / "timeline" / "latency.parquet", filters=[("arm", "=", arm), ("records", ">", 0)])
     buckets = [

@@ -28,8 +28,8 @@ class Case:
     """One case with its evidence as text. `row`: the row of the case in anomalies/, with times in µs since the epoch.
 
     * `sent`: the time when the record was sent. `settled`: the time when its outcome was known.
-    * `leader`, `isr`: the leader and the ISR of the partition at `settled` or, if the outcome was never known, at
-      `sent`.
+    * `leader`: the leader of the partition at the time `settled` or, if the outcome was never known, at the time
+      `sent`. `isr`: the ISR of the partition at the same time.
     * `injection`: the name of the first injection that could have hurt the record (see `injection_during`).
     * `offsets`: the offsets of the copies of the record.
     * `excuse`: the disturbance that excuses the case (see `excuse_of_row`).

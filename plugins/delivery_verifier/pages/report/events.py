@@ -12,7 +12,7 @@ from delivery_verifier.pages.material import Material
 EVENTS_SHOWN = 60
 """The greatest number of lines in the list."""
 AT_ONCE_US = 250_000
-"""Changes of leadership to the same broker share one line if they follow the first of them within this time (µs)."""
+"""If several partitions get the same leader within this time (µs) after the first of them, they share one line."""
 PARTITIONS_NAMED = 5
 """The greatest number of partitions that a line names by their numbers. The line counts the others."""
 
@@ -35,8 +35,8 @@ def events(material: Material, clock: Clock) -> list[Event]:
     """The list of events, oldest first, with at most EVENTS_SHOWN lines. `clock`: the clock of the run.
 
     The events are the bite (the start of the effect), the healing and the recovery of each injection, the changes of
-    leadership, and the changes of the broker processes. If there are too many, the latest of those that are not about
-    injections are left out first.
+    leadership, and the changes of the broker processes. If there are too many events, the latest events are left out,
+    first those that are not about injections.
     """
     lines = [(at_us, text, True) for injection in material.injections for at_us, text in _injection_events(injection)]
     lines += [(at_us, text, False) for at_us, text in (*_leader_changes(material), *_process_events(material))]

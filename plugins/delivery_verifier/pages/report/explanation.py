@@ -11,7 +11,7 @@ from delivery_verifier.pages.words import enumeration
 
 
 def explanation(material: Material, row: dict[str, Any]) -> str:
-    """How the settings caused a loss or a duplicate, as sentences. `row`: the row of the case in anomalies/.
+    """Explains in sentences how the settings caused a loss or a duplicate. `row`: the row of the case in anomalies/.
 
     Returns an empty text if no explanation is known.
     """
@@ -29,7 +29,7 @@ def explanation(material: Material, row: dict[str, Any]) -> str:
 
 
 def _loss_explanation(material: Material, row: dict[str, Any], acks: str) -> str:
-    """How acks=0, or acks=1 together with a new leader, caused a loss, as sentences.
+    """Explains in sentences how acks=0 caused a loss, or how acks=1 and a change of leader caused a loss.
 
     `acks`: the producer's setting. Returns an empty text if the cause of the loss is not known.
     """

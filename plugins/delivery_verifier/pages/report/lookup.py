@@ -67,10 +67,10 @@ def offset_content(
 
 
 def _description(clock: Clock, row: dict[str, Any], logged: dict[str, Any]) -> str:
-    """Says in words which kind of record `logged`, a row of log/, holds.
+    """Returns in words what stands in `logged`, a row of log/.
 
-    This is the record of the case in `row`, another record of the load, a marker (a record that the verifier writes
-    after the load), or no record of the verifier.
+    There are four possibilities: the record of the case in `row`, another record of the load, a marker (a record that
+    the verifier writes after the load), or no record of the verifier.
     """
     if not logged["parsed"]:
         return "stands something that is no record of this tool."

@@ -1,4 +1,4 @@
-"""The report of one run as an HTML file that loads nothing from elsewhere."""
+"""The report of one run: one HTML file. The file loads nothing from elsewhere."""
 
 from __future__ import annotations
 

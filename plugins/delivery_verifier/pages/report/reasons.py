@@ -1,7 +1,7 @@
 """The reasons for the verdicts of the subjects.
 
-If a subject has more cases of an anomaly than tolerated, the reason names these cases. Otherwise the reason names the
-anomalies that would have led to VIOLATED.
+If a subject has more cases of an anomaly than tolerated, the reason names this anomaly and its cases. Otherwise the
+reason names the anomalies of which a single case would have led to VIOLATED.
 """
 
 from __future__ import annotations

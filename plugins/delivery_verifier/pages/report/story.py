@@ -54,9 +54,9 @@ class Story:
 def stories(material: Material, clock: Clock, groups: list[CaseGroup]) -> list[Story]:
     """The stories of a run: at most one story for each anomaly in KINDS_WITH_A_STORY.
 
-    `groups`: the case groups of the run, one per arm and anomaly (see `cases.groups`). For each anomaly, the story
-    tells a case of the first group. The stories stand in the order of `_rank`. If no case shows an anomaly in
-    KINDS_WITH_A_STORY, one case of another anomaly gets a story. The canary gets no story, because its cases are
+    `groups`: the case groups of the run, one per arm and anomaly (see `cases.groups`). `_rank` sorts the groups and
+    stories. The story of an anomaly is about a case of the first group with this anomaly. If no case shows an anomaly
+    in KINDS_WITH_A_STORY, one case of another anomaly gets a story. The canary gets no story, because its cases are
     planted.
     """
     ranked = sorted(
@@ -168,7 +168,7 @@ def _leadership_changes(observations: list[Observation], since_us: int, until_us
 
 
 def _leader_at_sending(observation: Observation | None) -> str:
-    """A sentence, with a space before it, on which broker led the partition when the record was sent.
+    """A sentence that names the broker that led the partition when the record was sent. It begins with a space.
 
     `observation`: the last observation of the partition before the sending. The text is empty if `observation` is None.
     """

@@ -94,8 +94,8 @@ class LawRow:
     """One law, with the results of its checks. A law can be checked several times, e.g. once per partition.
 
     * `meaning`: the law in words. `checks`: the number of checks. Each check is a row of books/laws.
-    * `left_name`, `right_name`: the names of the counts on the two sides. `left`, `right`: the sum of each count over
-      all checks.
+    * `left_name`: the name of the count on the left side. `left`: the sum of this count over all checks. `right_name`
+      and `right`: the same for the right side.
     * `unbalanced`: the rows of books/laws in which the two counts differ, or the left count is null.
     """
 
@@ -211,5 +211,5 @@ def proof_lines(injection: Injection) -> list[tuple[str, str]]:
 
 
 def hit_lines(injection: Injection) -> list[tuple[str, str]]:
-    """For each topic that `injection` touched: (topic, the partitions that it touched, as text)."""
+    """A pair for each topic that `injection` touched: the name of the topic, and its touched partitions as text."""
     return [(topic, partitions_text(partitions)) for topic, partitions in injection.hit.items()]

@@ -1,12 +1,12 @@
-"""How lost records were removed when logs were truncated, as far as the replicas show it.
+"""Describes how lost records were removed when logs were truncated, as far as the replicas show it.
 
 Each new leader of a partition begins a leader epoch. The other replicas then remove the records of earlier leaders,
 from the first offset of the new epoch on. The table REPLICAS says which leader epochs the log of each replica holds,
-and at which offset each epoch begins. So it shows which epoch replaced the records at the offset of a lost record, and
-which replicas still hold records of an earlier epoch there.
+and at which offset each epoch begins. So the table shows which epoch replaced the records at the offset of a lost
+record, and which replicas still hold records of an earlier epoch at this offset.
 
-The epoch of the lost record itself is not known, because a leader that was frozen may still acknowledge records under
-its old epoch, even long after another leader was elected.
+The epoch of the lost record itself is not known: long after another leader was elected, a leader that was frozen may
+still acknowledge records under its old epoch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Truncations:
         self._leaders = {(part.arm, part.partition): part.leader for part in parts}
 
     def text(self, case: Row) -> str:
-        """How the log changed at the offset at which a lost record was acknowledged, in words.
+        """Describes how the log changed at the offset at which a lost record was acknowledged.
 
         `case`: the row of the case in anomalies/. Returns an empty text if
 

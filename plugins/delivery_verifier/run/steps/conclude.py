@@ -62,7 +62,7 @@ def judge_and_report(run_dir: Path) -> RunVerdict:
 
 
 def _explained_by_data(verdict: RunVerdict) -> bool:
-    """Returns whether an arm under test (role `subject`) is VIOLATED, or any arm has a doubt of ON_DISK."""
+    """Returns whether a subject arm is VIOLATED, or any arm has one of the doubts in ON_DISK."""
     violated = any(arm.verdict == "VIOLATED" for arm in verdict.arms if arm.role == "subject")
     return violated or any(doubt.name in ON_DISK for arm in verdict.arms for doubt in arm.doubts)
 

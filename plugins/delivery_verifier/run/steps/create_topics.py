@@ -44,9 +44,10 @@ def create_topics(run_dir: Path) -> None:
 
 
 def watched_topics(scenario: Scenario) -> list[str]:
-    """Returns the topics that the observer must watch: those of all arms, and the internal topics on which arms depend.
+    """Returns the topics that the observer must watch: the topics of all arms, and `__transaction_state` if it is
+    needed.
 
-    Arms that write transactions depend on `__transaction_state`, which Kafka creates when the first such arm starts.
+    Arms that write transactions need `__transaction_state`. Kafka creates this topic when the first such arm starts.
     """
     internal = [TRANSACTION_STATE] if scenario.transactional_ids else []
     return [*(arm.topic_name for arm in scenario.arms), *internal]

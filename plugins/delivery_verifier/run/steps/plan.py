@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from delivery_verifier import __version__
 from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.backends import backend_of
 from delivery_verifier.host import folders, variables
 from delivery_verifier.host.processes import process_of
 from delivery_verifier.model.inputs import BadInput
@@ -29,6 +32,7 @@ def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
     scenario.fail_if_asked("plan")
     lease.require_free_host()
     preflight.require(scenario)
+    scenario = replace(scenario, versions=scenario.versions | backend_of(scenario.cluster).versions())
     run = RunDirectory(folders.runs_dir() / name)
     if (run.path / "scenario.json").exists():
         raise BadInput(f"run_id is {name!r}; allowed: one that no run has yet; {run.path} holds a run already")

@@ -44,8 +44,8 @@ def settle(run_dir: Path) -> None:
 
     * the canary's ledgers
     * offsets.json: the snapshot. It also names the offsets that cannot be read, because bytes on the leader's disk have
-      changed. The notes name the partitions that were not searched completely for such offsets.
-    * replicas.parquet. A replica that differs from its leader, or cannot be read, forbids the verdict HELD.
+      changed. If a partition was not searched completely for such offsets, a note in the step's manifest names it.
+    * replicas.parquet. If a replica differs from its leader, or cannot be read, the verdict cannot be HELD.
     * observations.json: all that the cluster's observer saw (changes of leaders, of in-sync replicas and of brokers'
       processes), and its own heartbeats.
 
@@ -134,7 +134,7 @@ def _write_in_transactions(
 
 
 def _observations(cluster: Cluster) -> list[Observation]:
-    """Returns all that the cluster's observer has recorded so far, in the order in which it was seen."""
+    """Returns everything that the cluster's observer has recorded so far, in the order in which the observer saw it."""
     lines = (cluster.workspace / OBSERVATIONS).read_bytes()
     written = lines[: lines.rfind(b"\n") + 1]  # the observer may be writing the next line
     return msgspec.json.Decoder(Observation).decode_lines(written)

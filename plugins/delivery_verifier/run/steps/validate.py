@@ -1,4 +1,5 @@
-"""The step validate: Great Expectations checks the books, the counts of each arm that the step reconcile has written.
+"""The step validate: Great Expectations checks the books (the counts of each arm), which the step reconcile has
+written.
 
 One suite has expectations about the anomalies of each arm. Another suite has expectations about the evidence itself,
 for example that counts from independent sources are equal.

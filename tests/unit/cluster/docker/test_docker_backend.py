@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -12,25 +14,41 @@ import msgspec
 import pytest
 from support.doors import Door
 from support.evidence import RUN
-from support.fake_engine import FakeEngine
+from support.fake_engine import ADVERTISED, FakeEngine
 
 from delivery_verifier import catalogue
-from delivery_verifier.catalogue_run import begin
+from delivery_verifier.catalogue.parts import AT_ONCE, step
+from delivery_verifier.catalogue_run import begin, selection
 from delivery_verifier.cluster.backend import Lack, StartRequest
 from delivery_verifier.cluster.backends import BACKENDS, backend_of, default_backend, default_name
 from delivery_verifier.cluster.broker_settings import settings_of
 from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.docker import backend, composed
 from delivery_verifier.cluster.docker.backend import BACKEND
+from delivery_verifier.cluster.docker.leases import LeasedEngine
 from delivery_verifier.cluster.protocol import features
 from delivery_verifier.model.errors import StepFailed
+from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import ClusterSpec
 from delivery_verifier.planning import preflight
 from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.planning.explanation import describe
+from delivery_verifier.run.steps import plan
+from delivery_verifier.store.run_directory import RunDirectory
 
 SPEC = ClusterSpec(backend="docker")
+COMPOSE_FILE = Path(__file__).resolve().parents[4] / "docker-compose.yml"
+
+
+@pytest.fixture
+def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The door heals only when it is asked to."""
+
+    async def watch(leased: LeasedEngine) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(LeasedEngine, "watch", watch)
 
 
 @pytest.fixture
@@ -50,7 +68,8 @@ def report(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return {resource: SimpleNamespace(result=lambda timeout: settings) for resource in resources}
 
     def connection() -> Connection:
-        return Connection({broker: Address("127.0.0.1", 1) for broker in answers["brokers"]})
+        up = answers["brokers"]() if callable(answers["brokers"]) else answers["brokers"]
+        return Connection({broker: Address("127.0.0.1", 1) for broker in up})
 
     monkeypatch.setattr(composed, "connection", connection)
     monkeypatch.setattr(composed.topics, "admin", lambda _: SimpleNamespace(describe_configs=describe_configs))
@@ -104,7 +123,6 @@ def test_proxy_and_power_are_lacking_by_name_and_network_without_its_label(engin
         ({"elr": 0}, SPEC, "its feature eligible.leader.replicas.version is off"),
         ({}, ClusterSpec(broker_settings={"x.y": True}), "its x.y is None, not true"),
         ({}, ClusterSpec(brokers=1), "it has 3 brokers, not 1"),
-        ({"brokers": [1, 2]}, SPEC, "its brokers call themselves [1, 2], and its containers [1, 2, 3]"),
         ({"brokers": [1, 2, 4]}, SPEC, "its brokers call themselves [1, 2, 4], and its containers [1, 2, 3]"),
         (
             {"settings": settings_of(SPEC) | {"auto.leader.rebalance.enable": "true"}},
@@ -122,6 +140,125 @@ def test_every_difference_from_the_scenario_is_named(
 
 
 @pytest.mark.usefixtures("at_the_door", "report")
+@pytest.mark.parametrize(
+    ("image", "why"),
+    [
+        ("mirror.example:5000/kafka:4.3.1@sha256:00ff", ""),
+        ("mirror.example:5000/kafka:4.2.0@sha256:00ff", "its image is version 4.2.0"),
+        ("apache/kafka@sha256:00ff", "its image is version unknown (apache/kafka@sha256:00ff has no tag)"),
+        ("mirror.example:5000/kafka", "its image is version unknown (mirror.example:5000/kafka has no tag)"),
+    ],
+)
+def test_the_version_is_the_tag_of_the_image_with_or_without_a_digest(image: str, why: str, engine: FakeEngine) -> None:
+    for broker in (1, 2, 3):
+        engine.containers[f"kafka-{broker}"]["Config"]["Image"] = image
+    misfit = BACKEND.misfit(SPEC)
+    assert (misfit.why if misfit else "") == (f"the composed cluster is another: {why}" if why else "")
+
+
+@pytest.mark.usefixtures("at_the_door")
+def test_a_run_notes_the_content_of_the_brokers_image(
+    engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KDV_CLUSTER", "docker")
+    monkeypatch.setenv("KDV_RUNS", str(tmp_path))
+    monkeypatch.setattr(plan.lease, "require_free_host", lambda: None)
+    monkeypatch.setattr(plan.preflight, "require", lambda scenario: None)
+    engine.containers["kafka-3"]["Image"] = "sha256:4312"
+    versions = RunDirectory(plan.plan_from_params({"fault": "none"}, "noted")).read_scenario().versions
+    assert versions["kafka-image"] == "sha256:4311, sha256:4312" and versions["kafka"] == "4.3.1"
+
+
+@pytest.mark.usefixtures("no_watch", "at_the_door")
+def test_what_is_down_between_runs_is_healed_before_the_comparison(engine: FakeEngine, report: dict[str, Any]) -> None:
+    engine.containers["kafka-2"]["State"]["Status"] = "exited"
+    engine.containers["kafka-3"]["State"]["Status"] = "paused"
+    report["brokers"] = lambda: [broker for broker in (1, 2, 3) if engine.state(f"kafka-{broker}") == "running"]
+    assert BACKEND.misfit(SPEC) is None
+    assert [name for name, _ in engine.changes] == ["start kafka-2", "unpause kafka-3"]
+
+
+@pytest.mark.usefixtures("no_watch", "at_the_door")
+@pytest.mark.parametrize("held", [False, True])
+def test_a_broker_that_stays_down_is_a_failure_and_no_other_cluster(
+    held: bool, engine: FakeEngine, door: Door, report: dict[str, Any]
+) -> None:
+    if held:
+        door.client().begin("another run", 60)
+    else:
+        engine.broken = {"start"}
+    engine.containers["kafka-2"]["State"]["Status"] = "exited"
+    report["brokers"] = [1, 3]
+    misfit = BACKEND.misfit(SPEC)
+    assert misfit is not None and misfit.failed and "kafka-2 not up: look at docker compose ps" in misfit.why
+    assert engine.changes == []
+    with pytest.raises(preflight.Unfit, match=r"cannot be run now: .*kafka-2 not up") as raised:
+        preflight.require(msgspec.structs.replace(RUN, cluster=SPEC))
+    assert not isinstance(raised.value, preflight.Unavailable)
+
+
+@pytest.mark.usefixtures("at_the_door", "report")
+@pytest.mark.parametrize(
+    ("links", "why"),
+    [
+        ({}, ""),
+        ({"links": "replication, controller"}, ""),
+        ({"links": "replication"}, "together, not replication"),
+        ({"links": "client,controller,replication"}, "together, not client and controller and replication"),
+    ],
+)
+def test_a_plan_that_cuts_links_which_no_container_can_lose_alone_is_unavailable(
+    links: dict[str, str], why: str
+) -> None:
+    own = FaultPlan(name="own", summary="s", duration_s=1, steps=(step(AT_ONCE, "isolate", "leader", **links),))
+    misfit = BACKEND.misfit(SPEC, own)
+    assert why in misfit.why and not misfit.failed if misfit else not why
+    if why:
+        with pytest.raises(preflight.Unavailable, match=why):
+            preflight.require(msgspec.structs.replace(RUN, cluster=SPEC, fault=own))
+
+
+@pytest.mark.usefixtures("at_the_door")
+def test_a_broker_that_the_others_also_reach_on_another_network_cannot_be_cut_off(engine: FakeEngine) -> None:
+    container = engine.containers["kafka-1"]
+    environment, networks = container["Config"]["Env"], container["NetworkSettings"]["Networks"]
+    listeners = f"KAFKA_ADVERTISED_LISTENERS={ADVERTISED.format('kafka-1')}"
+    for key in ("Aliases", "DNSNames"):
+        networks["tested_kafka"] = {key: ["kafka-1.replication"]}
+        assert "kafka-1: its name kafka-1.replication leads to the network tested_kafka" in reasons(
+            BACKEND.lack("network")
+        )
+    networks["tested_kafka"] = {"Aliases": ["kafka-1"]}
+    assert BACKEND.lack("network") is None
+    environment[environment.index(listeners)] = "KAFKA_ADVERTISED_LISTENERS=CLIENT://kafka-1:9092,REPL://kafka-1:9093"
+    assert "kafka-1: its listener REPL advertises kafka-1, not kafka-1.replication" in reasons(BACKEND.lack("network"))
+    assert BACKEND.lack() is None
+
+
+@pytest.mark.usefixtures("at_the_door", "report")
+def test_the_composition_expects_to_be_unavailable_what_its_catalogue_cannot_run_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KDV_CLUSTER", "docker")
+    text = re.search(r"\$\{KDV_EXPECT_UNAVAILABLE:-([^}]*)\}", COMPOSE_FILE.read_text())
+    assert text is not None
+    words = selection.expectable(text[1])
+    lacks = {name: begin._lacks(entry) for name, entry in catalogue.ENTRIES.items()}
+
+    def unexpected(expected: tuple[str, ...]) -> list[str]:
+        return [
+            name
+            for name, entry in catalogue.ENTRIES.items()
+            if lacks[name] and not selection.expects(expected, entry, lacks[name])
+        ]
+
+    assert unexpected(words) == []
+    assert not any(lack.failed for each in lacks.values() for lack in each.values())
+    superfluous = [word for word in words if not unexpected(tuple(other for other in words if other != word))]
+    assert superfluous == []
+
+
+@pytest.mark.usefixtures("at_the_door", "report")
 def test_a_scenario_that_asks_for_what_is_lacking_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KDV_CLUSTER", "docker")
     host = msgspec.structs.replace(preflight.look(), unwritable=[])
@@ -136,6 +273,7 @@ def test_a_scenario_that_asks_for_what_is_lacking_is_unavailable(monkeypatch: py
             preflight.require(msgspec.structs.replace(RUN, cluster=spec), host)
     texts = {name: begin.unavailable(entry) for name, entry in catalogue.ENTRIES.items()}
     assert "broker.session.timeout.ms is 3000, not 6000" in texts["acks_1.replication_cut"]
+    assert "together, not replication" in texts["acks_1.replication_cut"]
     assert texts["acks_1.isolated_leader"] == "" and "proxy: " in " ".join(texts.values())
 
 

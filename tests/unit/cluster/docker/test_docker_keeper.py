@@ -117,6 +117,28 @@ def test_an_isolated_broker_is_off_its_network_and_counts_the_looks(
     assert keeper.cut_off() == {} and engine.state("kafka-2") == "running"
 
 
+def test_a_broker_that_the_others_still_see_long_after_the_cut_is_not_isolated(
+    engine: FakeEngine, keep: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(docker_keeper, "FENCED_WITHIN_S", -3.0)  # its session is over at once
+    keeper, live, asked = keep("network"), {1, 2, 3}, list[int]()
+
+    def live_brokers(broker: int) -> set[int]:
+        asked.append(broker)
+        if broker == 2:
+            raise OSError("does not answer")
+        return live
+
+    monkeypatch.setattr(keeper._requests, "live_brokers", live_brokers)
+    keeper.isolate([1], ["controller", "replication"])
+    assert keeper.cut_off() == {1: {"controller": 0, "replication": 0}}, "it has another way to the controller"
+    live = {2, 3}
+    assert all(keeper.cut_off()[1].values())
+    assert set(asked) == {2, 3}, "an isolated broker is no witness"
+    engine.containers["kafka-3"]["State"]["Status"] = "paused"
+    assert keeper.cut_off() == {1: {"controller": 0, "replication": 0}}, "nobody can tell"
+
+
 def test_what_the_run_did_not_ask_for_is_refused(keep: Callable[..., Keeper]) -> None:
     with pytest.raises(CapabilityMissing, match="network"):
         keep().isolate([1], ["controller", "replication"])

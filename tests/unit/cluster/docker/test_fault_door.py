@@ -11,6 +11,7 @@ import pytest
 from support.doors import TOKEN, Door, DoorProcess
 from support.fake_engine import NETWORK, FakeEngine
 
+from delivery_verifier.cluster.docker import leases
 from delivery_verifier.cluster.docker.door_client import DoorGone, DoorRefused
 from delivery_verifier.cluster.docker.engine import OPERATIONS
 from delivery_verifier.host.waiting import wait_until
@@ -40,7 +41,7 @@ def test_every_operation_of_the_list_reaches_the_engine_as_the_door_words_it(eng
         {"Container": "id-kafka-1", "Force": False},
         {
             "Container": "id-kafka-1",
-            "EndpointConfig": {"Aliases": ["kafka-1.replication"], "IPAMConfig": {"IPv4Address": "172.31.87.11"}},
+            "EndpointConfig": {"Aliases": ["kafka-1.replication"], "IPAMConfig": {"IPv4Address": "10.213.87.11"}},
         },
     ]
 
@@ -63,6 +64,9 @@ REFUSED_PATHS = [
     ("POST", "/containers/elsewhere/kill", {}),
     ("POST", "/containers/id-kafka-1/kill", {}),
     ("POST", "/containers/..%2Fkafka-1/kill", {}),
+    ("POST", "/containers/kafka-1/kill", {"lease": "Schl\u00fcssel"}),
+    ("PUT", "/leases/Schl%C3%BCssel", {}),
+    ("DELETE", "/leases/Schl%C3%BCssel", {}),
     ("POST", "/containers/kafka-1/kill/", {}),
     ("DELETE", "/containers/kafka-1", {}),
     ("DELETE", "/containers/kafka-1/kill", {}),
@@ -166,6 +170,16 @@ def test_a_lease_that_is_renewed_lets_the_damage_stay(engine: FakeEngine, door: 
         f"kafka-3 cut off from {NETWORK}",
     ]
     assert whole(engine)
+
+
+def test_a_container_that_exits_only_after_the_end_of_the_lease_is_healed_too(
+    engine: FakeEngine, door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "LOOK_EVERY_S", 0.1)
+    assert door.client().end(door.client().begin("run", 60)) == []
+    engine.containers["kafka-2"]["State"]["Status"] = "exited"  # it was still shutting down when the lease ended
+    wait_until(lambda: whole(engine), "the container to be healed", 30)
+    assert [name for name, _ in engine.changes] == ["start kafka-2"]
 
 
 def test_a_door_that_was_killed_heals_at_its_next_start_and_knows_no_lease(

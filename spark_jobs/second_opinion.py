@@ -1,0 +1,125 @@
+"""The second opinion: DuckDB joins ledger/ and log/, and counts a part of the books a second time.
+
+Spark makes the books. This module shares none of the code that matches, so an error of that code makes the two counts
+differ. It uses only the columns of ledger/ and log/. It trusts the reading of the topics, i.e. the columns that
+`spark_jobs.parse` sliced from each record.
+
+It does not count an arm with damaged records, because a rule of the books decides to whom such a record belongs. It
+does not count a large run either (`store.books.has_second_opinion`).
+"""
+
+from __future__ import annotations
+
+import glob
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.snapshot import Offsets
+from delivery_verifier.store.books import SECOND_OPINION, has_second_opinion
+from delivery_verifier.store.run_directory import StepOutput
+from delivery_verifier.store.versions import versions
+from spark_jobs.law import Law
+
+MEMORY = "1GB"
+"""The most memory that DuckDB may use. What does not fit is moved to files in a temporary folder."""
+THREADS = 2
+"""The number of threads of DuckDB. Each further thread would take a part of MEMORY for itself."""
+COUNTS = ("reported", "found", "lost", "extra_copies")
+"""The columns of the table PRODUCERS that are counted a second time."""
+
+_SETTINGS: dict[str, str | int | bool] = {
+    "memory_limit": MEMORY,
+    "threads": THREADS,
+    "preserve_insertion_order": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+_READER = "read_parquet(?, union_by_name = true, hive_partitioning = false)"
+_QUERY = f"""
+WITH arms AS (
+    SELECT unnest(?::VARCHAR[]) AS arm, unnest(?::INTEGER[]) AS ordinal
+), lines AS (
+    SELECT arm, producer, session, sequence, attempt, parsed AND crc_ok AS sound,
+           header_run = ? AND header_arm = ordinal AS own
+    FROM {_READER} JOIN arms USING (arm) WHERE view = 'raw'
+), copies AS (
+    SELECT arm, producer, session, sequence, attempt, count(*) AS copies
+    FROM lines WHERE sound AND own GROUP BY ALL
+), claims AS (
+    SELECT arm, outcome IN ('ACKED', 'SENT') AS is_reported, outcome <> 'FAILED' AS may_be_there,
+           coalesce(copies, 0) AS copies
+    FROM {_READER} LEFT JOIN copies USING (arm, producer, session, sequence, attempt)
+), counts AS (
+    SELECT arm,
+           count(*) FILTER (is_reported) AS reported,
+           count(*) FILTER (is_reported AND copies > 0) AS found,
+           count(*) FILTER (is_reported AND copies = 0) AS lost,
+           sum(copies - 1) FILTER (may_be_there AND copies > 1) AS extra_copies
+    FROM claims GROUP BY arm
+), damage AS (
+    SELECT arm, count(*) AS damaged FROM lines WHERE NOT sound GROUP BY arm
+)
+SELECT arm, coalesce(damaged, 0) AS damaged, {", ".join(f"coalesce({name}, 0)::BIGINT AS {name}" for name in COUNTS)}
+FROM arms LEFT JOIN counts USING (arm) LEFT JOIN damage USING (arm)
+"""
+
+Opinion = dict[str, dict[str, int]]
+"""Maps each arm to its counts: those of COUNTS, and `damaged`, the records in log/ whose header cannot be believed."""
+
+
+def opinion(scenario: Scenario, offsets: Offsets, output: StepOutput) -> Opinion | None:
+    """Returns what DuckDB counts in ledger/ and log/ of the run of `output`, the step reconcile.
+
+    None if the books of a run of this format or this size have no second opinion.
+    """
+    if not has_second_opinion(versions(output.run, "produce", "settle")[-1], offsets):
+        return None
+    with output.timed("second_opinion"):
+        return count(output.run.path, scenario, output.staging)
+
+
+def count(run_dir: Path, scenario: Scenario, folder: Path) -> Opinion:
+    """Counts ledger/ and log/ in `run_dir`. What does not fit into MEMORY goes to a temporary folder in `folder`, which
+    is removed at the end.
+
+    Raises duckdb.Error if a file cannot be read, or if memory and disk together do not suffice.
+    """
+    import duckdb
+
+    ledger, log = (f"{glob.escape(str(run_dir / name))}/*.parquet" for name in ("ledger", "log"))
+    arms = [arm.name for arm in scenario.arms], [arm.ordinal for arm in scenario.arms]
+    with tempfile.TemporaryDirectory(prefix=".second-opinion-", dir=folder) as spilled:
+        with duckdb.connect(config=_SETTINGS | {"temp_directory": spilled}) as connection:
+            rows = connection.execute(_QUERY, [*arms, scenario.run_token, log, ledger]).fetchall()
+    return {arm: dict(zip(("damaged", *COUNTS), counts, strict=True)) for arm, *counts in rows}
+
+
+def opinion_laws(counted: Mapping[str, Mapping[str, int]], producers: pa.Table, log_census: pa.Table) -> Iterable[Law]:
+    """Yields the law that the counts of DuckDB are those of Spark, for each arm.
+
+    `counted`: the counts of DuckDB. `producers`: PRODUCERS. `log_census`: `Census.log`. An arm with damaged records has
+    only the equation about their number.
+    """
+    damaged, booked = _sums(log_census, "corrupted"), _sums(producers, *COUNTS)
+    for arm, counts in counted.items():
+        yield _equation(arm, "damaged records in log/", counts["damaged"], damaged[arm, "corrupted"])
+        for name in COUNTS if not counts["damaged"] else ():
+            yield _equation(arm, name.replace("_", " "), counts[name], booked[arm, name])
+
+
+def _equation(arm: str, what: str, by_duckdb: int, by_spark: int) -> Law:
+    return Law(SECOND_OPINION, arm, -1, f"{what}, counted by DuckDB", by_duckdb, f"{what}, counted by Spark", by_spark)
+
+
+def _sums(table: pa.Table, *names: str) -> Counter[tuple[str, str]]:
+    """Returns the sum of each of the columns `names` per (arm, column)."""
+    sums: Counter[tuple[str, str]] = Counter()
+    for row in table.to_pylist():
+        for name in names:
+            sums[row["arm"], name] += row[name]
+    return sums
