@@ -32,7 +32,7 @@ THREADS = 2
 COUNTS = ("reported", "found", "lost", "extra_copies")
 """The columns of the table PRODUCERS that are counted a second time."""
 
-_SETTINGS: dict[str, str | int | bool] = {
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "memory_limit": MEMORY,
     "threads": THREADS,
     "preserve_insertion_order": False,

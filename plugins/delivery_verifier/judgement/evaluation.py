@@ -138,8 +138,8 @@ def laws_of(evidence: Evidence) -> tuple[str, ...]:
     """Returns the names of the laws that the books of the run must have. They depend on the run's format version. The
     law SECOND_OPINION depends on the run's size, too, and LAWS_OF_EFFECTS on whether an arm has an application."""
     known = (law for law in LAWS if LAWS_SINCE.get(law, 1) <= evidence.format_version)
-    absent = () if has_second_opinion(evidence.format_version, evidence.offsets) else (SECOND_OPINION,)
-    absent += () if evidence.scenario.applied else LAWS_OF_EFFECTS
+    is_counted_twice = has_second_opinion(evidence.format_version, evidence.offsets)
+    absent = {*(() if is_counted_twice else (SECOND_OPINION,)), *(() if evidence.scenario.applied else LAWS_OF_EFFECTS)}
     return tuple(law for law in known if law not in absent)
 
 
