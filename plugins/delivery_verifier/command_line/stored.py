@@ -1,7 +1,7 @@
 """The commands `kdv report`, `kdv reconcile` and `kdv list`.
 
 `kdv report` shows the verdict of a stored run. `kdv reconcile` judges a stored run again. `kdv list` lists profiles,
-faults, scenarios and stored runs.
+applications, faults, scenarios and stored runs.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def register(add: Add) -> None:
         outputs.add_junit(sub)
         if command is report:
             outputs.add_bundle(sub)
-    add("list", list_, "List profiles, faults and runs.").add_argument(
-        "what", nargs="?", default="all", choices=("all", "profiles", "faults", "scenarios", "runs")
+    add("list", list_, "List profiles, applications, faults, scenarios and runs.").add_argument(
+        "what", nargs="?", default="all", choices=("all", "profiles", "applications", "faults", "scenarios", "runs")
     )
 
 
@@ -79,7 +79,11 @@ def reconcile(arguments: argparse.Namespace) -> int:
 
 
 def list_(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv list`: prints the profiles, faults, scenarios and stored runs, or one of these. Returns 0."""
+    """Carries out `kdv list`: prints the profiles, applications, faults, scenarios and stored runs, or one of these.
+
+    Returns 0.
+    """
+    from delivery_verifier.planning import consumers
     from delivery_verifier.planning.own_settings import profiles
 
     if arguments.what in ("all", "profiles"):
@@ -88,6 +92,10 @@ def list_(arguments: argparse.Namespace) -> int:
             print(f"  {profile.name:<14} {profile.summary}")
         for file, why in profiles.unreadable().items():
             print(f"  {file} cannot be read: {why}")
+    if arguments.what in ("all", "applications"):
+        print("applications")
+        for line in consumers.listing():
+            print(f"  {line}")
     if arguments.what in ("all", "faults"):
         print("faults")
         for plan in catalogue.FAULTS.values():
