@@ -143,14 +143,16 @@ def show(verdict: RunVerdict, run_dir: Path, url: str | None, as_json: bool) -> 
     """
     from delivery_verifier.pages import terminal as text
 
-    text.write(verdict, sys.stdout, as_json=as_json)
     if as_json:
+        text.write(verdict, sys.stdout, as_json=True)
         return
+    scenario = RunDirectory(run_dir).read_scenario()
+    text.write(verdict, sys.stdout, scenario=scenario)
     print(f"report     {run_dir / 'report.html'}")
     print(f"data docs  {run_dir.parent / folders.DATA_DOCS / 'index.html'}")
     if url is not None:
         print(f"Airflow    {url}\n           log in as admin; the password is in {password_file()}")
-    print(f"repeat     {RunDirectory(run_dir).read_scenario().command}")
+    print(f"repeat     {scenario.command}")
 
 
 def password_file() -> Path:
