@@ -70,7 +70,7 @@ def reaches(
     * An ISR that shrank: when all its earlier members were seen in it again, so that brokers refuse no requests any
       more.
     * Another min.insync.replicas: when every ISR of the topic had that many members.
-    * What befell an application: when the members ran again. What was sent later was not in hand.
+    * What befell an application: when the restart of its members was ordered. What was sent later was not in hand.
     """
     injected = list(injections)
     biting = [injection for injection in injected if injection.bit]
@@ -102,7 +102,7 @@ def reaches(
 
 
 def _restarted_us(disturbance: Disturbance, injected: Iterable[Injection]) -> int | None:
-    """Returns when the members of the applications that the disturbance hit ran again; None if that is unknown."""
+    """Returns when the restart of the members that the disturbance hit was ordered; None if that is unknown."""
     causes = [cause for cause in injected if cause.bite_at_us == disturbance.at_us and disturbance.topic in cause.hit]
     return latest(cause.healed_at_us for cause in causes)
 

@@ -190,10 +190,14 @@ def _exposed(arm: ArmEvidence) -> str:
     """Returns in words how many attempts were outstanding when faults bit, and how many reported attempts were exposed.
 
     The exposed attempts include attempts that were sent after another broker had taken over, but before the recovery.
+    If only applications were hit: how many records were in hand, or by how many the groups were set back.
     """
     if arm.run.biting and all(map(is_of_applications, arm.run.biting)):
-        count = sum(at_stake(injection, arm.name) for injection in arm.run.biting)
-        return f"{count:,} records in hand or set back"
+        rewinds = [injection for injection in arm.run.biting if "rewind" in ACTS[injection.action].counts_as]
+        others = [injection for injection in arm.run.biting if injection not in rewinds]
+        stakes = (("in hand", others), ("set back", rewinds))
+        counts = [(sum(at_stake(cause, arm.name) for cause in causes), how) for how, causes in stakes if causes]
+        return " and ".join(f"{count:,} record{'' if count == 1 else 's'} {how}" for count, how in counts)
     outstanding, reported = exposed(arm.exposure, "outstanding"), exposed(arm.exposure, "reported")
     bites = "the bite" if len(arm.run.biting) == 1 else "the bites"
     return f"{outstanding:,} attempts outstanding at {bites} and {reported:,} records exposed until recovery"
