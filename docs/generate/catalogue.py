@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from delivery_verifier.catalogue.applications import profile_and_application
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.scenarios import ENTRIES
 from delivery_verifier.catalogue_run.selection import KINDS
@@ -79,7 +80,7 @@ def _arm(arm: ArmPlan) -> str:
 
 def _settings(arm: ArmPlan) -> str:
     """Returns the names of an arm's profile and, if there is one, of its application."""
-    return arm.profile.name if arm.application is None else f"{arm.profile.name}, applied by {arm.application.name}"
+    return profile_and_application(arm.profile.name, arm.application.name if arm.application else "")
 
 
 def _step(step: FaultStep) -> str:

@@ -1,10 +1,12 @@
 """The applications of the catalogue: consumers under test, each with its discipline and its settings. Each is one
-literal."""
+literal. The functions put an application into words."""
 
 from __future__ import annotations
 
-from delivery_verifier.model.application import TIMED, Application, Discipline
-from delivery_verifier.model.data import Setting
+from collections.abc import Mapping
+
+from delivery_verifier.model.application import DISCIPLINES, REQUIRED, TIMED, Application, Discipline
+from delivery_verifier.model.data import Setting, setting_text
 
 _CONSUMER: dict[str, Setting] = {
     "auto.offset.reset": "earliest",
@@ -42,3 +44,32 @@ APPLICATIONS: dict[str, Application] = {
     )
 }
 """The applications by name. The timer of the client commits once a second, where it commits at all."""
+
+
+def application_lines(application: Application | None) -> list[str]:
+    """Returns two lines about an arm's application: what it does, and its consumer settings; none for None."""
+    if application is None:
+        return []
+    members = f"{application.members} member{'s' if application.members > 1 else ''}"
+    settings = ", ".join(f"{name}={setting_text(value)}" for name, value in in_order(application.consumer).items())
+    return [
+        f"applied by {name_and_discipline(application.name, application.discipline)}: "
+        f"{DISCIPLINES[application.discipline]}; {members}, at most {application.batch} records at a time",
+        f"consumer settings: {settings}",
+    ]
+
+
+def in_order(consumer: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Returns consumer settings, first those on which delivery depends, and then the others by name."""
+    first = [name for name in REQUIRED if name in consumer]
+    return {name: consumer[name] for name in (*first, *sorted(consumer.keys() - set(first)))}
+
+
+def name_and_discipline(name: str, discipline: Discipline) -> str:
+    """Returns the name of an application and, if it has another name, its discipline."""
+    return name if name == discipline else f"{name} ({discipline})"
+
+
+def profile_and_application(profile: str, application: str) -> str:
+    """Returns the name of what an arm tests: its profile and, if `application` is not empty, the application."""
+    return f"{profile}, applied by {application}" if application else profile

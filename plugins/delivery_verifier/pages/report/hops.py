@@ -4,7 +4,8 @@ lost or doubled. What the members wrote in their journal explains a case, and ne
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -19,8 +20,19 @@ from delivery_verifier.store.times import as_us
 Row = dict[str, Any]
 Event = tuple[int, str, bool]
 """The time of an event (µs since the epoch), its sentence, and whether the event is about a fault."""
+HopState = Literal["done", "missing", "excess", "unknown"]
+"""Whether a record has passed a hop. `excess`: more often than it should have."""
 EVENTS_SHOWN = 12
 """The greatest number of events behind the log in one story."""
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One hop of a record on its way from the producer to its effect. `note` says more; it may be empty."""
+
+    name: str
+    state: HopState
+    note: str = ""
 
 
 def events(material: Material, row: Row) -> Iterator[Event]:
@@ -31,7 +43,10 @@ def events(material: Material, row: Row) -> Iterator[Event]:
     if row["kind"] not in EFFECTS:
         return
     journal = [(entry["at"], sentence, False) for entry in _journal(material, row) if (sentence := _sentence(entry))]
-    applied = [(effect["applied_at"], f"{_who(effect)} applies it.", False) for effect in _effects(material, row)]
+    applied = [
+        (effect["applied_at"], f"{_who(effect)} applies it{' again' if number_of_effect else ''}.", False)
+        for number_of_effect, effect in enumerate(_effects(material, row))
+    ]
     yield from sorted([*journal, *applied])[:EVENTS_SHOWN]
 
 
@@ -48,8 +63,47 @@ def explanation(material: Material, row: Row) -> str:
     if row["kind"] == Anomaly.SKIPPED:
         return _loss(journal, _discipline(material, row))
     if row["kind"] == Anomaly.GHOST:
-        return "Hop log: it was applied, and consumers see it nowhere: it was lost, aborted or never sent."
+        return (
+            "It was applied, but consumers do not see it in the log: it was lost there, was aborted, or was never sent."
+        )
     return _doubling(effects, journal) if row["kind"] == Anomaly.REAPPLIED else ""
+
+
+def chain(material: Material, row: Row) -> list[Hop]:
+    """Returns the hops of the record of a case, from its sending to the commit behind it.
+
+    Returns an empty list if the case is of no kind of effects. `row`: the row of the case in anomalies/.
+    """
+    if row["kind"] not in EFFECTS:
+        return []
+    effects, journal = _effects(material, row), _journal(material, row)
+    is_told = (material.path / JOURNAL.name).is_dir() and all(part.name != JOURNAL.name for part in material.missing)
+    handed = sum(entry["what"] == "handed_over" for entry in journal)
+    committed = any(entry["what"] == "committed" and not entry["answer"] for entry in journal)
+    by_hand = _discipline(material, row) in ("commit_first", "commit_after")
+    copies, visible = len(row["offsets"] or []), row["kind"] != Anomaly.GHOST
+    return [
+        Hop("sent", "done" if row["sent_at"] is not None else "missing"),
+        Hop("acknowledged", _ACKNOWLEDGED.get(row["outcome"], "unknown"), str(row["outcome"] or "").lower()),
+        Hop("in the log", "done" if copies and visible else "missing", _times(copies) if visible else "not visible"),
+        Hop("handed over", _state(handed) if is_told else "unknown", _times(handed) if is_told else ""),
+        Hop("applied", _state(len(effects), max(copies, 1) if visible else 0), _times(len(effects))),
+        Hop("committed", "done" if committed else "missing" if by_hand and is_told else "unknown"),
+    ]
+
+
+_ACKNOWLEDGED: dict[str, HopState] = {"ACKED": "done", "FAILED": "missing"}
+
+
+def _state(count: int, most: int | None = None) -> HopState:
+    """Returns the state of a hop that was passed `count` times. `most`: how often it may be passed, or None."""
+    if not count:
+        return "missing"
+    return "done" if most is None or count <= most else "excess"
+
+
+def _times(count: int) -> str:
+    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def _doubling(effects: list[Row], journal: list[Row]) -> str:
@@ -58,10 +112,16 @@ def _doubling(effects: list[Row], journal: list[Row]) -> str:
         return ""
     answers = [entry for entry in journal if _is_of(entry, effects[0]) and entry["what"] == "committed"]
     if refused := [entry["answer"] for entry in answers if entry["answer"]]:
-        return f"Hop commit: it was applied, its commit was refused ({refused[0]}), and it was delivered again."
+        return f"Doubled by a refused commit ({refused[0]}): it was applied, and then it was handed over again."
     if any(entry["at"] <= again["applied_at"] for entry in answers):
-        return "Hop hand-over: it was applied and committed, and the group was set back behind it."
-    return "Hop application: it was applied, its commit never came, and the next life was given it once more."
+        return (
+            "Doubled by the hand-over: it was applied, and its offset was committed. Then it was handed over again, as "
+            "after a group was set back."
+        )
+    return (
+        "Doubled between application and commit: it was applied, no commit of its offset is known, and it was handed "
+        "over again."
+    )
 
 
 def _discipline(material: Material, row: Row) -> str:
@@ -73,13 +133,17 @@ def _discipline(material: Material, row: Row) -> str:
 def _loss(journal: list[Row], discipline: str) -> str:
     handed = [entry for entry in journal if entry["what"] == "handed_over"]
     if not handed:
-        return "Hop hand-over: no member was ever given it: the group started, or was set, behind it."
+        return "Lost before the hand-over: no member was ever handed it. The group began, or was set, behind it."
     committed = [entry for entry in journal if entry["what"] == "committed" and not entry["answer"]]
     if discipline == "commit_first" and any(_is_of(entry, handed[0]) for entry in committed):
-        return "Hop application: it was committed before it was applied, and the member never applied it."
+        return (
+            "Lost between commit and application: its offset was committed first, and the member never applied it. "
+            "Nobody was handed it again."
+        )
+    lost = "Lost between hand-over and application: a member was handed it and never applied it."
     if discipline == "at_handover":
-        return "Hop application: a member was given it and never applied it, and the client's timer committed it."
-    return "Hop application: a member was given it and never applied it."
+        return f"{lost} The client commits by a timer what it has handed over, applied or not."
+    return lost
 
 
 def _effects(material: Material, row: Row) -> list[Row]:
@@ -125,14 +189,17 @@ def _read(material: Material, folder: str, values: Row) -> list[Row]:
 
 def _sentence(entry: Row) -> str:
     if entry["what"] == "handed_over":
-        return f"{_who(entry)} is handed the offsets {number(entry['first'])} to {number(entry['until'] - 1)}."
+        first, last = entry["first"], entry["until"] - 1
+        offsets = f"offset {number(first)}: this record" if first == last else f"offsets {number(first)} to "
+        rest = "" if first == last else f"{number(last)}, this record among them"
+        return f"{_who(entry)} is handed {offsets}{rest}."
     if entry["answer"]:
         return f"{_who(entry)} is refused the commit of offset {number(entry['until'])} ({entry['answer']})."
-    return f"{_who(entry)} hears that offset {number(entry['until'])} is committed: the group goes on from there."
+    return f"{_who(entry)} has committed offset {number(entry['until'])}: whoever takes over begins there."
 
 
 def _who(entry: Row) -> str:
-    return f"Member {entry['member']} (life {entry['life']})"
+    return f"Member {entry['member']}" + (f" (started again {_times(entry['life'])})" if entry["life"] else "")
 
 
 def _is_of(entry: Row, other: Row) -> bool:

@@ -18,6 +18,7 @@ from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report import hops
 from delivery_verifier.pages.report.cases import Case, CaseGroup, offsets_text
 from delivery_verifier.pages.report.explanation import explanation
+from delivery_verifier.pages.report.hops import Hop
 from delivery_verifier.pages.report.lookup import offset_content, offsets_to_look_up, snapshot_of
 from delivery_verifier.pages.words import number, plain_name
 
@@ -45,10 +46,14 @@ class Moment:
 
 @dataclass(frozen=True)
 class Story:
-    """The story of one record. `title`: the anomaly, the record, its partition and arm. `moments`: the lines."""
+    """The story of one record. `title`: the anomaly, the record, its partition and arm. `moments`: the lines.
+
+    `hops`: the hops of the record up to its effect; empty if the story ends in the log.
+    """
 
     title: str
     moments: list[Moment]
+    hops: list[Hop]
 
 
 def stories(material: Material, clock: Clock, groups: list[CaseGroup]) -> list[Story]:
@@ -74,7 +79,7 @@ def _story(material: Material, clock: Clock, group: CaseGroup) -> Story:
     moments = [Moment(clock.text(at_us), text, fault) for at_us, text, fault in timed]
     title = f"{plain_name(group.kind)}: {_record_name(row)}, partition {row['partition']}, arm {group.arm}"
     title += " (permitted)" if _is_permitted(material, group) else ""
-    return Story(title, [*moments, *_closing_moments(material, clock, row)])
+    return Story(title, [*moments, *_closing_moments(material, clock, row)], hops.chain(material, row))
 
 
 def _example_case(cases: list[Case]) -> Case:
@@ -130,7 +135,7 @@ def _events(material: Material, row: dict[str, Any]) -> Iterator[_Event]:
         return  # nobody sent this record, so its times are not known
     leadership, topic = Leadership(material.observations), topic_of(material, row["arm"])
     leader = _leader_at_sending(leadership.last_observation(topic, row["partition"], row["sent_at"]))
-    yield row["sent_at"], f"The application hands it to the producer.{leader}", False
+    yield row["sent_at"], f"The sending program hands it to the producer.{leader}", False
     if row["settled_at"] is not None:
         observations = [
             leadership.last_observation(topic, row["partition"], row[name]) for name in ("sent_at", "settled_at")
