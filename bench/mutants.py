@@ -32,9 +32,10 @@ from pathlib import Path
 import msgspec
 from filelock import FileLock
 from mutants_code import by_change, digest, mutants
+from mutants_forks import PASSED, TIMED_OUT
 from mutants_report import LEAST_KILLED, report, totals
 from mutants_results import Explanation, ModuleResult, Survivor
-from mutants_trial import PASSED, TIMED_OUT, Trials
+from mutants_trial import Trials
 
 ROOT = Path(__file__).resolve().parents[1]
 EXPLANATIONS = "bench/mutants.toml"
@@ -43,9 +44,10 @@ OUTCOMES = ".kdv/mutants"
 MODULES = {
     "plugins/delivery_verifier/contract": ("tests/unit/contract",),
     "plugins/delivery_verifier/judgement": ("tests/unit/judgement",),
+    **dict.fromkeys(("spark_jobs/laws.py", "spark_jobs/ledger_laws.py"), ("tests/unit/spark_jobs",)),
     **dict.fromkeys(
-        [f"spark_jobs/{name}.py" for name in ("anomalies", "laws", "ledger_laws", "matching")],
-        ("tests/spark/test_laws.py", "tests/spark/test_books_and_cases.py"),
+        ("spark_jobs/anomalies.py", "spark_jobs/matching.py"),
+        ("tests/spark/test_anomalies.py", "tests/spark/test_laws.py", "tests/spark/test_books_and_cases.py"),
     ),
 }
 """Maps each module, or folder of modules, to the tests (files or folders) that must kill its mutants. Other unit tests
@@ -189,7 +191,8 @@ def work(root: Path, modules: Mapping[str, tuple[str, ...]], shard: str, words: 
     as_of = commit(root)  # the trials' copy is no repository, and results change the files of this one
     (root / OUTCOMES).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="kdv-mutants-") as folder:
-        trials = Trials(root, Path(folder))
+        names = [target.module for target in targets(root, modules)]
+        trials = Trials(root, Path(folder), names, root / OUTCOMES / "calls")
         chosen = targets(trials.folder, modules)[part - 1 :: parts]
         if words:
             chosen = [target for target in chosen if any(word in target.module for word in words)]
@@ -199,6 +202,7 @@ def work(root: Path, modules: Mapping[str, tuple[str, ...]], shard: str, words: 
         for target in due:
             result = run(target, trials, root / OUTCOMES)
             save(root, target.module, msgspec.structs.replace(result, commit=as_of))
+        trials.end()
     return conclude(root, {target.module: target.digest for target in targets(root, modules)})
 
 

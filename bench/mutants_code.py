@@ -10,12 +10,11 @@ import hashlib
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import cosmic_ray.plugins
 import parso
 from cosmic_ray.ast import ast_nodes, get_ast
-from cosmic_ray.mutating import MutationVisitor
 from cosmic_ray.operators.operator import Example, Operator
 
 Position = tuple[tuple[int, int], tuple[int, int]]
@@ -100,22 +99,16 @@ def operators() -> list[Operator]:
 
 @dataclass(frozen=True)
 class Mutant:
-    """One small change of a module.
+    """One small change of a module: `source` is its text, and `code` its changed text.
 
     `scope`: the function or class with the change, or "" at the top of the module. `first_line`: the first line of the
     innermost function or lambda whose body has the change. It is 0 if the change takes effect on import.
     """
 
     source: str
+    code: str
     scope: str
     first_line: int
-    operator: Operator
-    occurrence: int
-
-    @cached_property
-    def code(self) -> str:
-        """The text of the changed module."""
-        return str(MutationVisitor.mutate_code(self.source, self.operator, self.occurrence))
 
     @cached_property
     def change(self) -> tuple[str, str, str]:
@@ -134,14 +127,17 @@ class Mutant:
 
 
 def digest(*sources: str) -> str:
-    """Returns the digest of the texts of modules. Docstrings and blank lines do not count."""
-    counted: list[str] = []
-    for source in sources:
-        texts = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr) and _is_text(node.value)]
-        docstrings = {line for node in texts for line in range(node.lineno, (node.end_lineno or 0) + 1)}
-        lines = enumerate(source.splitlines(), 1)
-        counted += [line for number, line in lines if line.strip() and number not in docstrings]
+    """Returns the digest of the texts of modules without their docstrings and blank lines."""
+    counted = [line for source in sources for line in _counted(source)]
     return hashlib.sha256("\n".join(counted).encode()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=200)
+def _counted(source: str) -> tuple[str, ...]:
+    texts = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr) and _is_text(node.value)]
+    docstrings = {line for node in texts for line in range(node.lineno, (node.end_lineno or 0) + 1)}
+    lines = enumerate(source.splitlines(), 1)
+    return tuple(line for number, line in lines if line.strip() and number not in docstrings)
 
 
 def _is_text(value: ast.expr) -> bool:
@@ -154,22 +150,53 @@ def mutants(source: str) -> list[Mutant]:
     Such mutants change annotations, or the options of a class (`frozen=True`) or of a decorator. If several mutants
     have the same text, only the first is returned.
     """
-    nodes, tree = list(ast_nodes(get_ast(source))), ast.parse(source)
-    idle, scopes, bodies = list(_idle(tree)), list(_scopes(tree)), list(_bodies(tree))
+    tree = ast.parse(source)
+    idle, scopes, functions = list(_idle(tree)), list(_scopes(tree)), list(bodies(tree))
     candidates = []
     for operator in operators():
-        positions = itertools.chain.from_iterable(operator.mutation_positions(node) for node in nodes)
-        for occurrence, (start, end) in enumerate(positions):
+        for (start, end), code in changes(source, operator):
             if any(first <= start and end <= last for first, last in idle):
                 continue
             scope = max((scope for scope in scopes if scope[0] <= start[0] <= scope[1]), default=(0, 0, ""))[2]
-            _, first_line = max(
-                ((body[0], line) for body, line in bodies if body[0] <= start < body[1]), default=(0, 0)
-            )
-            candidates.append(Mutant(source, scope, first_line, operator, occurrence))
-    return list({mutant.code: mutant for mutant in reversed(candidates) if _is_code(mutant.code, source)}.values())[
-        ::-1
+            inner = ((body[0], line) for _, body, line in functions if body[0] <= start < body[1])
+            first_line = max(inner, default=(0, 0))[1]
+            candidates.append(Mutant(source, code, scope, first_line))
+    different = {mutant.code: mutant for mutant in reversed(candidates) if _is_code(mutant.code, source)}
+    return list(different.values())[::-1]
+
+
+def changes(source: str, operator: Operator) -> Iterator[tuple[Position, str]]:
+    """Yields each position that `operator` can change, and the text of the module with this change.
+
+    `cosmic_ray.mutating` gives the same texts, but parses the module for each of them.
+    """
+    for node, start in _nodes(get_ast(source)):
+        end = start + len(node.get_code())
+        for index, position in enumerate(operator.mutation_positions(node)):
+            yield position, source[:start] + _changed(node, operator, index) + source[end:]
+
+
+def _nodes(node: parso.tree.NodeOrLeaf, start: int = 0) -> Iterator[tuple[parso.tree.NodeOrLeaf, int]]:
+    """Yields the node and all inside it, each with the index of its first character. The space before it counts."""
+    yield node, start
+    for child in getattr(node, "children", ()):
+        yield from _nodes(child, start)
+        start += len(child.get_code())
+
+
+def _changed(node: parso.tree.NodeOrLeaf, operator: Operator, index: int) -> str:
+    """Returns the text of the changed node, and restores the node."""
+    fields = [
+        (part, name, list(value) if isinstance(value, list) else value)
+        for part in ast_nodes(node)
+        for name in ("parent", "children", "value", "prefix")
+        if (value := getattr(part, name, None)) is not None
     ]
+    mutant = operator.mutate(node, index)
+    text = "" if mutant is None else str(mutant.get_code())
+    for part, name, value in fields:
+        setattr(part, name, value)
+    return text
 
 
 def _is_code(code: str, source: str) -> bool:
@@ -210,14 +237,15 @@ def _idle(tree: ast.AST) -> Iterator[Position]:
                 yield (part.lineno, part.col_offset), (part.end_lineno or 0, part.end_col_offset or 0)
 
 
-def _bodies(tree: ast.AST) -> Iterator[tuple[Position, int]]:
-    """Yields, for each function and lambda, the place of its body, and the first line of its code object."""
+def bodies(tree: ast.AST) -> Iterator[tuple[ast.FunctionDef | ast.Lambda, Position, int]]:
+    """Yields, for each function and lambda: its node, the place of its body, and the first line of its code object."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.Lambda):
             body = node.body[0] if isinstance(node, ast.FunctionDef) else node.body
             decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
             end = (node.end_lineno or 0, node.end_col_offset or 0)
-            yield ((body.lineno, body.col_offset), end), min([node.lineno, *(item.lineno for item in decorators)])
+            first_line = min([node.lineno, *(item.lineno for item in decorators)])
+            yield node, ((body.lineno, body.col_offset), end), first_line
 
 
 def _scopes(tree: ast.AST, outer: str = "") -> Iterator[tuple[int, int, str]]:

@@ -13,7 +13,7 @@ HEAD = """# Mutation testing
 
 `make mutants` changes the code that decides, in one small place at a time, and runs the unit tests of its room until
 one fails: the mutant is killed. `bench/mutants.py` says how, and `bench/mutants_code.py` which changes there are.
-Of `spark_jobs/`, it changes matching, anomalies and laws; the trials of their tests share one JVM.
+Of `spark_jobs/`, it changes matching, anomalies and laws; the trials of matching and anomalies share one JVM.
 """
 
 

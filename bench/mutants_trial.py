@@ -1,8 +1,14 @@
 """The trial of a mutant: a process with a copy of the project runs the tests until one fails.
 
+<<<<<<< HEAD
 Each trial is a fork of this process. This process has already imported the foreign packages that the tests need, but no
 module of this project. A trial runs only the tests that call the changed function, and takes about as long as these
 tests.
+=======
+Each trial is a fork. Most are forks of a process that has collected the tests, so that a trial takes about as long as
+its tests, and those are the tests that call the changed function. What takes effect on import is tried in a fork of
+this process, which has imported what the tests import from other projects, but nothing of the project itself.
+>>>>>>> mut
 """
 
 from __future__ import annotations
@@ -10,21 +16,20 @@ from __future__ import annotations
 import compileall
 import gc
 import importlib
-import json
 import os
 import py_compile
-import select
 import shutil
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType, FrameType
 
 import mutants_spark
 import pytest
+from mutants_calls import Calls, Kept, NotesOfCalls
+from mutants_forks import PASSED, forked
+from mutants_warm import SLOW, Warm
 
 FOREIGN = (
     "hypothesis",
@@ -44,19 +49,22 @@ SLOWEST_S, SLOWER = 30.0, 10
 """A mutant is killed by time if its tests take longer than SLOWEST_S seconds plus SLOWER times the time of the same
 tests with the unchanged code."""
 
-PASSED, TIMED_OUT = "", "time"
-
 WITH_SPARK = "tests/spark/"
 """The folder of the tests that need Spark's JVM."""
 
 
 class Trials:
-    """A copy of the project in `folder`, in which one mutant at a time is tried."""
+    """A copy of the project in `folder`, in which one mutant at a time is tried.
 
-    def __init__(self, root: Path, folder: Path) -> None:
+    `modules`: those with mutants. `kept`: the folder with what is known of the tests from earlier runs.
+    """
+
+    def __init__(self, root: Path, folder: Path, modules: Iterable[str], kept: Path) -> None:
         self.folder = folder
+        self._modules = list(modules)
         self._jvm: object = None
-        self._unchanged_s: dict[str, float] = {}
+        self._warm: Warm | None = None
+        self._killers: list[str] = []
         listed = subprocess.check_output(("git", "ls-files", "-co", "--exclude-standard"), cwd=root, text=True)
         for name in listed.splitlines():
             if (root / name).is_file():
@@ -64,44 +72,94 @@ class Trials:
                 shutil.copy2(root / name, folder / name)
         by_hash = py_compile.PycInvalidationMode.CHECKED_HASH  # a changed file may have the size and time it had
         compileall.compile_dir(folder, quiet=1, invalidation_mode=by_hash)
+        self._kept = Kept(kept, folder)
         for module in FOREIGN:
             importlib.import_module(module)
         gc.freeze()  # what is imported here need not be searched for garbage in each trial
         if ours := [name for name in sys.modules if name.split(".")[0] in PACKAGES]:
             raise RuntimeError(f"imported before the first trial: {ours}")
 
+<<<<<<< HEAD
     def killer(self, module: str, code: str, first_line: int, tests: Iterable[str]) -> str:
         """Returns the file of `tests` that fails when `module` has the text `code`; PASSED if no file fails.
 
         Runs only tests that call the function with the first line `first_line`. Runs all tests if `first_line` is 0, or
         if a test file calls the function outside of its tests.
+=======
+    def killer(self, module: str, code: str, first_line: int, tests: Sequence[str]) -> str:
+        """Returns the file of `tests` that fails when `module` has the text `code`: PASSED if none does.
+
+        Only tests that call the function with the `first_line` are run; all if it is 0. They run in place, but for
+        those in files that call the function when they are imported: these are imported anew.
+>>>>>>> mut
 
         Returns TIMED_OUT if the tests took too long. Raises RuntimeError if a file fails with the unchanged code.
         """
-        tests = list(tests)
         if self._jvm is None and any(test.startswith(WITH_SPARK) for test in tests):
             self._jvm = mutants_spark.start_jvm(self.folder)
-        for test in tests:
-            self._try_unchanged(test)
-        limit_s = SLOWEST_S + SLOWER * sum(self._unchanged_s[test] for test in tests)
+        calls, function = self._calls(tests), f"{module}:{first_line}"
+        anew = [test for test in tests if not first_line or function in calls[test].on_import]
+        in_place = [name for test in tests if test not in anew for name in calls[test].tests_of(function)]
+        seconds = {name: taken for test in tests for name, taken in calls[test].seconds.items()}
+        warm = self._warm_with(tests) if in_place else None  # it imports the unchanged module
+        limit_s = SLOWEST_S + SLOWER * sum(seconds.values())
+        answer = PASSED
+        with self._changed(module, code):
+            if warm is not None:
+                answer = warm.killer(module, code, self._ordered(in_place, module, seconds), limit_s)
+            if answer == SLOW:
+                answer, anew = PASSED, list(tests)
+            if answer == PASSED and anew:
+                files = [anew[0], *sorted(anew[1:], key=lambda test: calls[test].all_seconds)]
+                return forked(lambda: _first_failure(self.folder, files, seconds), limit_s)
+        if warm is not None and "::" in answer:
+            if answer not in self._killers and (alone := warm.killer("", "", [answer], limit_s)):
+                raise RuntimeError(f"{answer} fails alone, without any mutant: {alone}")
+            self._killers = [*(test for test in self._killers if test != answer), answer]
+        return answer.split("::")[0]
+
+    @contextmanager
+    def _changed(self, module: str, code: str) -> Iterator[None]:
         file = self.folder / module
         unchanged = file.read_text()
         file.write_text(code)
         try:
-            function = f"{module}:{first_line}" if first_line else ""
-            return _forked(lambda: _first_failure(self.folder, tests, function), limit_s)
+            yield
         finally:
             file.write_text(unchanged)
 
-    def _try_unchanged(self, test: str) -> None:
-        if test in self._unchanged_s:
-            return
-        start = time.monotonic()
-        if _forked(lambda: _first_failure(self.folder, [test]), 1000 * SLOWEST_S) != PASSED:
-            raise RuntimeError(f"{test} fails without any mutant; try it in {self.folder}")
-        self._unchanged_s[test] = time.monotonic() - start
+    def _ordered(self, chosen: Sequence[str], module: str, seconds: Mapping[str, float]) -> list[str]:
+        """Returns the tests, those first that killed another mutant of late, then those named like the module."""
+
+        def rank(test: str) -> tuple[bool, str, bool, float]:
+            file = test.split("::")[0]
+            with_spark = test.startswith(WITH_SPARK)  # the fixtures of such a file are worth more than the order
+            return with_spark, file if with_spark else "", Path(module).stem not in Path(file).stem, seconds[test]
+
+        earlier = [test for test in reversed(self._killers) if test in chosen and not test.startswith(WITH_SPARK)]
+        return list(dict.fromkeys([*earlier, *sorted(chosen, key=rank)]))
+
+    def _warm_with(self, tests: Sequence[str]) -> Warm:
+        if self._warm is None or self._warm.tests != frozenset(tests):
+            self.end()
+            self._warm = Warm(self.folder, tests, _run)
+        return self._warm
+
+    def end(self) -> None:
+        """Ends the process with the collected tests."""
+        if self._warm is not None:
+            self._warm.end()
+            self._warm = None
+
+    def _calls(self, tests: Sequence[str]) -> dict[str, Calls]:
+        due = {test: self._kept.file(test) for test in tests if self._kept.known(test) is None}
+        if due and (failed := forked(lambda: _noted(self.folder, due, self._modules), 1e4)):
+            raise RuntimeError(f"{failed} fails without any mutant; try it in {self.folder}")
+        known = {test: self._kept.known(test) for test in tests}
+        return {test: calls for test, calls in known.items() if calls is not None}
 
 
+<<<<<<< HEAD
 def _forked(work: Callable[[], str], limit_s: float) -> str:
     """Returns what `work` returns in a fork of this process, or TIMED_OUT. Ends all processes of the fork."""
     reader, writer = os.pipe()
@@ -193,6 +251,10 @@ def _first_failure(folder: Path, tests: list[str], function: str | None = None) 
     `function`: the changed function, or "" for a change outside of functions. None: the code is unchanged. In this
     case, the compiled tests, their seconds and their calls are kept for the trials.
     """
+=======
+def _run(folder: Path, tests: Iterable[str], *plugins: object) -> int:
+    """Runs pytest in this process, which is a fork, until a test fails. Returns its exit code."""
+>>>>>>> mut
     import hypothesis
 
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -200,21 +262,44 @@ def _first_failure(folder: Path, tests: list[str], function: str | None = None) 
         os.dup2(nowhere, stream)
     os.chdir(folder)
     sys.path[:0] = [str(folder / "plugins"), str(folder)]
-    sys.dont_write_bytecode = function is not None
+    sys.dont_write_bytecode = True
     phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)  # a failure need not be made small
-    hypothesis.settings.register_profile("mutants", derandomize=True, database=None, phases=phases)
+    hypothesis.settings.register_profile(
+        "mutants",
+        derandomize=True,
+        database=None,
+        phases=phases,
+        deadline=None,  # a busy machine kills no mutant
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
     hypothesis.settings.load_profile("mutants")
-    mutants_spark.stop_left_context()
     options = ("-x", "-o", "timeout=0", "-p", "no:xdist", "--tb=no", "--assert=plain")
-    for test in tests:
-        plugin = CallsAndSeconds(folder, test)
-        if function is None:
-            plugin.note()
-        elif not plugin.select(function):
-            continue
-        code = pytest.main([*options, test], plugins=[plugin])
+    return int(pytest.main([*options, *tests], plugins=list(plugins)))
+
+
+def _noted(folder: Path, files: dict[str, Path], modules: Iterable[str]) -> str:
+    """Runs files of tests with the unchanged code, and writes what each test calls. Returns the test that fails."""
+    notes = NotesOfCalls(files, folder, modules)
+    notes.install()
+    mutants_spark.stop_left_context()
+    return PASSED if _run(folder, files, notes) == pytest.ExitCode.OK else notes.failed or "the collection"
+
+
+def _first_failure(folder: Path, files: Sequence[str], seconds: Mapping[str, float]) -> str:
+    """Runs files of tests, one after the other, in this process. Returns the first in which a test fails, or PASSED."""
+    mutants_spark.stop_left_context()
+    for file in files:
+        code = _run(folder, [file], _Order(seconds))
         if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-            return test
-        if function is None:
-            plugin.save()
+            return file
     return PASSED
+
+
+class _Order:
+    """A plugin of pytest: the quickest tests first."""
+
+    def __init__(self, seconds: Mapping[str, float]) -> None:
+        self._seconds = seconds
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items.sort(key=lambda item: self._seconds.get(item.nodeid, 0.0))

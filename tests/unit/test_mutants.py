@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,8 +54,18 @@ def test_our_own_operators_do_what_their_examples_say() -> None:
 
     for operator in mutants_code.OWN:
         for example in operator.examples():
-            source = mutants_code.Mutant(example.pre_mutation_code, "", 0, operator(), example.occurrence)
-            assert source.code == example.post_mutation_code
+            codes = [code for _, code in mutants_code.changes(example.pre_mutation_code, operator())]
+            assert codes[example.occurrence] == example.post_mutation_code
+
+
+def test_the_changes_of_an_operator_are_those_of_cosmic_ray() -> None:
+    import mutants_code
+    from cosmic_ray.mutating import MutationVisitor
+
+    source = (BENCH / "mutants_results.py").read_text() + CODE
+    for operator in mutants_code.operators():
+        codes = [code for _, code in mutants_code.changes(source, operator)]
+        assert codes == [MutationVisitor.mutate_code(source, operator, number) for number in range(len(codes))]
 
 
 def test_annotations_and_options_of_classes_have_no_mutants() -> None:
@@ -143,7 +157,7 @@ def test_a_result_of_another_day_is_no_result(tmp_path: Path) -> None:
 
 def test_a_mutant_whose_tests_took_too_long_is_counted_apart_and_tried_again(tmp_path: Path) -> None:
     import mutants
-    from mutants_trial import TIMED_OUT
+    from mutants_forks import TIMED_OUT
 
     (tmp_path / "module.py").write_text(CODE)
     target, tried = mutants.Target(tmp_path, "module.py", ()), list[str]()
@@ -169,6 +183,78 @@ def test_a_shard_that_would_try_nothing_or_another_part_is_refused(shard: str) -
     command = (sys.executable, "mutants.py", f"--shard={shard}")
     refused = subprocess.run(command, cwd=BENCH, capture_output=True, text=True)
     assert refused.returncode == 2 and "a shard is I/N" in refused.stderr
+
+
+IN_PLACE = """
+RULES = {"low": lambda value: value > 1, "high": lambda value: value > 1}
+def outer(limit):
+    def inner(value):
+        return value > limit
+    return inner
+of_two = outer(2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "call", "result"),
+    [
+        ('"high": lambda value: value > 1', '"high": lambda value: value < 1', "RULES['high'](0)", True),
+        ('"high": lambda value: value > 1', '"high": lambda value: value < 1', "RULES['low'](0)", False),
+        ("return value > limit", "return value < limit", "of_two(1)", True),
+        ("return value > limit", "return value < limit", "outer(2)(1)", True),
+    ],
+)
+def test_a_function_is_changed_in_place_wherever_it_is_held(before: str, after: str, call: str, result: bool) -> None:
+    from mutants_warm import change
+
+    names = functions_of(IN_PLACE)
+    functions = [*names["RULES"].values(), names["outer"], names["of_two"]]
+    assert change(functions, "file.py", IN_PLACE, IN_PLACE.replace(before, after))
+    assert eval(call, names) is result
+
+
+def test_what_cannot_be_changed_in_place_is_not() -> None:
+    from mutants_warm import change
+
+    names = functions_of(IN_PLACE)
+    functions = [names["of_two"]]
+    assert not change(functions, "file.py", IN_PLACE, IN_PLACE.replace("value > limit", "value > 2")), "no closure"
+    assert not change(functions, "file.py", IN_PLACE, IN_PLACE.replace("outer(2)", "outer(3)")), "no function"
+    assert not change(functions, "file.py", IN_PLACE, IN_PLACE.replace("def inner", "\n    def inner")), "other lines"
+    assert not change([], "file.py", IN_PLACE, IN_PLACE.replace("> limit", "< limit")), "nobody holds it"
+    assert names["of_two"](3) and not names["of_two"](2)
+
+
+def functions_of(source: str) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    exec(compile(source, "file.py", "exec"), names)
+    return names
+
+
+def test_each_call_of_a_function_or_lambda_is_noted_by_its_first_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    import mutants_calls
+
+    noted: list[str] = []
+    monkeypatch.setattr("builtins.__note_of_a_call__", noted.append, raising=False)
+    names: dict[str, Any] = {}
+    exec(mutants_calls.noting(IN_PLACE, "file.py", "module.py"), names)
+    assert noted == ["module.py:3"]
+    assert names["RULES"]["low"](2) and names["of_two"](3)
+    assert noted == ["module.py:3", "module.py:2", "module.py:4"]
+    described = mutants_calls.noting('def f():\n    """Says it."""\n    return 1\n', "file.py", "m")
+    exec(described, names)
+    assert names["f"]() == 1 and names["f"].__doc__ == "Says it." and noted[-1] == "m:1"
+
+
+def test_work_that_takes_too_long_or_dies_is_no_answer() -> None:
+    import mutants_forks
+
+    assert mutants_forks.forked(lambda: "killer", 5) == "killer"
+    assert mutants_forks.forked(lambda: "", 5) == mutants_forks.PASSED
+    assert mutants_forks.forked(lambda: time.sleep(60) or "late", 0.01) == mutants_forks.TIMED_OUT
+    assert mutants_forks.forked(lambda: next(n for n in itertools.count() if n < 0), 0.1) == mutants_forks.TIMED_OUT
+    with pytest.raises(RuntimeError, match="without an answer"):
+        mutants_forks.forked(lambda: os._exit(1), 5)
 
 
 @pytest.mark.slow

@@ -11,10 +11,10 @@ from support.evidence import BITE, RECOVERED, SECOND
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.contract.disturbances import disturbances
 from delivery_verifier.contract.permissions import permitting
-from delivery_verifier.contract.rulings import contract
+from delivery_verifier.contract.rulings import alterations, contract, weakened
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.model.history import Injection, Observation
+from delivery_verifier.model.history import Disturbance, Injection, Observation
 
 FLUSHED = Settings.of_profile(PROFILES["idempotent"])
 SEEN = [Observation(at_us=1, kind="partition", topic="t", partition=0, leader=1, isr=[1, 2, 3])]
@@ -69,3 +69,22 @@ def test_of_two_alterations_each_weakens_from_its_own_time_on() -> None:
     )  # fmt: skip
     assert not permitted(power_loss(RECOVERED), harmless, rarely_flushed(RECOVERED + 60 * SECOND))
     assert permitted(power_loss(RECOVERED), harmless, rarely_flushed(4 * SECOND))
+
+
+def test_an_alteration_counts_from_its_first_microsecond_on_and_only_a_planned_one_if_asked() -> None:
+    rarely = {"kind": "topic_altered", "setting": "flush.messages", "value": "9", "weakens_since_us": 5}
+    altered = Disturbance(at_us=7, planned=False, **rarely)  # type: ignore[arg-type]
+    changes = [Disturbance(kind="leader_change", at_us=at_us, planned=True) for at_us in (4, 5, 6)]
+    settings = replace(FLUSHED, flush_messages=1)
+    ((weaker, later),) = alterations(settings, [*changes, altered])
+    assert weaker == replace(settings, flush_messages=9)
+    assert later == [*changes[1:], altered]
+    assert list(alterations(settings, [*changes, altered], planned=True)) == []
+
+
+def test_disturbances_before_an_alteration_do_not_hide_it() -> None:
+    change = Disturbance(kind="leader_change", at_us=1, planned=True)
+    altered = Disturbance(kind="topic_altered", at_us=2, planned=True, setting="flush.messages", value="9")
+    settings = replace(FLUSHED, flush_messages=1)
+    assert weakened(settings, [change, altered, change]) == replace(settings, flush_messages=9)
+    assert weakened(settings, [change]) == settings

@@ -3,6 +3,8 @@ gives."""
 
 from __future__ import annotations
 
+from dataclasses import MISSING, fields
+
 import pytest
 from confluent_kafka import KafkaException, Producer
 from msgspec.structs import replace
@@ -113,3 +115,8 @@ def test_the_transaction_log_has_the_replicas_that_its_cluster_gives_it(
     settings = {"transaction.state.log.min.isr": value for value in stated.values()}
     run = replace(made, cluster=replace(made.cluster, brokers=brokers, broker_settings=settings))
     assert Settings.of_arm(run, run.arms[0]).transaction_log_min_isr == expected
+
+
+def test_a_transaction_log_has_two_replicas_that_confirm_and_eligible_leaders_unless_stated() -> None:
+    defaults = {field.name: field.default for field in fields(Settings) if field.default is not MISSING}
+    assert defaults == {"transaction_log_min_isr": 2, "transaction_log_elr": True}

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import msgspec
 import pytest
-from support.evidence import BITE, HEALED, LAST, RUN, SECOND, SUBJECT, Rows, evidence_of
+from support.evidence import BITE, HEALED, LAST, RUN, SECOND, SUBJECT, Rows, a_scenario, evidence_of
 from support.run_directories import scenario
 
 from delivery_verifier.judgement import canary
 from delivery_verifier.judgement.canary.layout import NOWHERE
-from delivery_verifier.judgement.coverage_doubts import coverage_doubts
+from delivery_verifier.judgement.coverage_doubts import _load, _unplanned, coverage_doubts
+from delivery_verifier.judgement.evidence import ArmEvidence
+from delivery_verifier.model.history import Disturbance
+from delivery_verifier.model.scenario import Arm
 
 
 def names(change: object = lambda rows: None, min_exposed: int = 1, **of_injection: int | None) -> set[str]:
@@ -69,3 +74,31 @@ def test_an_offset_beyond_the_log_is_claimed_as_it_is() -> None:
     layout.rows[:] = [replace(row, acked_at=at) for at in (None, 0, NOWHERE, NOWHERE + 1)]
     offsets = canary.ledger_table(run, layout, [77])["offset"].to_pylist()
     assert offsets == [None, 77, NOWHERE, NOWHERE + 1]
+
+
+def test_an_unplanned_unclean_election_counts_where_the_topic_allows_it_or_somebody_asked_for_it() -> None:
+    unclean = Disturbance(kind="unclean_election", at_us=1, planned=False, detail="seen")
+    asked = Disturbance(kind="unclean_request", at_us=1, planned=True)
+    run = a_scenario("acks_all")
+    plain = run.arm("acks_all")
+    topic = {**plain.profile.topic, "unclean.leader.election.enable": True}
+    profile = msgspec.structs.replace(plain.profile, topic=topic)
+    allowing = msgspec.structs.replace(plain, profile=profile)
+
+    def doubts(spec: Arm, *observed: Disturbance) -> list[tuple[str, str]]:
+        arm = SimpleNamespace(name="a", spec=spec, disturbances=observed, run=SimpleNamespace(scenario=run))
+        return list(_unplanned(cast(ArmEvidence, arm)))
+
+    doubt = [("unplanned_disturbance", "a: 1 x unclean_election, first: seen")]
+    assert doubts(allowing, unclean) == doubts(plain, unclean, asked) == doubt
+    assert doubts(plain, unclean) == doubts(plain, asked) == []
+
+
+def test_an_arm_without_counts_attempted_and_reported_nothing() -> None:
+    books = evidence_of(RUN).books
+    run = SimpleNamespace(scenario=RUN, ended_early={}, injections=[], books=books)
+    arm = SimpleNamespace(name="a", spec=RUN.arm(SUBJECT), totals={}, run=run)
+    assert list(_load(cast(ArmEvidence, arm))) == [
+        ("nothing_reported", "a: not one record was reported, there is nothing to hold"),
+        ("load_incomplete", f"a: 0 records were attempted, {RUN.arm(SUBJECT).records} were planned"),
+    ]

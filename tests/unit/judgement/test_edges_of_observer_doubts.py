@@ -6,11 +6,24 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from support.evidence import BITE, LAST, RUN, SECOND, SUBJECT, beat, evidence_of
+from support.evidence import (
+    BITE,
+    LAST,
+    RUN,
+    SECOND,
+    SUBJECT,
+    a_scenario,
+    beat,
+    beats,
+    evidence_of,
+    lost,
+    the_observations,
+)
 
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.observer_doubts import ALL, LOAD_INTERVAL_US, observer_doubts
 from delivery_verifier.model.history import HEARTBEAT_US, Observation
+from delivery_verifier.store.tables import FORMAT_VERSION
 
 BEGAN = BITE - SECOND
 """When the load begins, in the hand-made run."""
@@ -88,3 +101,11 @@ def test_the_detail_says_for_how_long_nothing_was_seen() -> None:
 def test_a_run_without_any_observation_has_no_clock_that_was_set_back() -> None:
     names = {doubt.name for doubt in observer_doubts(replace(QUIET, observations=list[Observation]()))}
     assert names == {"observer_blind"}
+
+
+@pytest.mark.parametrize(("late_us", "blind"), [(0, False), (1, True)])
+def test_an_observer_that_first_looked_as_the_load_began_missed_nothing_of_it(late_us: int, blind: bool) -> None:
+    weak = a_scenario("acks_1", fault="none")
+    looks = [*the_observations(weak), *beats(BEGAN + late_us)]
+    evidence = evidence_of(weak, lost(3, "acks_1"), observations=looks, format_version=FORMAT_VERSION)
+    assert bool(details(evidence, "acks_1")) is blind

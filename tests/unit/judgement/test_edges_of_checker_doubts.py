@@ -1,0 +1,291 @@
+"""Tests of checker doubts, word by word: whose doubt it is, its name, and its figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import msgspec
+import pytest
+from support.evidence import (
+    CANARY_ARM,
+    RUN,
+    SUBJECT,
+    WEAK,
+    Change,
+    Rows,
+    altered,
+    both,
+    evidence_of,
+    lost,
+    says,
+    setting,
+    the_injections,
+    validation_of,
+)
+
+from delivery_verifier.judgement.checker_doubts import ALL, checker_doubts
+from delivery_verifier.judgement.evaluation import (
+    CANARY,
+    LAWS,
+    LAWS_OF_PARTITIONS,
+    ExpectedEvaluation,
+    Validation,
+    canary_pairs,
+)
+from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.store.books import Books
+
+LAW, PRODUCERS, PARTITIONS = "books/laws.parquet", "books/producers.parquet", "books/partitions.parquet"
+EVIDENCE = evidence_of(RUN)
+RAISED = "expectation_not_evaluated"
+
+
+@cache
+def plain() -> Validation:
+    return validation_of(EVIDENCE)
+
+
+def doubts(evidence: Evidence, validation: Validation | None = None) -> list[tuple[str, str, str]]:
+    """Returns each doubt: its owner, its name, its detail. The validation is correct unless it is given."""
+    owned = checker_doubts(evidence, validation or validation_of(evidence))
+    assert all(doubt.kind == "checker" for _, doubt in owned)
+    return [(owner, doubt.name, doubt.detail) for owner, doubt in owned]
+
+
+def doubts_after(change: Change) -> set[tuple[str, str, str]]:
+    """Returns the doubts after a change of the books, but for those of the expectations."""
+    return {doubt for doubt in doubts(evidence_of(RUN, change)) if doubt[1] != RAISED}
+
+
+def without(table: str, count: int = 1, **where: Any) -> Change:
+    """Returns a change that takes the first `count` rows that match out of a table."""
+
+    def change(rows: Rows) -> None:
+        hit = [row for row in rows[table] if all(row[key] == value for key, value in where.items())][:count]
+        assert len(hit) == count
+        rows[table] = [row for row in rows[table] if not any(row is each for each in hit)]
+
+    return change
+
+
+def with_copy(table: str, number: int = 0, **changes: Any) -> Change:
+    """Returns a change that adds a copy of a row with `changes`."""
+    return lambda rows: rows[table].append(rows[table][number] | changes)
+
+
+def test_a_run_in_which_nothing_is_wrong_raises_no_doubt() -> None:
+    assert doubts(EVIDENCE) == []
+
+
+def test_rows_of_producers_that_are_missing_or_unplanned_are_counted_apart() -> None:
+    missing = without(PRODUCERS, 2, arm=WEAK)
+    assert doubts_after(missing) == {(WEAK, "partition_missing", f"{WEAK}: 2 planned rows are not in the books")}
+    twice = with_copy(PRODUCERS)
+    unplanned = (SUBJECT, "rows_unplanned", f"{SUBJECT}: 1 rows of the books were not planned")
+    assert doubts_after(twice) == doubts_after(with_copy(PRODUCERS, producer=7)) == {unplanned}
+    assert doubts_after(with_copy(PRODUCERS, partition=3)) == {unplanned}
+    other = both(without(PRODUCERS, arm=SUBJECT, producer=-1, partition=2), with_copy(PRODUCERS, producer=8))
+    assert doubts_after(other) == {
+        unplanned,
+        (SUBJECT, "partition_missing", f"{SUBJECT}: 1 planned rows are not in the books"),
+    }
+
+
+@pytest.mark.parametrize("column", ["producer", "partition"])
+def test_books_of_producers_without_a_column_are_doubted_once_for_all_arms(column: str) -> None:
+    found = doubts_after(lambda rows: [row.pop(column) for row in rows[PRODUCERS]])
+    assert {(owner, name) for owner, name, _ in found} == {(ALL, "column_missing")}
+
+
+def test_a_partition_is_doubted_if_books_and_snapshot_name_another_start_or_end() -> None:
+    for column, value in (("end", 399), ("start", 1)):
+        change = setting(PARTITIONS, column, value, arm=WEAK, partition=2)
+        detail = f"{WEAK}/2 was not read from 0 to 400, as the snapshot says"
+        assert doubts_after(change) == {(WEAK, "read_incomplete", detail)}
+
+
+@pytest.mark.parametrize("also_snapshot", [False, True])
+def test_a_partition_that_snapshot_or_books_lack_is_missing(also_snapshot: bool) -> None:
+    offsets = EVIDENCE.offsets
+    kept = [part for part in offsets.partitions if (part.arm, part.partition) != (SUBJECT, 1)]
+    missing = (SUBJECT, "partition_missing", f"{SUBJECT}/1 is not in snapshot and books")
+    snapshot = msgspec.structs.replace(offsets, partitions=kept)
+    in_books = evidence_of(RUN, without(PARTITIONS, arm=SUBJECT, partition=1)) if also_snapshot else EVIDENCE
+    assert missing in doubts(replace(in_books, offsets=snapshot))
+    assert missing in doubts(evidence_of(RUN, without(PARTITIONS, arm=SUBJECT, partition=1)))
+
+
+def test_records_behind_the_snapshot_are_counted_by_partition() -> None:
+    change = setting(PARTITIONS, "tail_records", 12, arm=WEAK, partition=1)
+    assert doubts_after(change) == {(WEAK, "log_moved", f"{WEAK}/1: 12 records stand behind the snapshot")}
+
+
+@pytest.mark.parametrize(("at", "where"), [(0, f"{WEAK}/0"), (1, f"{WEAK}/1"), (-1, WEAK)])
+def test_a_law_that_is_broken_names_its_two_sides_and_its_partition_if_it_has_one(at: int, where: str) -> None:
+    law = "ledger_complete" if at < 0 else "log_sum"
+    name = "ledger_incomplete" if at < 0 else "books_unbalanced:log_sum"
+    change = setting(LAW, "left", 6, law=law, arm=WEAK, partition=at)
+    assert doubts_after(change) == {(WEAK, name, f"{where}: one = 6, but other = 7")}
+
+
+def test_a_broken_law_of_nobody_in_the_run_is_a_doubt_of_all() -> None:
+    change = both(with_copy(LAW, arm="nobody", partition=-2, left=1), with_copy(LAW, arm=CANARY_ARM, left=2))
+    name = f"books_unbalanced:{next(iter(LAWS))}".replace("books_unbalanced:offsets_accounted", "read_incomplete")
+    assert doubts_after(change) == {
+        (ALL, name, "nobody/-2: one = 1, but other = 7"),
+        (ALL, name, f"{CANARY_ARM}/0: one = 2, but other = 7"),
+    }
+
+
+def test_a_law_without_rows_is_missing_in_its_arm_and_partitions() -> None:
+    assert doubts_after(without(LAW, 2, law="log_sum", arm=WEAK)) == {
+        (WEAK, "law_missing", f"{WEAK}: the law log_sum is not in the books of partitions [0, 1]")
+    }
+    assert doubts_after(without(LAW, law="ledger_complete", arm=WEAK)) == {
+        (WEAK, "law_missing", f"{WEAK}: the law ledger_complete is not in the books")
+    }
+    elsewhere = setting(LAW, "partition", -1, law="log_sum", arm=WEAK, partition=2)
+    assert doubts_after(elsewhere) == {
+        (WEAK, "law_missing", f"{WEAK}: the law log_sum is not in the books of partitions [2]")
+    }
+
+
+def test_every_law_but_that_of_the_canary_must_be_in_the_books_of_every_arm() -> None:
+    for law in LAWS:
+        if law != CANARY:
+            count = 3 if law in LAWS_OF_PARTITIONS else 1
+            found = doubts_after(without(LAW, count, law=law, arm=CANARY_ARM))
+            assert {(owner, name) for owner, name, _ in found} == {(ALL, "law_missing")}
+
+
+def test_a_law_that_no_expectation_judges_is_a_doubt() -> None:
+    change = both(with_copy(LAW, law="gravity"), with_copy(LAW, law="entropy", partition=1))
+    known = [doubt for doubt in doubts(evidence_of(RUN, change)) if doubt[2].startswith("no expectation")]
+    assert known == [
+        (ALL, RAISED, "no expectation judges the law entropy"),
+        (ALL, RAISED, "no expectation judges the law gravity"),
+    ]
+
+
+def test_a_canary_that_shows_another_number_names_both() -> None:
+    name, planted, _ = canary_pairs(EVIDENCE)[0]
+    wrong = replace(EVIDENCE, canary_expected=dict(EVIDENCE.canary_expected) | {name: planted + 2})
+    detail = f"the canary's {name} must be {planted + 2}, the reconciliation found {planted}"
+    assert (ALL, "canary_wrong", detail) in doubts(wrong)
+    nothing = [doubt for doubt in doubts(replace(EVIDENCE, canary_expected={})) if doubt[1] == "canary_wrong"]
+    assert nothing == [
+        (ALL, "canary_wrong", "nothing was planted, hence nothing shows that the check can find anything")
+    ]
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_an_injection_has_one_exposure_in_each_loaded_arm(count: int) -> None:
+    exposure = "books/exposure.parquet"
+    change = with_copy(exposure) if count else without(exposure, arm=SUBJECT)
+    detail = f"{SUBJECT}: the books have {count} exposures to injection 1, must be 1"
+    assert doubts_after(change) == {(SUBJECT, "exposure_missing", detail)}
+
+
+def test_an_exposure_to_another_injection_is_none_to_this_one() -> None:
+    more = [*the_injections(RUN), msgspec.structs.replace(the_injections(RUN)[0], id=2)]
+    missing = {doubt for doubt in doubts(evidence_of(RUN, injections=more)) if doubt[1] == "exposure_missing"}
+    assert missing == {
+        (arm.name, "exposure_missing", f"{arm.name}: the books have 0 exposures to injection 2, must be 1")
+        for arm in RUN.loaded
+    }
+
+
+def about(name: str, arm: str, **changes: Any) -> list[tuple[str, str, str]]:
+    """Returns the doubts after `changes` to the evaluation of an anomaly in an arm, or of a law."""
+    items = [
+        msgspec.structs.replace(item, **changes) if (item.about, item.arm) == (name, arm) else item
+        for item in plain().evaluated
+    ]
+    assert items != plain().evaluated
+    return doubts(EVIDENCE, msgspec.structs.replace(plain(), evaluated=items))
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "detail"),
+    [
+        ({"exception": "E"}, RAISED, "raised: E"),
+        ({"tolerance": 5}, RAISED, "was evaluated with tolerance 5, the contract says 0"),
+        ({"tolerance": None}, RAISED, "was evaluated with tolerance None, the contract says 0"),
+        ({"element_count": 5}, RAISED, "saw 5 rows, planned were 6"),
+        ({"element_count": None}, RAISED, "saw None rows, planned were 6"),
+        ({"missing_count": 1}, "nulls", "saw 1 nulls"),
+        ({"missing_count": -1}, "nulls", "saw -1 nulls"),
+        ({"missing_count": None}, "nulls", "saw None nulls"),
+    ],
+)
+def test_what_an_evaluation_did_otherwise_is_said_with_both_figures(
+    changes: dict[str, Any], name: str, detail: str
+) -> None:
+    assert about("LOST", SUBJECT, **changes) == [(SUBJECT, name, f"expectation LOST of {SUBJECT} {detail}")]
+
+
+def test_an_evaluation_that_raised_is_doubted_for_nothing_else() -> None:
+    raised = about("LOST", SUBJECT, exception="E", tolerance=3, element_count=0, success=False, count=4)
+    assert raised == [(SUBJECT, RAISED, f"expectation LOST of {SUBJECT} raised: E")]
+
+
+def test_an_evaluation_that_contradicts_the_books_is_an_alarm_with_both() -> None:
+    name = f"expectation LOST of {SUBJECT}: Great Expectations says"
+    assert about("LOST", SUBJECT, success=False) == [
+        (SUBJECT, "expectation_alarm", f"{name} failure, the books count 0")
+    ]
+    assert about("LOST", SUBJECT, count=1) == [(SUBJECT, "expectation_alarm", f"{name} success, the books count 0")]
+    broken = evidence_of(RUN, lost(3))
+    unnoticed = altered(validation_of(broken), "LOST", success=True)
+    assert doubts(broken, unnoticed) == [(SUBJECT, "expectation_alarm", f"{name} success, the books count 3")]
+    assert about("log_sum", "", success=False) == [
+        (
+            ALL,
+            "expectation_alarm",
+            "expectation log_sum of the evidence: Great Expectations says failure, the books count 0",
+        )
+    ]
+
+
+def test_an_expectation_without_planned_rows_is_a_doubt_even_if_it_saw_none() -> None:
+    bare = evidence_of(RUN, without(LAW, 3, law="ledger_complete"))
+    expected = (ALL, RAISED, "expectation ledger_complete of the evidence saw 0 rows, planned were 0")
+    assert expected in doubts(bare)
+
+
+def test_a_plan_and_a_validation_that_differ_are_doubted_by_expectation() -> None:
+    stranger = says(ExpectedEvaluation(suite="guarantee", arm=SUBJECT, about="X", tolerance=0, rows=1, count=0))
+    first, *others = plain().evaluated
+    more = msgspec.structs.replace(plain(), evaluated=[*others, stranger])
+    assert doubts(EVIDENCE, more) == [
+        (first.arm, RAISED, f"expectation {first.about} of {first.arm} was not evaluated"),
+        (ALL, RAISED, f"expectation X of {SUBJECT} was evaluated, and nobody planned it"),
+    ]
+    twice = msgspec.structs.replace(plain(), evaluated=[*plain().evaluated, first])
+    detail = f"expectation {first.about} of {first.arm} was evaluated more than once"
+    assert doubts(EVIDENCE, twice) == [(first.arm, RAISED, detail)] * 2
+    other = msgspec.structs.replace(plain(), run_id="run-2")
+    assert doubts(EVIDENCE, other) == [(ALL, RAISED, "the validation is of another run, run-2")]
+
+
+def test_an_expectation_that_tolerates_any_number_never_fails() -> None:
+    tolerated = next(plan for plan in plain().evaluated if plan.tolerance is None)
+    alarm = about(tolerated.about, tolerated.arm, success=False)
+    assert [(owner, name) for owner, name, _ in alarm] == [(tolerated.arm, "expectation_alarm")]
+
+
+def with_only(table: str, *columns: str, change: Change) -> Evidence:
+    """Returns the evidence after a change, if a table of the books has these columns and no others."""
+    evidence = evidence_of(RUN, change)
+    tables = dict(evidence.books.tables)
+    return replace(evidence, books=Books.from_tables(tables | {table: tables[table].select(columns)}))
+
+
+def test_a_table_is_checked_even_if_it_has_the_columns_of_this_check_alone() -> None:
+    end = setting(PARTITIONS, "end", 399, arm=WEAK, partition=2)
+    read = with_only(PARTITIONS, "arm", "partition", "start", "end", "tail_records", change=end)
+    assert (WEAK, "read_incomplete", f"{WEAK}/2 was not read from 0 to 400, as the snapshot says") in doubts(read)
+    missing = with_only(LAW, "law", "arm", "partition", change=without(LAW, law="ledger_complete", arm=WEAK))
+    assert (WEAK, "law_missing", f"{WEAK}: the law ledger_complete is not in the books") in doubts(missing)
