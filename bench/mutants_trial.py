@@ -1,14 +1,8 @@
 """The trial of a mutant: a process with a copy of the project runs the tests until one fails.
 
-<<<<<<< HEAD
-Each trial is a fork of this process. This process has already imported the foreign packages that the tests need, but no
-module of this project. A trial runs only the tests that call the changed function, and takes about as long as these
-tests.
-=======
-Each trial is a fork. Most are forks of a process that has collected the tests, so that a trial takes about as long as
-its tests, and those are the tests that call the changed function. What takes effect on import is tried in a fork of
-this process, which has imported what the tests import from other projects, but nothing of the project itself.
->>>>>>> mut
+Each trial is a fork, and runs only the tests that call the changed function. Most trials are forks of a process that has
+collected the tests. A mutant that takes effect on import is tried in a fork of this process. This process has imported
+the foreign packages that the tests need, but no module of this project.
 """
 
 from __future__ import annotations
@@ -46,11 +40,10 @@ FOREIGN = (
 )
 PACKAGES = ("delivery_verifier", "spark_jobs", "expectations", "support")
 SLOWEST_S, SLOWER = 30.0, 10
-"""A mutant is killed by time if its tests take longer than SLOWEST_S seconds plus SLOWER times the time of the same
-tests with the unchanged code."""
+"""A mutant whose tests take SLOWER times as long as those of the unchanged code, and SLOWEST_S, is killed by time."""
 
 WITH_SPARK = "tests/spark/"
-"""The folder of the tests that need Spark's JVM."""
+"""Where the tests are that need Spark's JVM."""
 
 
 class Trials:
@@ -79,21 +72,13 @@ class Trials:
         if ours := [name for name in sys.modules if name.split(".")[0] in PACKAGES]:
             raise RuntimeError(f"imported before the first trial: {ours}")
 
-<<<<<<< HEAD
-    def killer(self, module: str, code: str, first_line: int, tests: Iterable[str]) -> str:
-        """Returns the file of `tests` that fails when `module` has the text `code`; PASSED if no file fails.
-
-        Runs only tests that call the function with the first line `first_line`. Runs all tests if `first_line` is 0, or
-        if a test file calls the function outside of its tests.
-=======
     def killer(self, module: str, code: str, first_line: int, tests: Sequence[str]) -> str:
         """Returns the file of `tests` that fails when `module` has the text `code`: PASSED if none does.
 
         Only tests that call the function with the `first_line` are run; all if it is 0. They run in place, but for
         those in files that call the function when they are imported: these are imported anew.
->>>>>>> mut
 
-        Returns TIMED_OUT if the tests took too long. Raises RuntimeError if a file fails with the unchanged code.
+        TIMED_OUT: they took too long. Raises RuntimeError if a file fails with the unchanged code.
         """
         if self._jvm is None and any(test.startswith(WITH_SPARK) for test in tests):
             self._jvm = mutants_spark.start_jvm(self.folder)
@@ -159,102 +144,8 @@ class Trials:
         return {test: calls for test, calls in known.items() if calls is not None}
 
 
-<<<<<<< HEAD
-def _forked(work: Callable[[], str], limit_s: float) -> str:
-    """Returns what `work` returns in a fork of this process, or TIMED_OUT. Ends all processes of the fork."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setsid()
-            os.close(reader)
-            os.write(writer, work().encode() or b"-")
-        finally:
-            os._exit(0)
-    os.close(writer)
-    try:
-        in_time, _, _ = select.select([reader], [], [], limit_s)
-        answer = os.read(reader, 4096).decode() if in_time else TIMED_OUT
-    finally:
-        os.close(reader)
-        try:
-            os.killpg(child, signal.SIGKILL)
-        except ProcessLookupError:  # not yet, or no longer, a group
-            os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-    if not answer:
-        raise RuntimeError("a trial ended without an answer")
-    return PASSED if answer == "-" else answer
-
-
-class CallsAndSeconds:
-    """A plugin of pytest. In the run with the unchanged code, it notes which functions each test calls, and how long
-    each test takes.
-
-    A trial runs only the tests that call the changed function, and begins with the quickest test.
-    """
-
-    def __init__(self, folder: Path, test: str) -> None:
-        self._folder = str(folder)
-        self._file = folder / f".{test.replace('/', '.')}.json"
-        self._seconds: dict[str, float] = {}
-        self._calls: dict[str, dict[int, CodeType]] = {"": {}}
-        self._now = self._calls[""]
-        self._selected: set[str] | None = None
-
-    def note(self) -> None:
-        """Begins to note which functions are called, inside and outside of tests."""
-        sys.settrace(self._note_call)
-
-    def _note_call(self, frame: FrameType, _event: str, _argument: object) -> None:
-        self._now[id(frame.f_code)] = frame.f_code
-
-    def save(self) -> None:
-        sys.settrace(None)
-        calls = {
-            test: sorted(
-                f"{code.co_filename[len(self._folder) + 1 :]}:{code.co_firstlineno}"
-                for code in codes.values()
-                if code.co_filename.startswith(self._folder)
-            )
-            for test, codes in self._calls.items()
-        }
-        self._file.write_text(json.dumps({"seconds": self._seconds, "calls": calls}))
-
-    def select(self, function: str) -> bool:
-        """Selects the tests that call `function`. If `function` is empty, selects all tests. Returns False if there are
-        none."""
-        content = json.loads(self._file.read_text())
-        self._seconds = content["seconds"]
-        if function and function not in content["calls"][""]:
-            self._selected = {test for test, names in content["calls"].items() if function in names}
-        return self._selected != set()
-
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items[:] = [item for item in items if self._selected is None or item.nodeid in self._selected]
-        items.sort(key=lambda item: self._seconds.get(item.nodeid, 0.0))
-
-    def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self._now = self._calls.setdefault(nodeid, {})
-
-    def pytest_runtest_logfinish(self) -> None:
-        self._now = self._calls[""]
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0.0) + report.duration
-
-
-def _first_failure(folder: Path, tests: list[str], function: str | None = None) -> str:
-    """Runs files of tests, one after the other, in this process. Returns the first file in which a test fails, or
-    PASSED.
-
-    `function`: the changed function, or "" for a change outside of functions. None: the code is unchanged. In this
-    case, the compiled tests, their seconds and their calls are kept for the trials.
-    """
-=======
 def _run(folder: Path, tests: Iterable[str], *plugins: object) -> int:
     """Runs pytest in this process, which is a fork, until a test fails. Returns its exit code."""
->>>>>>> mut
     import hypothesis
 
     nowhere = os.open(os.devnull, os.O_RDWR)
