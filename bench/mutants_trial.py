@@ -1,8 +1,8 @@
 """The trial of a mutant: a process with a copy of the project runs the tests until one fails.
 
-Each trial is a fork, and runs only the tests that call the changed function. Most trials are forks of a process that has
-collected the tests. A mutant that takes effect on import is tried in a fork of this process. This process has imported
-the foreign packages that the tests need, but no module of this project.
+Each trial is a fork, and runs only the tests that call the changed function. Most trials are forks of a process that
+has collected the tests. A mutant that takes effect on import is tried in a fork of this process. This process has
+imported the foreign packages that the tests need, but no module of this project.
 """
 
 from __future__ import annotations
