@@ -43,7 +43,7 @@ class Calls(msgspec.Struct):
         )
 
 
-class Kept:
+class CallsCache:
     """The calls that were noted, in a folder. They count while all code is the same, and the file of tests is."""
 
     def __init__(self, folder: Path, project: Path) -> None:
@@ -107,17 +107,17 @@ class NotesOfCalls:
         finally:
             setattr(builtins, _NOTE, self._note)
 
-    def _of(self, nodeid: str) -> Calls:
+    def _calls_of(self, nodeid: str) -> Calls:
         return self._calls[nodeid.split("::")[0]]
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self._now = self._of(nodeid).functions.setdefault(nodeid, set())
+        self._now = self._calls_of(nodeid).functions.setdefault(nodeid, set())
 
     def pytest_runtest_logfinish(self) -> None:
         self._now = self._shared
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        seconds = self._of(report.nodeid).seconds
+        seconds = self._calls_of(report.nodeid).seconds
         seconds[report.nodeid] = seconds.get(report.nodeid, 0.0) + report.duration
         if report.failed:
             self.failed = report.nodeid

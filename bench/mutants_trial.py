@@ -21,7 +21,7 @@ from pathlib import Path
 
 import mutants_spark
 import pytest
-from mutants_calls import Calls, Kept, NotesOfCalls
+from mutants_calls import Calls, CallsCache, NotesOfCalls
 from mutants_forks import PASSED, forked
 from mutants_warm import SLOW, Warm
 
@@ -49,10 +49,10 @@ WITH_SPARK = "tests/spark/"
 class Trials:
     """A copy of the project in `folder`, in which one mutant at a time is tried.
 
-    `modules`: those with mutants. `kept`: the folder with what is known of the tests from earlier runs.
+    `modules`: those with mutants. `cache`: the folder with what is known of the tests from earlier runs.
     """
 
-    def __init__(self, root: Path, folder: Path, modules: Iterable[str], kept: Path) -> None:
+    def __init__(self, root: Path, folder: Path, modules: Iterable[str], cache: Path) -> None:
         self.folder = folder
         self._modules = list(modules)
         self._jvm: object = None
@@ -65,7 +65,7 @@ class Trials:
                 shutil.copy2(root / name, folder / name)
         by_hash = py_compile.PycInvalidationMode.CHECKED_HASH  # a changed file may have the size and time it had
         compileall.compile_dir(folder, quiet=1, invalidation_mode=by_hash)
-        self._kept = Kept(kept, folder)
+        self._cache = CallsCache(cache, folder)
         for module in FOREIGN:
             importlib.import_module(module)
         gc.freeze()  # what is imported here need not be searched for garbage in each trial
@@ -137,10 +137,10 @@ class Trials:
             self._warm = None
 
     def _calls(self, tests: Sequence[str]) -> dict[str, Calls]:
-        due = {test: self._kept.file(test) for test in tests if self._kept.known(test) is None}
+        due = {test: self._cache.file(test) for test in tests if self._cache.known(test) is None}
         if due and (failed := forked(lambda: _noted(self.folder, due, self._modules), 1e4)):
             raise RuntimeError(f"{failed} fails without any mutant; try it in {self.folder}")
-        known = {test: self._kept.known(test) for test in tests}
+        known = {test: self._cache.known(test) for test in tests}
         return {test: calls for test, calls in known.items() if calls is not None}
 
 

@@ -132,9 +132,9 @@ def change(functions: Sequence[FunctionType], file: str, source: str, changed: s
     before, after = (list(_codes(compile(text, file, "exec"))) for text in (source, changed))
     if [_name(code) for code in before] != [_name(code) for code in after]:
         return False
-    changes = {_place(old): new for old, new in zip(before, after, strict=True) if _place(old) != _place(new)}
+    changes = {_position(old): new for old, new in zip(before, after, strict=True) if _position(old) != _position(new)}
     changed_functions = [
-        (function, changes[place]) for function in functions if (place := _place(function.__code__)) in changes
+        (function, changes[position]) for function in functions if (position := _position(function.__code__)) in changes
     ]
     if any(function.__code__.co_freevars != new.co_freevars for function, new in changed_functions):
         return False
@@ -155,6 +155,6 @@ def _name(code: CodeType) -> tuple[str, int]:
     return code.co_qualname, code.co_firstlineno
 
 
-def _place(code: CodeType) -> tuple[object, ...]:
+def _position(code: CodeType) -> tuple[object, ...]:
     """What tells a code from all others of its file."""
     return code, tuple(code.co_positions())

@@ -38,8 +38,9 @@ def laws(evidence: LawInputs) -> pa.Table:
         *ledger_laws(evidence),
         *_plan_laws(evidence, parts),
         *_case_laws(evidence),
-        *opinion_laws(evidence.opinion or {}, evidence.producers, evidence.log_census),
     ]
+    if evidence.opinion is not None:
+        equations += opinion_laws(evidence.opinion, evidence.producers, evidence.log_census)
     if evidence.effects is not None:
         equations += effect_laws(evidence.scenario, evidence.producers, evidence.effects, evidence.announced)
     return pa.Table.from_pylist([law._asdict() for law in equations], schema=arrow(LAWS))

@@ -118,12 +118,11 @@ def write_books(
 ) -> None:
     """Runs the second half of a reconciliation: writes anomalies/, books/ and timeline/ from ledger/ and log/ of `run`.
 
-    `bound`: the most cases that are written per arm and kind of anomaly. `exhaustive` and `bits`: as in `reconcile`.
-    Independent queries run side by side, because Spark's driver plans each query with only one thread."""
+    `bound`: the most cases that are written per arm and kind of anomaly. `exhaustive` and `bits`: as in `reconcile`."""
     ledger, both_views, together = _frames(spark, run)
     log, visible = both_views.where(F.col("view") == "raw"), both_views.where(F.col("view") == committed.VIEW)
     arms, offsets = scenario.transactional, read_offsets_of(run)
-    with ThreadPoolExecutor(2, "spark-query") as pool:
+    with ThreadPoolExecutor(2, "spark-query") as pool:  # because the driver plans each query with only one thread
         with output.timed("census"):
             views_job = pool.submit(committed.count, ledger, log, visible, arms) if arms else None
             width = buckets.width(_rows(run, "ledger"), scenario.load.partitions, bits)
