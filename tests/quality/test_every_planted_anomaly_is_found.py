@@ -22,7 +22,7 @@ from spark_jobs import reconcile as job
 from spark_jobs.anomalies import DETECTORS
 from spark_jobs.second_opinion import COUNTS as COUNTED_TWICE
 
-RANDOM, SEED = 1000, 20_260_101
+RANDOM, CLEAN, SEED = 1000, 100, 20_260_101
 
 
 def test_every_anomaly_has_a_definition_a_detector_and_a_planter() -> None:
@@ -31,7 +31,7 @@ def test_every_anomaly_has_a_definition_a_detector_and_a_planter() -> None:
 
 
 def _single(at: int, plant: Any) -> History:
-    history = History(f"single-{at}-{plant.__name__}", 2000 + at)
+    history = History(f"single-{at}-{plant.__name__}", RANDOM + CLEAN + 1 + at)
     plant(history)
     return history
 
@@ -39,7 +39,7 @@ def _single(at: int, plant: Any) -> History:
 @pytest.fixture(scope="module")
 def histories() -> list[History]:
     mixed = [random_history(f"h{at}", at, SEED + at, EVERY, 25) for at in range(1, RANDOM + 1)]
-    clean = [random_history(f"clean{at}", 1500 + at, SEED + at, HEALTHY, 40) for at in range(100)]
+    clean = [random_history(f"clean{at}", RANDOM + 1 + at, SEED + at, HEALTHY, 40) for at in range(CLEAN)]
     return mixed + clean + [_single(at, plant) for at, plant in enumerate((*EVERY, *DECEIVING))]
 
 
@@ -122,7 +122,7 @@ def test_a_planter_makes_its_kind_appear(histories: list[History], books: dict[s
 def test_what_is_healthy_is_never_called_an_anomaly(histories: list[History], cases: dict[str, Counter[Case]]) -> None:
     innocent = {plant.__name__ for plant in (*HEALTHY, *BORDERLINE, *IN_TRANSACTIONS, nothing_wrong)}
     arms = [h.arm for h in histories if h.arm.startswith("clean") or h.arm.split("-", 2)[-1] in innocent]
-    assert len(arms) == 100 + len(innocent)
+    assert len(arms) == CLEAN + len(innocent)
     assert {arm: cases[arm] for arm in arms if arm in cases} == {}
 
 
