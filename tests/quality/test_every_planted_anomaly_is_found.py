@@ -28,7 +28,7 @@ OF_THE_LOG = [kind for kind in Anomaly if kind not in EFFECTS]
 
 
 def test_every_anomaly_has_a_definition_a_detector_and_a_planter() -> None:
-    assert set(Anomaly) == set(PLANTERS) == set(KINDS)
+    assert set(OF_THE_LOG) == set(PLANTERS) and set(Anomaly) == set(KINDS)
     assert list(DETECTORS) == OF_THE_LOG, "detectors are tried in the order of precedence"
 
 
@@ -159,7 +159,7 @@ def test_duckdb_counts_in_every_history_without_damage_what_the_oracle_counts(
             expected[history.arm] |= {name.replace("_", " "): totals[name] for name in COUNTED_TWICE}
             whole.update(totals)
     assert counted == expected | {"canary": counted["canary"]}
-    assert min(whole[column(kind)] for kind in OF_THE_LOG if kind != Anomaly.CORRUPTED) > 50, whole
+    assert min(whole[column(kind)] for kind in OF_THE_LOG if kind != Anomaly.CORRUPTED) > 30, whole
 
 
 def test_the_laws_hold_for_every_history(run: RunDirectory) -> None:

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from delivery_verifier.applications.journal import Journal
 from delivery_verifier.host.waiting import pause
+from delivery_verifier.model.errors import VerifierError
 
 COMMIT_S = 30.0
 """Seconds for which a member asks again for a commit that no broker has refused."""
@@ -31,6 +32,10 @@ REFUSED = frozenset(
 useless to ask again."""
 
 
+class CommitUnknown(VerifierError):
+    """Nobody knows whether the group accepted a commit, because an answer was lost, or not all answers were alike."""
+
+
 class Record(NamedTuple):
     """One record that the client has handed over."""
 
@@ -45,33 +50,38 @@ class Commits:
     def __init__(self, client: Consumer, journal: Journal) -> None:
         self._client, self._journal = client, journal
 
-    def commit(self, topic: str, records: Sequence[Record], batch: int) -> bool:
-        """Commits the offsets behind `records`, and waits for the answer. Returns whether all offsets were accepted.
+    def commit(self, topic: str, records: Sequence[Record], batch: int) -> bool | None:
+        """Commits the offsets behind `records`, and waits for the answer. Returns whether all offsets were accepted;
+        None if nobody knows whether some of them were.
 
         Asks again after an error that is no refusal, e.g. while the coordinator moves to another broker. After
         `COMMIT_S` seconds the commit counts as refused.
         """
         offsets = {record.partition: record.offset + 1 for record in records}
         asked = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
-        end = time.monotonic() + COMMIT_S
+        end, is_known = time.monotonic() + COMMIT_S, True
         while True:
-            error = self._ask(asked)
+            error, is_of_all = self._ask(asked)
+            # An earlier commit whose answer was lost may have been accepted, and so may a part of this one.
+            is_known = is_known and (error is None or (is_of_all and error.code() in REFUSED))
             if error is None or error.code() in REFUSED or time.monotonic() >= end:
                 break
             pause(_AGAIN_S)
         answer = error.name() if error else None
         for partition, offset in offsets.items():
             self._journal.note("committed", batch, partition, until=offset, answer=answer)
-        return error is None
+        if error is None:
+            return True
+        return False if is_known else None
 
-    def _ask(self, offsets: list[TopicPartition]) -> KafkaError | None:
-        """Commits `offsets`. Returns the first error, or None."""
+    def _ask(self, offsets: list[TopicPartition]) -> tuple[KafkaError | None, bool]:
+        """Commits `offsets`. Returns the first error, or None; and whether the answers for all offsets are alike."""
         try:
             answers = self._client.commit(offsets=offsets, asynchronous=False) or []
         except KafkaException as error:
-            refusal: KafkaError = error.args[0]
-            return refusal
-        return next((answer.error for answer in answers if answer.error), None)
+            return error.args[0], True
+        errors = [answer.error for answer in answers if answer.error]
+        return (errors[0] if errors else None), len(errors) in (0, len(answers))
 
     def store(self, topic: str, record: Record, batch: int) -> None:
         """Stores the offset behind `record`, which the client's timer commits later.

@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from delivery_verifier.applications.commits import Commits, Record
+from delivery_verifier.applications.commits import Commits, CommitUnknown, Record
 from delivery_verifier.applications.control import Control, State, Word
 from delivery_verifier.applications.journal import Journal, What
 from delivery_verifier.applications.lives import note_marker
@@ -142,7 +142,10 @@ class Member:
         """Applies a batch, and commits its offsets before, meanwhile or after, as the discipline says."""
         discipline = self.spec.discipline
         self._parking.stand("polled", self._batch)
-        if discipline == "commit_first" and not self._commit(records):
+        is_committed = self._commit(records) if discipline == "commit_first" else True
+        if is_committed is None:  # to apply the batch, or to ask for it again, may break what commit_first promises
+            raise CommitUnknown(f"batch {self._batch}: nobody knows whether its offsets were committed")
+        if not is_committed:
             self._commits.give_back(self.spec.topic, records)
             self.control[Word.HANDED_OVER] -= len(records)
             return
@@ -156,8 +159,8 @@ class Member:
             self.control[Word.COMMITTED] += len(records)  # refused for good: no longer in hand
         self._parking.stand("committed", self._batch)
 
-    def _commit(self, records: Sequence[Record]) -> bool:
-        """Commits the offsets behind `records`, and waits for the answer. Returns whether the commit was accepted."""
+    def _commit(self, records: Sequence[Record]) -> bool | None:
+        """Commits the offsets behind `records`, and waits for the answer. Returns as `Commits.commit` does."""
         is_accepted = self._commits.commit(self.spec.topic, records, self._batch)
         if is_accepted:
             self.control[Word.COMMITTED] += len(records)

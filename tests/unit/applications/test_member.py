@@ -172,6 +172,18 @@ def test_a_commit_that_nobody_refused_is_asked_for_again(tmp_path: Path, monkeyp
     assert member.control[Word.COMMITTED] == 1
 
 
+def test_commit_first_ends_where_nobody_knows_whether_the_group_took_its_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the first commit was accepted, and only its answer was lost, a batch that is asked for again never comes."""
+    monkeypatch.setattr(commits, "_AGAIN_S", 0.0)
+    member, client = member_of(spec_of(tmp_path, "commit_first"), [message(0), message(1)])
+    client.answers = [KafkaError.REQUEST_TIMED_OUT, KafkaError.ILLEGAL_GENERATION]
+    with pytest.raises(commits.CommitUnknown, match="batch"):
+        member.run()
+    assert not [deed for deed in client.did if deed[0] in ("apply", "seek")]
+
+
 def test_a_refusal_stands_in_the_journal_by_its_name(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, "commit_after")
     member, client = member_of(spec, [message(4)])
