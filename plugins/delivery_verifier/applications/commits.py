@@ -32,7 +32,7 @@ REFUSED = frozenset(
 useless to ask again."""
 
 
-class CommitUnknown(VerifierError):
+class CommitUnknown(VerifierError, RuntimeError):
     """Nobody knows whether the group accepted a commit, because an answer was lost, or not all answers were alike."""
 
 

@@ -26,7 +26,7 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── ProducerDied                    a producer process ended before it had sent all of its load (RuntimeError)
 ├── MemberDied                      a member of an application ended unasked (RuntimeError)
 ├── DamagedSlots                    the slots of a member have a gap that no order of writes leaves (ValueError)
-├── MemberDied                      a member of an application ended by itself, or not well (RuntimeError)
+├── CommitUnknown                   nobody knows whether a consumer group accepted a commit (RuntimeError)
 ├── AlreadySent                     the load of this run has begun before, and is not sent twice (RuntimeError)
 ├── Unended                         a transaction could not be ended in time (RuntimeError)
 ├── Unresolved                      the target that a fault plan names stands for no broker now (RuntimeError)
