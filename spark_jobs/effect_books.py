@@ -1,4 +1,5 @@
-"""The books of effects: counts per partition, and the counts of their anomalies, added to the books of the log."""
+"""The books of effects: counts per partition. The cases of the anomalies of effects are counted in the books of the
+log, i.e. in the table PRODUCERS."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ Row = dict[str, Any]
 
 
 class Effects(NamedTuple):
-    """What the effects show. `books`: EFFECT_BOOKS. `anomalies`: for each row and column of PRODUCERS, the number of
-    cases. `cases`: ANOMALIES."""
+    """The results of a comparison. `books`: EFFECT_BOOKS. `anomalies`: maps a row of PRODUCERS and the name of a column
+    to the number of cases there. `cases`: ANOMALIES."""
 
     books: pa.Table
     anomalies: Counter[tuple[BookKey, str]]
@@ -36,8 +37,9 @@ class Effects(NamedTuple):
 
 
 class EffectInputs(NamedTuple):
-    """What effects are compared with. `views`: LOG. `ledger`: LEDGER. `offsets`: the snapshot. `output`: receives the
-    results. `bound`: the most cases that are written per arm and kind. `together`: as in `MatchingInputs`."""
+    """What effects are compared with, and where the results go. `views`: LOG. `ledger`: LEDGER. `offsets`: the
+    snapshot. `output`: receives the results. `bound`: the most cases that are written per arm and kind. `together`: as
+    in `MatchingInputs`."""
 
     views: DataFrame
     ledger: DataFrame
@@ -56,10 +58,11 @@ def add(
     producers: pa.Table,
     written: dict[tuple[str, str], int],
 ) -> tuple[pa.Table, pa.Table | None]:
-    """Compares the effects of `run` with the log, writes books/effects and cases, and adds what it wrote to `written`.
+    """Compares the effects of `run` with the log. Writes books/effects and the cases.
 
-    Returns PRODUCERS, i.e. `producers` with the counts of the kinds of effects, and EFFECT_BOOKS. If no arm has an
-    application, nothing is read or written, and the books of effects are None.
+    Adds the number of written cases per arm and kind to `written`. Returns PRODUCERS and EFFECT_BOOKS. PRODUCERS are
+    the rows of `producers` with the counts of the anomalies of effects. If no arm has an application, reads and writes
+    nothing, and returns `producers` and None.
     """
     if not matching.scenario.applied:
         return producers, None
@@ -77,7 +80,7 @@ def add(
 
 
 def compare(inputs: EffectInputs, rows: DataFrame) -> Effects:
-    """Compares effects with the log. `rows`: EFFECTS. Reads only arms of `Scenario.applied`."""
+    """Compares effects with the log. `rows`: EFFECTS. Reads only the arms in `Scenario.applied`."""
     scenario = inputs.scenario
     in_arms = F.col("arm").isin(*scenario.applied)
     view = F.when(F.col("arm").isin(*scenario.transactional), committed.VIEW).otherwise("raw")
@@ -122,7 +125,8 @@ def _books(scenario: Scenario, counted: Iterable[Row]) -> pa.Table:
 
 
 def _anomalies(scenario: Scenario, counted: Iterable[Row]) -> Counter[tuple[BookKey, str]]:
-    """Counts the cases per row and column of PRODUCERS. What no planned producer sent is counted for NOBODY."""
+    """Counts the cases per row and column of PRODUCERS. The cases of records that no planned producer sent are counted
+    in the rows of NOBODY."""
     planned = {arm.name: arm.producers for arm in scenario.arms}
     cases: Counter[tuple[BookKey, str]] = Counter()
     for row in counted:

@@ -1,4 +1,5 @@
-"""The laws of effects: two counts of effects, of lives or of visible records, made independently, are equal."""
+"""The laws of effects. Each law says that two counts, made independently, are equal. They are counts of effects, of
+lives, of kills, of visible records or of visible attempts."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from spark_jobs.law import Law
 def effect_laws(scenario: Scenario, producers: pa.Table, books: pa.Table, counted: Mapping[str, int]) -> Iterable[Law]:
     """Yields the laws of each arm with an application, and of the canary.
 
-    `producers`: PRODUCERS. `books`: EFFECT_BOOKS. `counted`: the counts of settle.json. A count that is missing there
-    is -1.
+    `producers`: PRODUCERS. `books`: EFFECT_BOOKS. `counted`: the counts of settle.json. If a count is missing there, -1
+    takes its place.
     """
     totals = {arm: Counter[str]() for arm in scenario.applied}
     for row in books.to_pylist():

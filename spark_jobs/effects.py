@@ -1,9 +1,9 @@
-"""Effects: log and effects joined by attempt, and the kinds of anomalies that follow from their counts.
+"""Effects: joins log and effects by attempt, and derives the anomalies from the counts per attempt.
 
-A *line* is a record of the view that a consumer of the arm sees: the committed view if the arm writes transactions,
-else the raw view. Only lines that name an attempt of the arm count, whatever the ledger says of the attempt: what
-nobody sent is a case of the log, and applying it is none. An effect that names no attempt of the arm is *unparsed*,
-unless it is one of the verifier's own markers.
+A *line* is a record in the view of the arm: in the committed view if the arm writes transactions, else in the raw view.
+Only lines that name an attempt of the arm count. The ledger need not have the attempt: a record that nobody sent is an
+anomaly of the log, and it is no anomaly to apply it. An effect that names no attempt of the arm is *unparsed*, unless
+it is the effect of a marker of the verifier.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Partitions = Set[tuple[str, int]]
 
 
 class Places(NamedTuple):
-    """What is known of partitions. `drained`: those in which a marker at or behind the
-    end of the snapshot was applied. `hidden`: those with unreadable
-    offsets, in which an attempt may have more copies than lines."""
+    """What is known of partitions. `drained`: the partitions in which a marker at the end of the snapshot, or behind
+    it, was applied. `hidden`: the partitions with unreadable offsets, where an attempt may have more copies than
+    lines."""
 
     drained: Partitions
     hidden: Partitions
@@ -40,12 +40,16 @@ def is_of_attempt() -> Column:
 
 
 def applied_attempts(effects: DataFrame, lines: DataFrame, places: Places) -> DataFrame:
-    """Returns one row per attempt that `effects` (rows of EFFECTS) or `lines` (rows of LOG) name.
+    """Returns one row per attempt that `effects` (rows of EFFECTS) or `lines` (rows of LOG) name. The columns are KEY
+    and:
 
-    The columns: KEY; `copies`, the locations of its lines, ascending; `effects`, an array of structs in the order of
-    time, each with the order, the location, member, life and time of an effect, and whether it is `behind` (see
-    `_behind`); `partition`, of the first copy or, without any, of the first effect; `lowest`, the lowest offset of the
-    partition from which a record was applied; `kind`, and `also`: OVERTAKEN if it applies beside another kind.
+    * `copies`: the locations of the attempt's lines, ascending.
+    * `effects`: an array of structs in the order of time, one per effect. `at` is the location of the record. For
+      `behind` see `_behind`.
+    * `partition`: that of the first copy or, if there is no copy, of the first effect.
+    * `lowest`: the lowest offset of the partition from which a record was applied.
+    * `drained`, `hidden`: whether the partition is in the set of `places` with this name.
+    * `kind`: the anomaly of the attempt. `also`: OVERTAKEN if the attempt shows it beside another anomaly.
     """
     copies = lines.where(is_of_attempt()).select(*KEY, location("offset", "partition").alias("copy"))
     landed = F.struct("order", location("offset", "partition").alias("at"), "member", "life", "applied_at", "behind")
@@ -89,8 +93,8 @@ def lines_census(lines: DataFrame) -> DataFrame:
 
 
 def counts(attempts: DataFrame) -> DataFrame:
-    """Returns the sums over `attempts`, the result of `applied_attempts`, per arm, producer, session, partition, kind
-    and `also`."""
+    """Returns counts of attempts, effects and copies, summed per arm, producer, session, partition, kind and `also`.
+    `attempts` is the result of `applied_attempts`."""
     copies, effects = F.size("copies"), F.size("effects")
     is_visible, is_applied = copies > 0, effects > 0
     return attempts.groupBy("arm", "producer", "session", "partition", "kind", "also").agg(
@@ -110,8 +114,8 @@ def counts(attempts: DataFrame) -> DataFrame:
 def cases(attempts: DataFrame, ledger: DataFrame, bound: int) -> DataFrame:
     """Returns ANOMALIES: at most `bound` cases of each arm and kind among `attempts`, with their evidence.
 
-    `attempts`: the result of `applied_attempts`. `ledger`: LEDGER. If there are more cases, the first are taken, by
-    partition, sequence and attempt number.
+    `attempts`: the result of `applied_attempts`. `ledger`: LEDGER. If there are more cases than `bound`, those that are
+    first by partition, sequence, attempt number and producer are returned.
     """
     order = [F.col("partition"), F.col("sequence"), F.col("attempt"), F.col("producer")]
     rank = F.row_number().over(Window.partitionBy("arm", "kind").orderBy(*order))
@@ -129,15 +133,16 @@ def cases(attempts: DataFrame, ledger: DataFrame, bound: int) -> DataFrame:
 
 
 def _behind(effects: DataFrame) -> DataFrame:
-    """Adds the column `behind`: whether a record with a higher offset of the partition was applied before the
-    effect."""
+    """Adds the column `behind` to effects: whether a record with a higher offset of the partition was applied
+    earlier."""
     in_time = Window.partitionBy("arm", "partition").orderBy("order", "offset")
     highest = F.max("offset").over(in_time.rowsBetween(Window.unboundedPreceding, -1))
     return effects.withColumn("behind", F.coalesce(highest > F.col("offset"), F.lit(False)))
 
 
 def _extra() -> Column:
-    """How many effects an attempt has beyond one per copy, or beyond one per offset. At most 0 if it has none."""
+    """The number of effects of an attempt, minus the number of its copies or of the different locations of its effects,
+    whichever is lower. If it is above 0, the attempt was applied too often."""
     locations = F.size(F.array_distinct(F.transform("effects", lambda effect: effect["at"])))
     return F.size("effects") - F.least(F.size("copies"), locations)
 
@@ -148,7 +153,7 @@ def _reapplied() -> Column:
 
 
 def _is_skipped_behind() -> Column:
-    """True on a case of SKIPPED with a copy behind an applied record of its partition."""
+    """True on a case of SKIPPED that has a copy behind an applied record of the partition."""
     last = F.floor(F.array_max("copies") / LOCATION_UNIT)
     return (F.col("kind") == Anomaly.SKIPPED.value) & (last > F.col("lowest"))
 
@@ -162,13 +167,13 @@ DETECTORS: dict[Anomaly, Callable[[], Column]] = subset(
         Anomaly.OVERTAKEN: lambda: F.coalesce(F.get("effects", F.lit(0))["behind"], F.lit(False)),
     },
 )
-"""Maps each kind of effects, in order of precedence, to a function that returns whether the kind applies to an attempt,
-regardless of the other kinds."""
+"""Maps each kind of effects to a function that returns whether an attempt shows this kind, regardless of the other
+kinds. The kinds are in order of precedence."""
 assert tuple(DETECTORS) == KINDS
 
 
 def _kind() -> Column:
-    """The first kind of effects that applies to an attempt; null if none does."""
+    """The first kind of effects that an attempt shows; null if it shows none."""
     return F.coalesce(*[F.when(applies(), kind.value) for kind, applies in DETECTORS.items()])
 
 
@@ -183,7 +188,8 @@ def _is_in(partitions: Partitions) -> Column:
 
 
 def _detail() -> Column:
-    """A case in words, e.g. `in the log at 0:17; applied at 0:17 by member 0 in life 0`: partition:offset."""
+    """A case in words, e.g. `in the log at 0:17; applied at 0:17 by member 0 in life 0`. 0:17 is partition 0, offset
+    17."""
 
     def landed(effect: Column) -> Column:
         return F.concat(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from delivery_verifier.model.record import MARKER_PRODUCER
@@ -35,8 +36,11 @@ def marker(arm: str, ordinal: int, partition: int, offset: int = END) -> Row:
     return line(arm, ordinal, offset, 0, partition=partition, producer=MARKER_PRODUCER, view="tail")
 
 
-def judge(lines: list[Row], effects: list[Row]) -> tuple[Counter[Case], Counter[str]]:
-    """Returns the cases of one arm, and the counts of its books. `lines` is the view that a consumer sees."""
+def judge(
+    lines: list[Row], effects: list[Row], ends: Mapping[int, int] | None = None
+) -> tuple[Counter[Case], Counter[str]]:
+    """Returns the cases of one arm, and the counts of its books. `lines` is the view that a consumer sees. `ends` maps
+    a partition to the end of its snapshot, which is END without it."""
     copies, landed, late = Counter[Any](), defaultdict[Any, list[Any]](list), set()
     named = [row for row in lines if row["crc_ok"] and not row["foreign"]]
     where = {key_of(row): row["partition"] for row in sorted(named, key=lambda row: -row["offset"])}
@@ -48,7 +52,7 @@ def judge(lines: list[Row], effects: list[Row]) -> tuple[Counter[Case], Counter[
             books["unparsed"] += 1
         elif row["producer"] == MARKER_PRODUCER:
             books["markers"] += 1
-            drained |= {row["partition"]} if row["offset"] >= END else set()
+            drained |= {row["partition"]} if row["offset"] >= (ends or {}).get(row["partition"], END) else set()
         else:
             if not landed[key_of(row)] and row["offset"] < highest[row["partition"]]:
                 late.add(key_of(row))

@@ -1,4 +1,5 @@
-"""Commits: how a member lets go of records. Every answer of the broker goes into the journal."""
+"""Commits: with them, a member tells its group which records must not be delivered again. The journal gets the result
+of each commit."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from delivery_verifier.host.waiting import pause
 from delivery_verifier.model.errors import VerifierError
 
 COMMIT_S = 30.0
-"""Seconds for which a member asks again for a commit that no broker has refused."""
+"""If a commit fails, but is not refused, a member repeats it for this many seconds."""
 _AGAIN_S = 0.1
 REFUSED = frozenset(
     {
@@ -28,16 +29,17 @@ REFUSED = frozenset(
         KafkaError._NO_OFFSET,
     }
 )
-"""The errors with which a group refuses the commit of a member that has lost its partitions or is about to. It is
-useless to ask again."""
+"""The errors by which a group refuses a commit, because the member has lost its partitions or is about to lose them. It
+is useless to repeat such a commit."""
 
 
 class CommitUnknown(VerifierError, RuntimeError):
-    """Nobody knows whether the group accepted a commit, because an answer was lost, or not all answers were alike."""
+    """Nobody knows whether the group accepted a commit: the answer was lost, or not all partitions got the same
+    answer."""
 
 
 class Record(NamedTuple):
-    """One record that the client has handed over."""
+    """One record that the client has handed over to the member."""
 
     partition: int
     offset: int
@@ -45,17 +47,19 @@ class Record(NamedTuple):
 
 
 class Commits:
-    """The commits of one life of a member, which consumes through `client`."""
+    """The commits of one life of a member. The member consumes through `client`."""
 
     def __init__(self, client: Consumer, journal: Journal) -> None:
         self._client, self._journal = client, journal
 
     def commit(self, topic: str, records: Sequence[Record], batch: int) -> bool | None:
-        """Commits the offsets behind `records`, and waits for the answer. Returns whether all offsets were accepted;
-        None if nobody knows whether some of them were.
+        """Commits, for each partition, the offset after the last of `records`. Waits for the answer.
 
-        Asks again after an error that is no refusal, e.g. while the coordinator moves to another broker. After
-        `COMMIT_S` seconds the commit counts as refused.
+        Returns True if all offsets were accepted, False if all were refused, and None if nobody knows whether some were
+        accepted.
+
+        Repeats the commit after an error that is no refusal, e.g. while the coordinator moves to another broker. Gives
+        up after `COMMIT_S` seconds, and returns None.
         """
         offsets = {record.partition: record.offset + 1 for record in records}
         asked = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
@@ -75,7 +79,8 @@ class Commits:
         return False if is_known else None
 
     def _ask(self, offsets: list[TopicPartition]) -> tuple[KafkaError | None, bool]:
-        """Commits `offsets`. Returns the first error, or None; and whether the answers for all offsets are alike."""
+        """Commits `offsets` once. Returns the first error, or None if there is no error. Also returns whether all
+        offsets have the same result: all failed, or none did."""
         try:
             answers = self._client.commit(offsets=offsets, asynchronous=False) or []
         except KafkaException as error:
@@ -84,9 +89,10 @@ class Commits:
         return (errors[0] if errors else None), len(errors) in (0, len(answers))
 
     def store(self, topic: str, record: Record, batch: int) -> None:
-        """Stores the offset behind `record`, which the client's timer commits later.
+        """Stores the offset after `record` in the client, whose timer commits it later.
 
-        Notes in the journal only that the client refused to store it, because the member has lost the partition.
+        Notes in the journal only a refusal: the client refuses to store the offset if the member has lost the
+        partition.
         """
         try:
             self._client.store_offsets(offsets=[TopicPartition(topic, record.partition, record.offset + 1)])
@@ -94,7 +100,7 @@ class Commits:
             self._journal.note("stored", batch, record.partition, until=record.offset + 1, answer=error.args[0].name())
 
     def give_back(self, topic: str, records: Sequence[Record]) -> None:
-        """Makes the client hand over `records` again, unless the group has taken their partitions away."""
+        """Makes the client hand over `records` again, except the records of partitions that the member has lost."""
         first = {record.partition: record.offset for record in reversed(records)}
         for partition, offset in first.items():
             with suppress(KafkaException):  # the partition belongs to another member, which is given the records

@@ -26,39 +26,41 @@ class Word(IntEnum):
     APPLIED = 2
     """The number of records that the member has applied. A record counts just after its effect was written."""
     COMMITTED = 3
-    """The number of records whose offsets the member has committed itself, and for which it has the broker's answer.
+    """The number of records whose offsets the member itself has committed, and for which the broker has answered.
 
-    With `commit_after`, records whose commit was refused count, too: they are no longer in hand. What a timer of the
-    client commits is not counted."""
+    With `commit_after`, a record also counts if its commit failed, because it is no longer in hand. A record does not
+    count if a timer of the client commits its offset."""
     MARKERS = 4
-    """The number of markers, which are records that the verifier writes after the load, among the applied records."""
+    """How many of the applied records are markers. A marker is a record that the verifier writes after the load."""
     PARK_AT = 5
     """Where the member is to park: the index of a crash point in `CRASH_POINTS`, plus 1. Written by the fault plan."""
     PARK_BATCH = 6
     """In which batch the member is to park, counted from 1 after the order. Written by the fault plan."""
     PARK_RECORD = 7
-    """At the crash point `applied`: after how many records of the batch the member parks. Written by the fault plan."""
+    """For the crash point `applied`: the number of records of the batch that the member applies before it parks.
+    Written by the fault plan."""
     PARKS = 8
-    """How often the member was ordered to park in this life. Written by the fault plan, after the words that say where.
-    """
+    """How often the member was ordered to park in this life. The fault plan writes this word last, after the words that
+    say where to park."""
     PARKED = 9
-    """The value of PARKS for which the member stands parked. 0 while the member is not parked.
+    """While the member is parked: the number of the order that it obeys, which is the value of PARKS. Otherwise 0.
 
-    If the member is killed where it stands, the word keeps its value until the next life begins."""
+    If the member is killed while it is parked, the word keeps its value until the next life begins."""
     KILLS = 10
     """How often the fault plan asked the supervisor to kill the member. Written by the fault plan."""
     KILLS_DONE = 11
-    """How many of these kills are carried out. Written by the supervisor."""
+    """How many of the kills that KILLS counts are carried out. Written by the supervisor."""
     STOPS = 12
     """How often the fault plan asked the supervisor to stop the member in order. Written by the fault plan."""
     STOPS_DONE = 13
-    """How many of these stops are carried out. Written by the supervisor."""
+    """How many of the stops that STOPS counts are carried out. Written by the supervisor."""
     STARTS = 14
     """How often the fault plan asked the supervisor to start the member again. Written by the fault plan."""
     STARTS_DONE = 15
-    """How many of these starts are carried out. Written by the supervisor."""
+    """How many of the starts that STARTS counts are carried out. Written by the supervisor."""
     EXIT = 16
-    """The exit code of the latest life that has ended. Minus the number of the signal if a signal ended the process.
+    """The exit code of the process in the latest life that has ended. If a signal ended the process, it is minus the
+    number of the signal.
 
     Written by the supervisor."""
     LIFE = 17
@@ -73,8 +75,8 @@ OF_ONE_LIFE = tuple(word for word in Word if word < Word.KILLS)
 
 
 class State(IntEnum):
-    """How far a member has come. STARTING: it has no partitions yet. ASSIGNED: its group has given it partitions, or
-    has told it that there is none for it. CLOSED: it has left its group, and is about to end."""
+    """How far a member has come. STARTING: its group has not given it partitions yet. ASSIGNED: its group has given it
+    partitions, or has told it that it gets none. CLOSED: it has left its group, and is about to end."""
 
     STARTING = 0
     ASSIGNED = 1

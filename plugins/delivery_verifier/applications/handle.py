@@ -18,12 +18,12 @@ from delivery_verifier.model.application import CrashPoint, Discipline
 from delivery_verifier.model.scenario import Scenario
 
 COMMAND_DEADLINE_S = 60.0
-"""Seconds in which the supervisor must carry out a command. An orderly stop may take 30 s of them."""
+"""Seconds in which the supervisor must carry out a command. If it stops the members in order, this may take 30 s."""
 RESTART_DEADLINE_S = 90.0
 """Seconds in which members that were started again must have partitions."""
 UNCOMMITTED: tuple[Discipline, ...] = ("commit_after",)
-"""The disciplines that have a record in hand until they have committed it. The others have it in hand until they have
-applied it: they commit before that, or leave the commit to a timer."""
+"""The disciplines with which a member has a record in hand until the record is committed. With every other discipline,
+the member has it in hand until the record is applied: it commits earlier, or a timer commits."""
 
 
 class RunningApplications:
@@ -59,7 +59,7 @@ class RunningApplications:
     def parked_at(self) -> dict[str, str]:
         """Maps each member, as `<arm>/<number>`, to the crash point at which it stands or was killed.
 
-        A member that was ordered to park and does not stand there has an empty text. A member that was never ordered to
+        The text is empty if the member was ordered to park, but did not park there. A member that was never ordered to
         park in its latest life is missing.
         """
         return {
@@ -72,7 +72,8 @@ class RunningApplications:
     def in_hand(self) -> dict[str, int]:
         """Maps each arm to the number of records that its members have in hand, or had when they were killed.
 
-        A record is in hand from when it is handed over until it is committed (`commit_after`) or applied (the others).
+        A record is in hand from the hand-over until it is committed (with `commit_after`) or applied (with other
+        disciplines).
         """
         return {
             arm: sum(

@@ -1,7 +1,7 @@
 """The journal of a life: what a member says that it did. It explains a verdict, and is never the basis of a verdict.
 
-Each event is a row of 64 bytes, written by one call of `os.write`. The kernel cuts a write off only at the end of a
-page, so that a SIGKILL cuts no row in two.
+Each event is a row of 64 bytes, written by one call of `os.write`. A SIGKILL cuts no row in two, because the kernel
+cuts a write off only at the end of a page, and 64 divides the size of a page.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 What = Literal["started", "assigned", "revoked", "handed_over", "committed", "stored", "parked", "closed", "error"]
-"""What happened. `committed`: the answer to a commit came. `error`: the client reported an error."""
+"""What happened. `committed`: the answer to a commit came. `stored`: the client refused to store an offset. `error`:
+the client reported an error."""
 
 WHATS: tuple[What, ...] = get_args(What)
 _ROW = struct.Struct("<qiiiiqq24s")
@@ -22,11 +23,13 @@ FILE = "journal"
 
 
 class Event(NamedTuple):
-    """One row of a journal.
+    """One row of a journal. A number is -1 if the event has no such number.
 
-    `at_us` is in µs since the epoch. `batch` is the number of the batch within the life, from 0. `first` and `until`
-    are offsets: of the first record handed over, or the first asked for, and behind the last record, or committed.
-    `answer` is librdkafka's name of an error, or None. A number is -1 where it does not apply.
+    * `at_us`: when the event happened, in µs since the epoch.
+    * `batch`: the number of the batch within the life, from 0.
+    * `first`: the first offset that was handed over or, for assigned and revoked, the offset that the client names.
+    * `until`: the offset after the last record that was handed over or, for committed and stored, the offset to commit.
+    * `answer`: librdkafka's name of the error, `lost` if the partition was lost, or None.
     """
 
     at_us: int
@@ -39,7 +42,7 @@ class Event(NamedTuple):
 
 
 class Journal:
-    """The journal of a life, which is under way. `folder` is the folder of the life."""
+    """Writes the journal of a life that is under way. `folder` is the folder of the life."""
 
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)

@@ -1,4 +1,4 @@
-"""The lives of members: what the supervisor writes down of each life that has ended."""
+"""The lives of members: their folders, how each life ended, and which markers the member applied in it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _FILE, _MARKER = "end.json", "marker-"
 class LifeEnd(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How a life ended.
 
-    `applied` is the number of records that the member counted as applied. If the member was killed, it may have
-    written one effect more than it counted. `killed`: whether the fault plan had the member killed. `exit_code` has the
-    form of `Popen.returncode`.
+    `applied` is the number of records that the member counted as applied. If the member was killed, it may have written
+    one effect more than it counted. `killed` is true if the fault plan asked for the kill. `exit_code` has the form of
+    `Popen.returncode`.
     """
 
     applied: int
@@ -42,19 +42,20 @@ def write_end(folder: Path, end: LifeEnd) -> None:
 
 
 def read_end(folder: Path) -> LifeEnd:
-    """Returns how the life of `folder` ended. Raises FileNotFoundError if its supervisor has not seen it end."""
+    """Returns how the life in `folder` ended. Raises FileNotFoundError if the supervisor did not see the life end."""
     return msgspec.json.decode((folder / _FILE).read_bytes(), type=LifeEnd)
 
 
 def note_marker(folder: Path, partition: int, offset: int) -> None:
-    """Notes in the `folder` of a life that the life has applied the marker of `partition` at `offset`.
+    """Notes in `folder`, the folder of a life, that the member has applied the marker of `partition` at `offset`.
 
-    A marker is a record that the verifier writes behind the load.
+    A marker is a record that the verifier writes after the load.
     """
     (folder / f"{_MARKER}{partition}-{offset}").touch()
 
 
 def last_markers(folder: Path) -> dict[int, int]:
-    """Maps each partition of which the life in `folder` has applied a marker to the highest offset of such a marker."""
+    """Maps each partition to the highest offset of its applied markers. `folder` is the folder of the life in which
+    they were applied. A partition without an applied marker is missing."""
     names = (file.name.removeprefix(_MARKER).split("-") for file in folder.glob(f"{_MARKER}*"))
     return dict(sorted((int(partition), int(offset)) for partition, offset in names))

@@ -23,20 +23,21 @@ from delivery_verifier.applications.slots import SlotWriter, is_marker
 from delivery_verifier.applications.spec import MemberSpec, life_folder
 
 POLL_S = 0.1
-"""Seconds that a member waits for the first record of a batch before it looks whether it is to end."""
+"""Seconds that a member waits for the first record of a batch. After that, it checks whether it must end."""
 FILL_S = 0.3
-"""Seconds without another record after which a batch is complete, although it has fewer records than it may have."""
+"""If no further record comes for this many seconds, a batch is complete, even if it has fewer records than it may
+have."""
 
 
 class Effects(Protocol):
-    """What takes the effects of a member: a `SlotWriter`."""
+    """The interface of an object that receives the effects of a member. `SlotWriter` has this interface."""
 
     def append(self, partition: int, offset: int, batch: int, value: bytes, run_token: str, arm_ordinal: int) -> None:
         """Writes the effect of one record."""
 
 
 class Member:
-    """One life of a member. `client` is a consumer that has not subscribed yet. `effects` takes the effects.
+    """One life of a member. `client` is a consumer that has not subscribed yet. `effects` receives the effects.
 
     A batch is complete when it has `spec.batch` records, or when no record has come for `FILL_S` seconds.
     """
@@ -52,7 +53,8 @@ class Member:
         self._collected = list[Record]()
 
     def stop(self) -> None:
-        """Lets `run` end once the batch in hand is applied and committed. Also ends the parking of the member."""
+        """Makes `run` return once the batch in hand is applied and committed. A parked member goes on with its
+        batch."""
         self.is_stopping = True
 
     def run(self) -> None:
@@ -89,7 +91,8 @@ class Member:
     def _let_go(self, partitions: list[TopicPartition]) -> None:
         """Drops the records of `partitions` from the batch that is being collected: the group delivers them again.
 
-        With at_handover they stay, because the client has let go of them already.
+        With at_handover the records stay in the batch, because the client stored their offsets when it handed them
+        over.
         """
         if self.spec.discipline == "at_handover":
             return
@@ -99,7 +102,7 @@ class Member:
         self._collected = others
 
     def _note_partitions(self, what: What, partitions: list[TopicPartition], answer: str | None = None) -> None:
-        """Notes an event for each of `partitions`."""
+        """Adds the event `what` to the journal for each of `partitions`."""
         for partition in partitions:
             self.journal.note(what, partition=partition.partition, first=max(partition.offset, -1), answer=answer)
 
@@ -133,13 +136,14 @@ class Member:
         return records
 
     def _note_batch(self, records: Sequence[Record]) -> None:
-        """Notes the offsets that were handed over, for each partition of the batch."""
+        """Adds an event to the journal for each partition in the batch: the range of offsets that was handed over."""
         for partition in sorted({record.partition for record in records}):
             offsets = [record.offset for record in records if record.partition == partition]
             self.journal.note("handed_over", self._batch, partition, offsets[0], offsets[-1] + 1)
 
     def _work(self, records: Sequence[Record]) -> None:
-        """Applies a batch, and commits its offsets before, meanwhile or after, as the discipline says."""
+        """Applies a batch. Commits its offsets before or after that, or stores them meanwhile, as the discipline
+        says."""
         discipline = self.spec.discipline
         self._parking.stand("polled", self._batch)
         is_committed = self._commit(records) if discipline == "commit_first" else True
@@ -160,7 +164,8 @@ class Member:
         self._parking.stand("committed", self._batch)
 
     def _commit(self, records: Sequence[Record]) -> bool | None:
-        """Commits the offsets behind `records`, and waits for the answer. Returns as `Commits.commit` does."""
+        """Commits the offsets after `records`, and counts the records if this succeeds. Returns what `Commits.commit`
+        returns."""
         is_accepted = self._commits.commit(self.spec.topic, records, self._batch)
         if is_accepted:
             self.control[Word.COMMITTED] += len(records)
@@ -176,7 +181,8 @@ class Member:
 
 
 def main() -> int:
-    """Runs one member. Returns 0 if it was stopped in order, 3 after a fatal client error, 1 for refused settings."""
+    """Runs one member. Returns 0 if the member was stopped in order, 1 if the client refused the settings, and 3 after
+    a fatal client error."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=MemberSpec)
     try:
         client = Consumer({"log_level": 3, **spec.connection, **spec.settings})

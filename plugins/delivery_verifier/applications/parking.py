@@ -14,10 +14,10 @@ _EVERY_S = 0.002
 
 
 class Parking:
-    """Parks one life of a member as the fault plan orders. `is_stopping` returns whether the member is to end.
+    """Parks a member in one of its lives, as the fault plan orders. `is_stopping` returns whether the member is to end.
 
     An order names a crash point, a batch and, for `applied`, a record. The first batch that begins after the order is
-    batch 1. If a batch has fewer records than the order names, the order holds for the next batch.
+    batch 1. If a batch has fewer records than the order needs, the member parks in the next batch that has enough.
     """
 
     def __init__(self, control: Control, journal: Journal, is_stopping: Callable[[], bool]) -> None:
@@ -25,17 +25,17 @@ class Parking:
         self._order, self._batches, self._is_due = 0, 0, False
 
     def begin_batch(self) -> None:
-        """Notes that the client has handed over a batch, on which work begins now."""
+        """Counts a batch. The member calls this when it begins to work on the batch."""
         order = self._control[Word.PARKS]
         if order != self._order:
             self._order, self._batches, self._is_due = order, 0, True
         self._batches += 1
 
     def stand(self, point: CrashPoint, batch: int, applied: int = 0) -> None:
-        """Parks the member if it is ordered to park at `point`, until it is killed, told to end, or given another
+        """If the member is ordered to park at `point`, parks it until it is killed, told to end, or given another
         order.
 
-        `batch` is the number of the batch for the journal. `applied` is the number of records applied of this batch.
+        `batch` is the number of the batch, for the journal. `applied` says how many records of the batch are applied.
         """
         control = self._control
         if not self._is_due or POINTS[control[Word.PARK_AT] - 1] != point or self._batches < control[Word.PARK_BATCH]:

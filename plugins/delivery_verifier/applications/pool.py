@@ -1,4 +1,5 @@
-"""The pool of members: all member processes of a run. The pool starts and stops them, and checks that none dies."""
+"""The pool of members: all member processes of a run. The pool starts and stops them, and checks that none ends by
+itself."""
 
 from __future__ import annotations
 
@@ -20,18 +21,19 @@ from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.scenario import Arm, Scenario
 
 ASSIGNMENT_DEADLINE_S = 90.0
-"""Seconds in which every member must be given its partitions. A group waits for the session of a killed member."""
+"""Seconds in which every member must be given its partitions. After a kill, the group first waits until the session of
+the killed member times out."""
 STOP_DEADLINE_S = 30.0
 """Seconds in which a member must have ended after SIGTERM."""
 
 
 class MemberDied(VerifierError, RuntimeError):
-    """A member of an application ended although nobody had ended it, or did not end well."""
+    """A member of an application ended by itself, or did not end as it was told to."""
 
 
 @dataclass
 class MemberProcess:
-    """One member of an arm's application, with its control block. `process` is its latest life, or None."""
+    """One member of an arm's application, with its control block. `process` is None while the member does not run."""
 
     arm: Arm
     application: Application
@@ -50,8 +52,8 @@ class MemberPool:
     """All members of a run's applications. A new pool starts no process.
 
     `connection` has the client properties with which the members reach the cluster. `workspace` is the folder of the
-    cluster. Several steps of a run may have a pool, one after the other: each goes on with the lives of the one before.
-    `adopt` is called with the pid of each new process, so that the process ends with the cluster.
+    cluster. Several steps of a run may each have a pool, one after the other. A later pool continues the numbers of the
+    lives. `adopt` is called with the pid of each new process, so that the process ends with the cluster.
     """
 
     def __init__(
@@ -93,8 +95,8 @@ class MemberPool:
     def apply_commands(self) -> None:
         """Carries out the latest command of the fault plan, once it is in the control blocks of all members.
 
-        The fault plan waits until a command is carried out before it gives another. A start waits for nothing.
-        Raises MemberDied if a member that was told to stop does not end well.
+        The fault plan waits until a command is carried out before it gives another. After a start, this method does not
+        wait until the members have partitions. Raises MemberDied if a member does not end as it was told to.
         """
         for asked, done, carry_out in (
             (Word.KILLS, Word.KILLS_DONE, self.kill),
@@ -107,7 +109,8 @@ class MemberPool:
                     member.control[done] = member.control[asked]
 
     def kill(self) -> None:
-        """Sends SIGKILL to all members at the same moment. Waits until all have ended, and writes their ends down."""
+        """Sends SIGKILL to all members at the same moment. Waits until all have ended, and writes down how each life
+        ended."""
         for process in self._processes().values():
             process.send_signal(signal.SIGKILL)
         for name, process in self._processes().items():
@@ -115,9 +118,10 @@ class MemberPool:
             self._end_life(name, killed=True)
 
     def stop(self) -> None:
-        """Sends SIGTERM to all members. Waits until all have applied what they have in hand and have left their groups.
+        """Sends SIGTERM to all members, and waits until all have ended. Before a member ends, it applies what it has in
+        hand, and leaves its group.
 
-        Raises MemberDied if a member does not end well, and DeadlinePassed after `STOP_DEADLINE_S` seconds.
+        Raises MemberDied if a member ends with an error, and DeadlinePassed after `STOP_DEADLINE_S` seconds.
         """
         processes = self._processes()
         for process in processes.values():
@@ -131,7 +135,7 @@ class MemberPool:
             self._end_life(name, killed=False)
 
     def close(self) -> None:
-        """Kills every process that is left, e.g. after an error. Nothing is written down of these lives."""
+        """Kills every process that is left, e.g. after an error. Does not write down how these lives ended."""
         for process in self._processes().values():
             process.kill()
             process.wait()
@@ -147,7 +151,7 @@ class MemberPool:
                 self._begin_life(member)
 
     def _begin_life(self, member: MemberProcess) -> None:
-        """Begins the next life of `member`. In it nothing is counted yet, and no order to park holds."""
+        """Begins the next life of `member`: sets the words about one life to 0, and starts a process."""
         control, life = member.control, len(lives_of(member.folder))
         control[Word.LIFE] = life
         for word in OF_ONE_LIFE:
@@ -171,9 +175,10 @@ class MemberPool:
         self._adopt(member.process.pid)
 
     def _end_life(self, index: int, *, killed: bool) -> None:
-        """Writes down how the latest life of a member has ended.
+        """Writes down how the latest life of a member has ended. `killed`: whether the pool killed the process.
 
-        Raises MemberDied if the process was not ended by the signal that it was sent.
+        Raises MemberDied if the process did not end by SIGKILL although it was killed, or did so although it was only
+        stopped. Also raises MemberDied if a stopped process ended with an error or without leaving its group.
         """
         member = self.members[index]
         process, control = member.process, member.control
@@ -197,7 +202,8 @@ def group_of(scenario: Scenario, arm: Arm) -> str:
 
 
 def start_process(spec: MemberSpec) -> subprocess.Popen[bytes]:
-    """Starts a process of the member of `spec`, which ends with this process. Creates the folder of the life."""
+    """Starts the process for the life that `spec` describes, and creates the folder of the life. The process dies when
+    the calling process dies."""
     folder = life_folder(spec)
     folder.mkdir(parents=True)
     (folder / "spec.json").write_bytes(dumps(spec))

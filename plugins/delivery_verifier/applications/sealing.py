@@ -15,7 +15,7 @@ from delivery_verifier.store.table import arrow_schema
 
 
 def effects_key(arm: str, member: int, life: int) -> str:
-    """Returns the name under which settle.json holds the number of effects that a life counted itself."""
+    """Returns the name of a count in settle.json: how many effects the member itself counted in one life."""
     return f"applied/{arm}/{member}/{life}"
 
 
@@ -44,7 +44,8 @@ _FLAGS = {"parsed": PARSED, "crc_ok": CRC_OK, "foreign": FOREIGN}
 
 
 def _nth(partitions: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """Returns, for each effect, how many earlier ones are of the same partition."""
+    """Returns, for each effect, how many earlier effects have the same partition. `partitions` are the partitions of
+    the effects, in order."""
     nth = np.zeros(len(partitions), np.int64)
     for partition in np.unique(partitions):
         here = partitions == partition

@@ -1,6 +1,6 @@
 """The slots of a member: one slot of 64 bytes for each record that the member applied, in mapped files.
 
-A slot survives the SIGKILL of its writer, because its file is mapped. The time of the effect is written last: a slot
+A slot survives the SIGKILL of its writer, because its file is mapped. The time of the effect is written last. So a slot
 whose time is 0 is no effect, whatever else it holds. Slots are filled in the order of the effects, without gaps. 64
 divides the page size, so that no slot lies on two pages.
 """
@@ -22,7 +22,8 @@ from delivery_verifier.model.history import now_us
 SLOTS = 1 << 16
 """The number of slots in one file."""
 PARSED, CRC_OK, FOREIGN = 1, 2, 4
-"""The flags of a slot: the value is a record of the verifier; its checksum agrees; it names another run or arm."""
+"""The flags of a slot. PARSED: the value is a record of the verifier. CRC_OK: the checksum of the record is right.
+FOREIGN: the record names another run or another arm."""
 
 SLOT = np.dtype(
     [
@@ -45,7 +46,8 @@ _TIME = struct.Struct("<q")
 
 
 class DamagedSlots(VerifierError, ValueError):
-    """The slots of a member have a gap, which no order of writes can leave."""
+    """The slots of a member have a gap: an empty slot before a filled slot. No member leaves a gap, even if it is
+    killed."""
 
 
 class SlotWriter:
@@ -65,7 +67,7 @@ class SlotWriter:
     ) -> None:
         """Applies a record: fills the next slot. When this returns, the effect survives the end of the process.
 
-        `run_token` and `arm_ordinal` tell records of the arm from foreign ones.
+        A record is foreign if its header names another run than `run_token`, or another arm than `arm_ordinal`.
         """
         number, index = divmod(self.count, SLOTS)
         if self._map is None or not index:
@@ -92,15 +94,15 @@ class SlotWriter:
 
 
 def is_marker(value: bytes | None) -> bool:
-    """Returns whether a record is a marker of the verifier, which stands behind all records of its partition."""
+    """Returns whether a record is a marker, i.e. a record that the verifier writes to a partition after the load."""
     header = record.parse(value or b"")
     return header is not None and header.crc_ok and header.producer == record.MARKER_PRODUCER
 
 
 def read_slots(folder: Path) -> npt.NDArray[np.void]:
-    """Returns the filled slots in `folder`, in the order of the effects. Its items have the form SLOT.
+    """Returns the filled slots in `folder`, in the order of the effects. The items of the array have the form SLOT.
 
-    Raises DamagedSlots if a filled slot stands behind one that is not filled.
+    Raises DamagedSlots if a filled slot stands after an empty slot.
     """
     files = sorted(folder.glob("slots-*"))
     slots = np.concatenate([np.empty(0, SLOT), *(np.fromfile(file, SLOT) for file in files)])

@@ -13,11 +13,14 @@ from delivery_verifier.model.data import Setting
 class MemberSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """All inputs of one member process.
 
-    `folder` holds the member's control block, and a folder for each life of the member. `life` is the number of this
-    life, from 0. `connection` has the client properties with which the member connects. They may hold secrets, so a
-    spec is never written into a run directory. `settings` are the consumer settings of the application, with group.id
-    and client.id. The member consumes `topic`, in batches of at most `batch` records. `run_token` and `arm` are those
-    in the headers of the records that belong to this run and arm.
+    * `folder`: holds the member's control block, and a folder for each life of the member.
+    * `life`: the number of this life, from 0.
+    * `connection`: the client properties with which the member connects. They may hold secrets, so a spec is never
+      written into a run directory.
+    * `settings`: the consumer settings of the application, with group.id and client.id.
+    * `topic`: the topic that the member consumes.
+    * `run_token`, `arm`: a record belongs to this run and arm if its header has both values.
+    * `batch`: the greatest number of records in a batch.
     """
 
     folder: str

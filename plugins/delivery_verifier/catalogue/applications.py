@@ -1,5 +1,5 @@
-"""The applications of the catalogue: consumers under test, each with its discipline and its settings. Each is one
-literal. The functions put an application into words."""
+"""The applications of the catalogue: consumers under test, each with its discipline and its settings. Functions put an
+application into words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _CONSUMER: dict[str, Setting] = {
 
 
 def application_of(discipline: Discipline, summary: str, **consumer: Setting) -> Application:
-    """Returns an application of `discipline`, under the name of its discipline, with the settings in `consumer`.
+    """Returns an application of `discipline`, whose name is the name of the discipline. `consumer` has some of its
+    settings.
 
     All other settings come from `_CONSUMER`. In the names of `consumer` a `_` stands for a dot. `summary` describes the
     application to people.
@@ -43,11 +44,12 @@ APPLICATIONS: dict[str, Application] = {
         application_of("store_after", "At least once: applies a record, and then stores its offset for the timer."),
     )
 }
-"""The applications by name. The timer of the client commits once a second, where it commits at all."""
+"""The applications by name. If an application commits by the client's timer, the timer commits once a second."""
 
 
 def application_lines(application: Application | None) -> list[str]:
-    """Returns two lines about an arm's application: what it does, and its consumer settings; none for None."""
+    """Returns two lines about an arm's application: what it does, and its consumer settings. Returns no lines for
+    None."""
     if application is None:
         return []
     members = f"{application.members} member{'s' if application.members > 1 else ''}"
@@ -60,13 +62,14 @@ def application_lines(application: Application | None) -> list[str]:
 
 
 def in_order(consumer: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Returns consumer settings, first those on which delivery depends, and then the others by name."""
+    """Returns consumer settings in order: first those on which delivery depends, and then the others, sorted by
+    name."""
     first = [name for name in REQUIRED if name in consumer]
     return {name: consumer[name] for name in (*first, *sorted(consumer.keys() - set(first)))}
 
 
 def name_and_discipline(name: str, discipline: Discipline) -> str:
-    """Returns the name of an application and, if it has another name, its discipline."""
+    """Returns `name`, the name of an application. Adds the discipline in parentheses if it differs from the name."""
     return name if name == discipline else f"{name} ({discipline})"
 
 

@@ -1,4 +1,4 @@
-"""Consumer groups: the offsets that a group has committed, read from the brokers and set by an operator."""
+"""Consumer groups: reads the offsets that a group has committed, and sets them, as an operator might."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ TIMEOUT_S = 20.0
 
 
 def committed_offsets(client: AdminClient, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
-    """Returns the offset that `group` has committed for each partition of `topic`. It is 0 where there is none.
+    """Returns the offset that `group` has committed for each partition of `topic`. If it has committed none, the offset
+    is 0.
 
     Raises KafkaException if the coordinator of the group does not answer.
     """
@@ -21,9 +22,10 @@ def committed_offsets(client: AdminClient, group: str, topic: str, partitions: I
 
 
 def set_offsets(client: AdminClient, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-    """Sets the committed offsets of `group`, by partition of `topic`. The group must have no members.
+    """Sets the committed offsets of `group`. `offsets` maps partitions of `topic` to them. The group must have no
+    members.
 
-    Raises KafkaException if the coordinator of the group refuses to, and ValueError if it refuses one partition.
+    Raises KafkaException if the coordinator refuses the whole request, and ValueError if it refuses one partition.
     """
     targets = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
     (future,) = client.alter_consumer_group_offsets(

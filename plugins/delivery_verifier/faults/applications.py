@@ -25,7 +25,7 @@ class Park:
     """
 
     def do(self, context: ActionContext) -> int:
-        """Gives the order. Does not wait until the members stand there: the trigger `parked` does."""
+        """Gives the order. Does not wait until the members are parked: the trigger `parked` waits for that."""
         options, ordered_at_us = context.options, now_us()
         point = cast(CrashPoint, options["at"])
         _applications(context).park(point, int(options.get("batch", 1)), int(options.get("record", 1)))
@@ -37,10 +37,10 @@ class Park:
 
 
 class KillApplication:
-    """Kills all members of all applications at the same moment.
+    """Kills all members of all applications at the same moment. `restart_application` heals the injection.
 
-    Proof: SIGKILL ended every member, every arm's members had a record in hand, and every member that was ordered to
-    park stood there. `restart_application` heals the injection.
+    The proof has three parts. SIGKILL ended every member. In each arm, the members had a record in hand. Every member
+    that was ordered to park was parked.
     """
 
     def do(self, context: ActionContext) -> int:
@@ -68,7 +68,7 @@ class KillApplication:
 
 
 class RestartApplication:
-    """Starts the members again that were killed. This action has no proof."""
+    """Starts all members again that were killed. This action has no proof."""
 
     def do(self, context: ActionContext) -> int:
         """Starts the members, and waits until each has its partitions. Raises DeadlinePassed."""
@@ -84,8 +84,8 @@ class RestartApplication:
 class Rewind:
     """Sets the group of every application back to offset 0 of every partition, as an operator might.
 
-    The members are stopped in order before that, and are started again behind it. Proof: every group had committed an
-    offset above 0, and the brokers reported only offsets of 0 before the members were started again.
+    Stops the members in order before that, and starts them again after that. The proof: every group had committed an
+    offset above 0, and while no member ran, the brokers reported offset 0 for every partition.
     """
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class Rewind:
         return set_back_at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns by how many records the group of each arm was set back last. The keys are `rewound <arm>`.
+        """Returns by how many records the latest rewind set back the group of each arm. The keys are `rewound <arm>`.
 
         The result is empty unless every group was set back by at least one record.
         """
@@ -120,9 +120,11 @@ class Rewind:
 
 
 def are_caught_up(context: ActionContext) -> bool:
-    """Whether every application has applied all that stands in the log of its arm, and nothing is on its way there.
+    """Whether every application has applied all records in the log of its arm, and no attempt of these arms is
+    outstanding.
 
-    A group has committed the end of each partition, and its members have applied all that they were given.
+    This is so if each group has committed the end offset of each partition, and the members have applied all records
+    that they were given.
     """
     scenario, load, applications = _scenario(context), context.load, _applications(context)
     arms = [arm for arm, _ in applications_of(scenario)]

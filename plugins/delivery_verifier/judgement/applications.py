@@ -1,7 +1,7 @@
 """Applications in the judgement: whether an application came to the end, and what it had in hand when a fault hit it.
 
-All functions are pure. A record is in hand from the time when the client hands it to a member until the member has let
-go of it for good: until its offset is committed or, if that happens before it is applied, until it is applied.
+All functions are pure. A record is *in hand* from the time when the client hands it to a member until it is committed
+(with the discipline `commit_after`) or applied (with any other discipline).
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import Injection
 
 AT_STAKE = ("in hand of ", "rewound ")
-"""The beginnings of keys in the proof of an injection into applications. An arm's name follows. The values are how many
-records the arm's members had in hand when they were hit, and by how many records the arm's group was set back."""
+"""If an injection hit applications, keys of its proof begin with one of these texts and end with the name of an arm.
+The value of `in hand of <arm>` is how many records the arm's members had in hand when they were hit. The value of
+`rewound <arm>` is by how many records the arm's group was set back."""
 
 
 def is_of_applications(injection: Injection) -> bool:
@@ -25,8 +26,8 @@ def is_of_applications(injection: Injection) -> bool:
 
 
 def at_stake(injection: Injection, arm: str) -> int:
-    """Returns how many records of `arm` the injection into applications could hurt (see AT_STAKE); 0 if none is
-    known."""
+    """Returns how many records of `arm` the injection could hurt, according to its proof (see AT_STAKE). Returns 0 if
+    the proof does not say."""
     return next(filter(None, (_proven(injection, beginning + arm) for beginning in AT_STAKE)), 0)
 
 
@@ -51,8 +52,8 @@ def set_back(run: Evidence, arm: str) -> int:
 
 
 def skipped_too_early(run: Evidence) -> Iterator[tuple[str, str, str]]:
-    """Yields (arm, name, detail) of a checker doubt for each partition that has cases of SKIPPED, although it was not
-    drained: an application that has not come to the end has skipped nothing."""
+    """Yields a doubt as (arm, name, detail) for each partition that has cases of SKIPPED, but was not drained. An
+    application that has not come to the end of a partition has skipped nothing there, so the checker must be wrong."""
     for arm in run.scenario.applied:
         drained = {row["partition"] for row in run.books.rows("effects", arm=arm).to_pylist() if row.get("drained")}
         for partition in sorted(set(range(run.scenario.load.partitions)) - drained):
@@ -62,8 +63,8 @@ def skipped_too_early(run: Evidence) -> Iterator[tuple[str, str, str]]:
 
 
 def application_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
-    """Yields the name and the detail of each reason not to believe that the application applied all there was to
-    apply."""
+    """Yields the name and the detail of each reason to doubt that the application was tested, that it applied all
+    records, or that its anomalies are explained."""
     if arm.name not in arm.run.scenario.applied or arm.is_canary:
         return
     rows = arm.run.books.rows("effects", arm=arm.name).to_pylist()
@@ -85,12 +86,13 @@ def application_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
 
 def _more_than_in_hand(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
-    """Yields a doubt for each kind of effects of which there is more than its only permission explains.
+    """Yields a doubt if an anomaly is permitted for one reason only, and this reason does not explain all of its cases.
 
-    * Crashes permit that the records in hand were skipped, and rewinds that the records set back were applied again.
-    * auto.offset.reset permits that a group jumps over what stood in the log when it began. Nothing that was applied
-      stands before that. Behind an applied record, only crashes explain what was skipped, and only if the application
-      lets go of a record before it is applied.
+    * A crash explains one case of SKIPPED for each record in hand.
+    * A rewind explains one effect too many for each record that was set back.
+    * auto.offset.reset explains that a new group jumps over the records that are in the log already. These records
+      stand before all applied records. If a skipped record stands behind an applied one, only a crash explains it, and
+      only if the application lets go of a record before it applies the record.
     """
     hand, totals = in_hand(arm.run, arm.name), arm.totals
     is_early = arm.spec.application is not None and arm.spec.application.discipline in EARLY

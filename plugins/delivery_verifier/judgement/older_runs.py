@@ -63,8 +63,8 @@ def unruled_settings(evidence: Evidence) -> Iterator[tuple[str, Doubt]]:
 
 
 def limits_of_age(evidence: Evidence) -> list[str]:
-    """Returns a sentence that names the anomalies for which the run was not searched. The result is empty if there are
-    none."""
+    """Returns a list with one sentence, which names the anomalies for which the run was not searched. The list is
+    empty if there are no such anomalies."""
     names = [str(anomaly) for anomaly in _unsearched(evidence)]
     if not names:
         return []

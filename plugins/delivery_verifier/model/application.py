@@ -1,8 +1,9 @@
 """The application: the program behind an arm's topic, which consumes the records of the topic and applies them.
 
 To *apply* a record is to bring about its effect, e.g. to write a row. An application consists of *members*: processes
-of one consumer group. A member that is killed and started again begins another *life*. A member takes records in
-*batches*: it has a batch in hand from the time when it was handed over by the client until its offsets are committed.
+of one consumer group. A member that is killed and started again begins another *life*. A member works on records in
+*batches*. A batch is in hand from the time when the client hands it over until the member has finished its work on the
+batch: until it is applied and, with `commit_after`, committed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from msgspec import Meta
 from delivery_verifier.model.data import Data, Name, Setting
 
 Discipline = Literal["at_handover", "commit_first", "commit_after", "store_after"]
-"""When an application lets go of a record, that is, when its group stops asking for it. `DISCIPLINES` has the words."""
+"""When an application lets go of a record: after that, its group does not ask for the record again. `DISCIPLINES`
+explains each discipline."""
 
 DISCIPLINES: dict[Discipline, str] = {
     "at_handover": "librdkafka's defaults: a timer commits what was handed over, whether or not it was applied",
@@ -25,7 +27,7 @@ DISCIPLINES: dict[Discipline, str] = {
 """Every discipline, with its meaning."""
 
 CrashPoint = Literal["polled", "committed_first", "applied", "committed"]
-"""A named place in the work on a batch at which a member stands still when it is told to park there."""
+"""A named place in a member's work on a batch. A member that is told to park there stands still at this place."""
 
 CRASH_POINTS: dict[CrashPoint, str] = {
     "polled": "the batch is in hand, and nothing of it was committed by the member or applied",
@@ -47,7 +49,8 @@ REQUIRED = (
 """The consumer settings on which delivery depends. An application states each of them."""
 
 RESETS = ("earliest", "latest")
-"""The allowed values of auto.offset.reset. With any other value, a consumer without an offset would only end."""
+"""The allowed values of auto.offset.reset. With any other value, a consumer without a committed offset would end at
+once."""
 
 TIMED: dict[Discipline, tuple[bool, bool]] = {
     "at_handover": (True, True),
@@ -59,9 +62,9 @@ TIMED: dict[Discipline, tuple[bool, bool]] = {
 
 
 class Application(Data, frozen=True):
-    """The application of an arm. `consumer` has the settings of its consumers by Kafka's property names.
+    """The application of an arm. `consumer` maps Kafka's names of consumer settings to their values.
 
-    `members` is the number of processes. A batch has at most `batch` records.
+    `members` is the number of processes. `batch` is the greatest number of records in a batch.
     """
 
     name: Name

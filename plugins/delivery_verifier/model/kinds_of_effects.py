@@ -1,9 +1,10 @@
-"""The anomalies of effects, with their words: what an application does with a record once the record is in the log.
+"""The anomalies of effects, with their words: what can go wrong when an application applies records.
 
-Terms, beside those of `model.anomalies`: an *effect* is one application of a record. A *visible copy* is a copy that a
-consumer with the arm's view of the topic sees (read_committed, if the arm writes transactions). A partition is
-*drained* once the application has applied the marker there that ends the snapshot, or a later one: behind an earlier
-marker there may be records.
+These anomalies are also called the *kinds of effects*. Terms, beside those of `model.anomalies`: each time an
+application applies a record, this is one *effect*. A *visible copy* is a copy of a record in the log. If the arm writes
+transactions, it is also committed. A *marker* is a record that the verifier writes to a partition after the load. The
+snapshot of a partition ends at a marker. The partition is *drained* once the application has applied this marker or a
+later one. Records of the load may stand behind an earlier marker.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from delivery_verifier.model.anomaly_kind import AnomalyKind
 
 SINCE = 4
-"""The format version from which on runs are searched for the kinds of effects."""
+"""The first format version whose runs are searched for the anomalies of effects."""
 
 SKIPPED = AnomalyKind(
     definition="An attempt with a visible copy in a drained partition, which the application never applied.",

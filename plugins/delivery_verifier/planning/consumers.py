@@ -23,7 +23,7 @@ from delivery_verifier.model.inputs import bad_input, choice
 LISTED = "`kdv list applications` describes them"
 
 Grade = Literal["exactly_once", "at_least_once", "at_most_once", "none"]
-"""What a consumer gives: the first of these guarantees that holds."""
+"""The guarantee that a consumer gives: the first in this list that holds."""
 
 MEANINGS: dict[Grade, str] = subset(
     "a consumer is told the strongest that holds; contract and order are told apart from it",
@@ -36,7 +36,8 @@ MEANINGS: dict[Grade, str] = subset(
 )
 
 OWN_TROUBLE = 3
-"""How many of SITUATIONS, from the first, count for what a consumer gives. The others are done to group or log."""
+"""The first three SITUATIONS are troubles of the consumer itself. They decide which guarantee a consumer has. The other
+situations are troubles of the consumer group or of the log."""
 
 SITUATIONS: tuple[FaultClass, ...] = (
     FaultClass(name="quiet day", summary="nothing but rebalances, for which a late heartbeat is enough"),
@@ -54,14 +55,14 @@ SITUATIONS: tuple[FaultClass, ...] = (
 
 
 class ConsumerExplanation(Struct, frozen=True, kw_only=True):
-    """What a consumer gives, as `kdv explain --json` prints it.
+    """The guarantee that a consumer gives, as `kdv explain --json` prints it.
 
     * `name`: the name of the application; `own` for consumer settings of the user's own.
     * `condition`: what must be true of the user's code for this discipline; empty for an application of the catalogue.
     * `defaults`: the names in `consumer` that the user's file does not set: they have the client's defaults.
     * `gives`: the guarantee that holds on a quiet day, and when members are killed or stand still.
-    * `from_the_start`: what it would give with auto.offset.reset=earliest.
-    * `situations`: the guarantees for each of SITUATIONS, and the rules that break them.
+    * `from_the_start`: the value that `gives` would have with auto.offset.reset=earliest.
+    * `situations`: for each of SITUATIONS, which guarantees hold, and the rules that break the others.
     * `rulings`: for each anomaly of effects, whether it is permitted when members are killed or stand still.
     """
 
@@ -87,7 +88,8 @@ def check_name(field: str, value: object) -> str:
 
 
 def explain(settings: Settings, application: Application, condition: str = "") -> ConsumerExplanation:
-    """Returns what `application` gives behind an arm with `settings`. `condition`: see ConsumerExplanation."""
+    """Returns the guarantee that `application` gives in an arm with `settings`. `condition`: see
+    ConsumerExplanation."""
     consumed = settings.consumed_by(application)
     earliest = dataclasses.replace(consumed, auto_offset_reset="earliest")
     rows = [_row(consumed, situation) for situation in SITUATIONS]
@@ -135,7 +137,8 @@ def listing() -> Iterator[str]:
 
 
 def text_lines(explanation: ConsumerExplanation) -> list[str]:
-    """Returns an explanation as lines for a person: of the rulings those that permit, and those the guarantee needs."""
+    """Returns an explanation as lines for a person. Of the rulings, shows those that permit an anomaly, and those about
+    an anomaly that the guarantee excludes."""
     settings = [
         f"           {name}={setting_text(value)}{' (the default)' if name in explanation.defaults else ''}"
         for name, value in in_order(explanation.consumer).items()

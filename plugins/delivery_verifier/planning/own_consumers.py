@@ -1,7 +1,7 @@
-"""Consumers of the user's own: what a consumer with the settings of a file gives.
+"""Consumers of the user's own: which guarantee a consumer gives that has the settings in the user's file.
 
-Consumer settings often leave the discipline to the user's code. Then every discipline that the code may have is
-explained, with its condition.
+Consumer settings often leave the discipline to the user's code. Then there is one explanation for each discipline that
+the code may have. It names the condition under which the code has this discipline.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _CANDIDATES: dict[tuple[Client, bool], tuple[tuple[Discipline, str], ...]] = {
     ),
     ("java", True): (("store_after", _POLLED), ("at_handover", _ELSEWHERE)),
 }
-"""Maps a client and enable.auto.offset.store to the disciplines that the user's code may have with enable.auto.commit.
-Each has its condition. The Java client has no enable.auto.offset.store. Without enable.auto.commit the disciplines are
-those of _BY_HAND."""
+"""The disciplines that the user's code may have if enable.auto.commit is true, each with its condition. The keys are a
+client and the value of enable.auto.offset.store. The Java client does not have this setting. If enable.auto.commit is
+false, _BY_HAND has the disciplines instead."""
 _BY_HAND: tuple[tuple[Discipline, str], ...] = (
     ("commit_after", "if your code commits an offset after it has applied the records before it"),
     ("commit_first", "if your code commits an offset before it has applied the records before it"),
@@ -47,16 +47,18 @@ _DEFAULTS: dict[Client, dict[str, Setting]] = {
     },
     "java": {"auto.offset.reset": "latest", "enable.auto.commit": True, "isolation.level": "read_uncommitted"},
 }
-"""The defaults of the consumer settings on which the rules depend, in librdkafka 2.16 and in the Java client 4.x."""
+"""The defaults of the consumer settings on which the rules depend, in librdkafka 2.16 and in version 4 of the Java
+client."""
 _RESETS = {"smallest": "earliest", "beginning": "earliest", "error": "earliest"}
-"""Maps words for auto.offset.reset to the word `earliest` if nothing is jumped over with them. With `error` a consumer
-ends instead."""
+"""The values of auto.offset.reset that count as `earliest`, because with them a group jumps over no record. With
+`error`, a consumer ends instead."""
 
 
 def consumers(
     settings: Settings, application: Application | None, file: str | None, client: Client | None
 ) -> list[ConsumerExplanation]:
-    """Returns what `application` gives, and what a consumer with the settings in `file` gives. Each may be None.
+    """Explains which guarantee `application` gives, and which a consumer with the settings in `file` gives. Both may be
+    None.
 
     The other parameters are those of `of_file`.
     """
@@ -65,11 +67,11 @@ def consumers(
 
 
 def of_file(settings: Settings, file: str, client: Client | None) -> list[ConsumerExplanation]:
-    """Returns what a consumer with the settings in `file` gives, for each discipline that the user's code may have.
+    """Explains which guarantee a consumer with the settings in `file` gives, for each discipline of the user's code.
 
-    `settings`: those of the arm behind which it stands. `client`: the client for which the file was written. If it is
-    None, the names decide. If they do not, the result is about both clients. Raises BadInput, which names the file or
-    the property.
+    `settings`: the settings of the arm whose topic the consumer reads. `client`: the client for which the file was
+    written. If it is None, the names of the properties decide. If they do not tell, the result is about both clients.
+    Raises BadInput, which names the file or the property.
     """
     entries = properties.read_file(file, "consumer_config")
     own = consumer.translate(entries).settings
@@ -90,7 +92,7 @@ def of_file(settings: Settings, file: str, client: Client | None) -> list[Consum
 
 
 def _clients_of(names: Collection[str]) -> tuple[Client, ...]:
-    """Returns the clients that know all property `names`, as far as the names tell."""
+    """Returns the clients for which a file may be written that has properties with these `names`."""
     present = set(names)
     if "enable.auto.offset.store" in present or clients.LIBRDKAFKA_ONLY & present:
         return ("librdkafka",)

@@ -1,7 +1,9 @@
-"""The end of applications: their members run once more, up to the verifier's markers, and their effects are sealed.
+"""The end of applications: their members run once more, until they reach the verifier's markers. Then their effects are
+sealed.
 
-A marker is a record that the verifier writes to every partition behind the load. A partition is drained once the marker
-at which the snapshot ends is applied. Late records may stand behind an earlier marker.
+A marker is a record that the verifier writes to every partition after the load. The snapshot of a partition ends at a
+marker. The partition is drained once this marker or a later one is applied. Late records may stand behind an earlier
+marker.
 """
 
 from __future__ import annotations
@@ -27,16 +29,17 @@ from delivery_verifier.store.run_directory import StepOutput
 from delivery_verifier.store.table import arrow_schema
 
 STALLED_S = 60.0
-"""Seconds without another applied record after which the members are no longer waited for."""
+"""If no record is applied for this many seconds, the members are no longer waited for."""
 _DEADLINE_S = 3600.0
 
 
 def drain_applications(scenario: Scenario, cluster: Cluster, snapshot: Offsets, output: StepOutput) -> None:
-    """Runs all applications until every partition is drained, stops them in order, and seals what they did.
+    """Runs all applications until every partition is drained. Then stops them in order, and writes their effects and
+    journals to `output`.
 
-    `snapshot` says where each partition ends. Partitions that are not drained when no record was applied for
-    `STALLED_S` seconds are named in the notes. Writes nothing if no arm has an application. Raises MemberDied if a
-    member does not end well, and DeadlinePassed if a member is given no partitions.
+    `snapshot` says where each partition ends. If no record is applied for `STALLED_S` seconds, stops earlier, and names
+    in the notes the partitions that are not drained. Writes nothing if no arm has an application. Raises MemberDied if
+    a member does not end as it was told to, and DeadlinePassed if a member is given no partitions.
     """
     pool = MemberPool(scenario, cluster.load_connection.client_properties(), cluster.workspace, cluster.adopt)
     if not pool.members:
@@ -57,7 +60,7 @@ def drain_applications(scenario: Scenario, cluster: Cluster, snapshot: Offsets, 
 def _wait_until_drained(pool: MemberPool, ends: Mapping[tuple[str, int], int], output: StepOutput) -> None:
     """Waits until every partition in `ends` is drained, or no record was applied for `STALLED_S` seconds.
 
-    `ends` maps the arm and the number of a partition to the offset of the marker that proves its end.
+    `ends` maps the arm and the number of a partition to the offset of the marker at which its snapshot ends.
     """
     applied, end = -1, 0.0
 
@@ -75,9 +78,10 @@ def _wait_until_drained(pool: MemberPool, ends: Mapping[tuple[str, int], int], o
 
 
 def _undrained(pool: MemberPool, ends: Mapping[tuple[str, int], int]) -> list[str]:
-    """Returns the partitions whose proving marker no member has applied in its latest life, as `<arm>/<partition>`.
+    """Returns the partitions that are not drained by the latest lives of the members, as `<arm>/<partition>`.
 
-    A marker at the offset in `ends`, or behind it, proves that nothing but markers follows.
+    A partition is drained if a member has applied, in its latest life, a marker at the partition's offset in `ends` or
+    at a higher offset. Only markers stand behind such a marker.
     """
     applied = dict[tuple[str, int], int]()
     for member in pool.members:
@@ -88,9 +92,9 @@ def _undrained(pool: MemberPool, ends: Mapping[tuple[str, int], int]) -> list[st
 
 
 def _seal(arm: Arm, application: Application, workspace: Path, output: StepOutput) -> None:
-    """Adds the effects and journals of all lives of an arm's members to the output, and what was counted of them.
+    """Writes the effects and journals of all lives of the arm's members to `output`, and adds their counts to it.
 
-    Raises FileNotFoundError if nobody saw a life end.
+    Raises FileNotFoundError if the supervisor did not see a life end.
     """
     rows, killed, lives, orders = list[dict[str, object]](), 0, 0, 0
     (output.staging / "effects").mkdir(exist_ok=True)

@@ -1,4 +1,5 @@
-"""The canary's effects: the canary's records are applied as planned, through the slots that members use."""
+"""The canary's effects: writes the effects that are planned for the canary's records, through the slots that members
+use."""
 
 from __future__ import annotations
 
@@ -23,10 +24,10 @@ def apply_canary(
     folder: Path,
     output: StepOutput,
 ) -> None:
-    """Writes effects/canary.parquet: the planned effects, and one of the marker behind the canary's records.
+    """Writes effects/canary.parquet: the planned effects, and the effect of the marker behind the canary's records.
 
-    `offsets[i]` is the offset of `layout.values[i]`. `folder` gets the slots. Adds the counts that a supervisor of
-    members writes. Does nothing if no arm has an application.
+    `offsets[i]` is the offset of `layout.values[i]`. `folder` receives the slots. Adds the same counts to `output` as
+    `run.applications` adds for other arms. Does nothing if no arm has an application.
     """
     if not scenario.applied:
         return

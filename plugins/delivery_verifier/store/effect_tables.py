@@ -1,7 +1,7 @@
 """The tables of a run in which an arm has an application. A run without applications has none of these tables.
 
 A *member* is one process of an application, and a *life* is the time from one start of the member to its end. A *batch*
-is what the client handed over to a member at once. `model.kinds_of_effects` explains the other terms.
+is a group of records that a member works on at once. `model.kinds_of_effects` explains the other terms.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _COUNTS = {
     "copies": ("visible copies of all attempts", "records"),
 }
 EFFECT_COUNTS = tuple(Column(name, "int64", meaning, unit=unit) for name, (meaning, unit) in _COUNTS.items())
-"""The counts of books/effects.parquet."""
+"""The columns of books/effects.parquet that hold counts."""
 
 EFFECT_BOOKS = Table(
     "books/effects",

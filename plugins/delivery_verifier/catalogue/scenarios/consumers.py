@@ -1,6 +1,7 @@
-"""Consumers: what an application skips or applies again when it is killed.
+"""Consumers: which records an application skips or applies again when it is killed.
 
-In each plan of a crash, every member stands still after 4 of the 10 records of a batch. Then it is killed.
+In each fault plan here, every member stands still after it has applied 4 of the 10 records of a batch. Then it is
+killed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _SEMANTICS = "Apache Kafka documentation, design: message delivery semantics"
 
 
 def _subject(name: str, claim: Claim, expectation: Expectation) -> ArmPlan:
-    """Returns a subject arm with the application `name` behind safe producers."""
+    """Returns a subject arm. Its producers have the profile `safe`. Its application is `name`."""
     return ArmPlan(
         name=name,
         role="subject",
@@ -29,7 +30,7 @@ def _subject(name: str, claim: Claim, expectation: Expectation) -> ArmPlan:
 
 
 def _control(name: str, claim: Claim, expectation: Expectation) -> ArmPlan:
-    """Returns a control arm with the application `name` behind safe producers."""
+    """Returns a control arm. Its producers have the profile `safe`. Its application is `name`."""
     return ArmPlan(
         name=name,
         role="control",
@@ -41,7 +42,8 @@ def _control(name: str, claim: Claim, expectation: Expectation) -> ArmPlan:
 
 
 def _killed_in_a_batch(*hold: FaultStep) -> tuple[FaultStep, ...]:
-    """Returns the steps of a crash after 4 of the 10 records of a batch. `hold`: steps between parking and crash."""
+    """Returns steps that kill every member after it has applied 4 of the 10 records of a batch. `hold`: the steps
+    between parking and kill."""
     return (
         step(_CAUGHT_UP, "park", "none", at="applied", record=4),
         step(AT_ONCE, "send", "none"),

@@ -1,7 +1,8 @@
-"""The rules that permit the kinds of effects: what an application may skip, apply again, or apply without the log.
+"""The rules that permit anomalies of effects: an application skips a record, applies it again or out of order, or
+applies a record that is not in the log.
 
-An application *lets go* of a record when its group commits an offset beyond the record. What counts is whether that is
-before or after the record is applied, and whether offset and effect are written together.
+An application *lets go* of a record when its group commits an offset beyond the record. Most rules depend on whether
+the application lets go of a record before or after it applies the record.
 """
 
 from __future__ import annotations
@@ -135,5 +136,5 @@ def _truncated(anomaly: Anomaly) -> ContractRule:
 
 
 APPLICATIONS: tuple[ContractRule, ...] = (*_OF_APPLICATIONS, *(_truncated(anomaly) for anomaly in _TRUNCATED))
-"""The rules of applications. There is none about `__consumer_offsets`, which nobody observes: applications and faults
-that cut the power of brokers are refused together (`model.scenario_checks`)."""
+"""All rules about applications. No rule is about `__consumer_offsets`, because nobody observes this topic. For the same
+reason, a scenario with an application must not cut the power of brokers (`model.scenario_checks`)."""

@@ -1,7 +1,7 @@
-"""The canary's effects: what an application did with the canary's records. Planters of the kinds of effects, and the
-counts that the books of effects must show.
+"""The canary's effects: what an application did with the canary's records. This module plants the anomalies of effects,
+and says which counts the books of effects must then show.
 
-The effects are written to slots by the code that members use, and read back by the code that reads theirs.
+The canary's effects are written and read by the same code as the effects of members: they, too, go through slots.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
 
 NEVER_SENT = 700_000
-"""Added to a sequence, gives one that nobody sent."""
+"""A sequence number plus this number is a sequence number that nobody sent."""
 DRAINED = 0
 """The only partition of the canary in which a marker is applied."""
 
@@ -55,11 +55,12 @@ def overtaken(planter: Planter, sequence: int) -> None:
 
 
 def combine(planter: Planter) -> None:
-    """Plants records that stand in the log twice, and one that is applied behind its successor, twice.
+    """Plants cases that combine anomalies, and records that look like cases and are none. In this order:
 
-    Of the first record, both copies are applied: it is carried, and no case. Of the second, one copy is: the
-    application is idempotent. The third is applied three times. The last record is healthy and never applied: if the
-    canary has a partition without a marker, it is pending there, and no case.
+    * Three records stand in the log twice. Both copies of the first are applied: it is carried, and no case. The second
+      is applied once, because the application is idempotent: no case of effects. The third is applied three times.
+    * Of the next two records, the first is applied behind the second, and is applied twice.
+    * The last record is healthy and never applied. In a partition without a marker it is pending, and no case.
     """
     effects = planter.layout.effects
     for applied in (2, 1, 3):
@@ -82,8 +83,9 @@ def combine(planter: Planter) -> None:
 
 
 def applied(scenario: Scenario, layout: CanaryLayout) -> list[CanaryEffect]:
-    """Returns the canary's effects in their order: what no read_committed consumer is shown is not applied, and what
-    has no offset of the log comes last, so that it overtakes nothing."""
+    """Returns the canary's effects in their order. If an arm writes transactions, the application does not apply the
+    records that a read_committed consumer is not shown. Effects whose offset is not in the log come last, so that they
+    overtake nothing."""
     visible = range(len(layout.values)) if not scenario.transactional else _committed(layout)
     shown = [effect for effect in layout.effects if effect.position in visible]
     nowhere = [effect for effect in layout.effects if effect.position >= NOWHERE]
@@ -93,7 +95,7 @@ def applied(scenario: Scenario, layout: CanaryLayout) -> list[CanaryEffect]:
 def expected_effects(scenario: Scenario, layout: CanaryLayout) -> dict[str, int]:
     """Maps each column of books/effects to the total that the canary must have there.
 
-    One marker is applied, too. All effects come after the snapshot was taken, so that none is in time.
+    One marker is applied, too. All effects come after the time of the snapshot, so the count `in_time` is 0.
     """
     copies: defaultdict[Key, list[int]] = defaultdict(list)
     last: dict[Key, int] = {}

@@ -1,5 +1,8 @@
-"""The hops of a record behind the log: when it was handed to an application, applied and committed, and where it got
-lost or doubled. What the members wrote in their journal explains a case, and never decides on one."""
+"""The hops of a record, i.e. the stations on its way: sent, acknowledged, in the log, handed over to an application,
+applied, committed. They show where the record got lost or doubled.
+
+The journals, which the members wrote, explain a case. They never decide whether it is one.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,10 @@ Row = dict[str, Any]
 Event = tuple[int, str, bool]
 """The time of an event (µs since the epoch), its sentence, and whether the event is about a fault."""
 HopState = Literal["done", "missing", "excess", "unknown"]
-"""Whether a record has passed a hop. `excess`: more often than it should have."""
+"""Whether a record has passed a hop. `excess`: it has passed the hop more often than it should. `unknown`: no data
+tell."""
 EVENTS_SHOWN = 12
-"""The greatest number of events behind the log in one story."""
+"""The greatest number of events that `events` yields for one record."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +40,9 @@ class Hop:
 
 
 def events(material: Material, row: Row) -> Iterator[Event]:
-    """Yields what befell the record of a case behind the log. `row`: the row of the case in anomalies/.
+    """Yields the events of a record after it was written to the log: hand-overs, effects and commits.
 
-    Yields nothing if the case is of no kind of effects.
+    `row` is the row of the case in anomalies/. Yields nothing if the anomaly of the case is not one of effects.
     """
     if row["kind"] not in EFFECTS:
         return
@@ -51,9 +55,9 @@ def events(material: Material, row: Row) -> Iterator[Event]:
 
 
 def explanation(material: Material, row: Row) -> str:
-    """Returns at which hop a record got lost or doubled, as a sentence; empty if that is not known.
+    """Returns a sentence that says at which hop a record got lost or doubled. It is empty if this is not known.
 
-    `row`: the row of the case in anomalies/.
+    `row` is the row of the case in anomalies/.
     """
     if row["kind"] not in EFFECTS:
         return ""
@@ -70,9 +74,9 @@ def explanation(material: Material, row: Row) -> str:
 
 
 def chain(material: Material, row: Row) -> list[Hop]:
-    """Returns the hops of the record of a case, from its sending to the commit behind it.
+    """Returns the hops of the record of a case, from its sending to the commit of its offset.
 
-    Returns an empty list if the case is of no kind of effects. `row`: the row of the case in anomalies/.
+    `row` is the row of the case in anomalies/. Returns an empty list if the anomaly of the case is not one of effects.
     """
     if row["kind"] not in EFFECTS:
         return []
@@ -96,7 +100,8 @@ _ACKNOWLEDGED: dict[str, HopState] = {"ACKED": "done", "FAILED": "missing"}
 
 
 def _state(count: int, most: int | None = None) -> HopState:
-    """Returns the state of a hop that was passed `count` times. `most`: how often it may be passed, or None."""
+    """Returns the state of a hop that was passed `count` times. `most`: how often it may be passed; None if this is not
+    limited."""
     if not count:
         return "missing"
     return "done" if most is None or count <= most else "excess"
@@ -125,7 +130,7 @@ def _doubling(effects: list[Row], journal: list[Row]) -> str:
 
 
 def _discipline(material: Material, row: Row) -> str:
-    """Returns the discipline of the application of the case's arm; empty if it is not known."""
+    """Returns the discipline of the application in the arm of the case. The result is empty if it is not known."""
     arms = material.scenario.arms if material.scenario else ()
     return next((arm.application.discipline for arm in arms if arm.name == row["arm"] and arm.application), "")
 
@@ -154,8 +159,8 @@ def _effects(material: Material, row: Row) -> list[Row]:
 
 
 def _journal(material: Material, row: Row) -> list[Row]:
-    """Returns the events of members that concern an offset of the record: hand-overs, and commits of the same batch or
-    the first beyond it in each life."""
+    """Returns the events in the journals that concern the record, in the order of time. These are all hand-overs of its
+    offsets and, from each life, the first answer to a commit that covers its lowest offset."""
     offsets = row["offsets"] or []
     entries = _read(material, JOURNAL.name, {"arm": row["arm"], "partition": row["partition"]}) if offsets else []
     entries.sort(key=lambda entry: int(entry["at"]))
@@ -171,7 +176,8 @@ def _journal(material: Material, row: Row) -> list[Row]:
 
 
 def _read(material: Material, folder: str, values: Row) -> list[Row]:
-    """Returns the rows of a folder of Parquet files whose columns have `values`; none if it cannot be read."""
+    """Returns those rows of the Parquet files in `folder` that have `values`, which maps columns to values. Returns no
+    rows if a value is None, or if the folder cannot be read."""
     path = material.path / folder
     if not path.is_dir() or any(value is None for value in values.values()):
         return []
