@@ -125,8 +125,8 @@ def _books(scenario: Scenario, counted: Iterable[Row]) -> pa.Table:
 
 
 def _anomalies(scenario: Scenario, counted: Iterable[Row]) -> Counter[tuple[BookKey, str]]:
-    """Counts the cases per row and column of PRODUCERS. The cases of records that no planned producer sent are counted
-    in the rows of NOBODY."""
+    """Counts the cases per row and column of PRODUCERS. For a record that no planned producer sent, the columns
+    producer and session of the row have the value NOBODY."""
     planned = {arm.name: arm.producers for arm in scenario.arms}
     cases: Counter[tuple[BookKey, str]] = Counter()
     for row in counted:

@@ -53,7 +53,7 @@ class RunningApplications:
             control[Word.PARKS] += 1
 
     def are_parked(self) -> bool:
-        """Whether every member stands, or was killed, where the latest order told it to park."""
+        """Whether every member has parked where the latest order says. A member that was killed there counts, too."""
         return all(0 < control[Word.PARKS] == control[Word.PARKED] for control in self._controls())
 
     def parked_at(self) -> dict[str, str]:
