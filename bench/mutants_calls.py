@@ -1,4 +1,5 @@
-"""Which functions of the mutated modules each test calls: a trial runs only tests that call the changed function."""
+"""Notes which functions of the mutated modules each test calls. A trial then runs only the tests that call the changed
+function."""
 
 from __future__ import annotations
 
@@ -20,11 +21,11 @@ _NOTE = "__note_of_a_call__"
 
 
 class Calls(msgspec.Struct):
-    """What is known of the tests in a file.
+    """What is known of the tests in one file of tests.
 
-    `seconds` maps the id of each test to how long the test takes. `functions` maps it to the functions that the test
-    calls, each as `module:first line`. `on_import` are the functions that are called outside of tests: when the file,
-    or a module that it imports, is imported.
+    `seconds` maps the id of each test to the time that the test takes. `functions` maps the id to the functions that
+    the test calls, each as `module:first line`. `on_import` are the functions that are called outside of tests: when
+    the file, or a module that it imports, is imported.
     """
 
     seconds: dict[str, float]
@@ -37,14 +38,15 @@ class Calls(msgspec.Struct):
         return sum(self.seconds.values())
 
     def tests_of(self, function: str) -> list[str]:
-        """Returns the tests that call a function, the quickest first."""
+        """Returns the tests that call `function`, the quickest first."""
         return sorted(
             (test for test, functions in self.functions.items() if function in functions), key=self.seconds.__getitem__
         )
 
 
 class CallsCache:
-    """The calls that were noted, in a folder. They count while all code is the same, and the file of tests is."""
+    """The noted calls, stored in a folder. The calls of a file of tests are used only while this file and all code are
+    unchanged."""
 
     def __init__(self, folder: Path, project: Path) -> None:
         self._folder, self._project = folder, project
@@ -54,21 +56,22 @@ class CallsCache:
         self._of_code = [file.read_bytes() for file in sorted(code)]
 
     def file(self, test: str) -> Path:
-        """The file with the calls of the tests in the file `test`."""
+        """The file in which the calls of the file of tests `test` are stored, for the code as it is now."""
         state = hashlib.sha256(b"\n".join([test.encode(), *self._of_code, (self._project / test).read_bytes()]))
         return self._folder / f"{Path(test).stem}.by-file.{state.hexdigest()[:16]}.json"
 
     def known(self, test: str) -> Calls | None:
-        """Returns the calls of the tests in the file `test`, if they were noted."""
+        """Returns the calls of the file of tests `test`, or None if they are not stored."""
         if test not in self._known and (file := self.file(test)).exists():
             self._known[test] = msgspec.json.decode(file.read_bytes(), type=Calls)
         return self._known.get(test)
 
 
 class NotesOfCalls:
-    """A plugin of pytest: notes the calls of each test, and how long the test takes. Writes a file per file of tests.
+    """A plugin of pytest: notes the calls of each test, and how long the test takes.
 
-    `files` maps each file of tests to the file that it writes. `modules`: the modules whose functions it notes.
+    `files` maps each file of tests to the file to which its calls are written. `modules` are the mutated modules. Only
+    calls of their functions are noted.
     """
 
     def __init__(self, files: Mapping[str, Path], folder: Path, modules: Iterable[str]) -> None:
@@ -81,7 +84,7 @@ class NotesOfCalls:
         self.failed = ""
 
     def install(self) -> None:
-        """Makes each import of a mutated module take code that notes its calls."""
+        """Changes Python's import: it loads mutated modules with code that notes its calls."""
         setattr(builtins, _NOTE, self._note)
         sys.meta_path.insert(0, _Finder(self._modules))
 
@@ -89,7 +92,9 @@ class NotesOfCalls:
         self._now.add(function)
 
     def _note_on_import(self, file: str, function: str) -> None:
-        """Notes a call while a file of tests is imported. The calls of other modules count for all files of tests."""
+        """Notes a call that happens while the file of tests `file` is imported. If the top-level code of this file led
+        to the call, it counts for this file. If the top-level code of another module did, it counts for all files of
+        tests."""
         frame = sys._getframe(1)
         while frame is not None and not (
             frame.f_code.co_name == "<module>" and "importlib" not in frame.f_code.co_filename
@@ -124,7 +129,7 @@ class NotesOfCalls:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
-        """Notes the calls of a fixture apart: they count for each test that has the fixture."""
+        """Notes the calls of a fixture separately, because they count for each test that uses the fixture."""
         outer, self._now = self._now, self._of_fixtures.setdefault(fixturedef, set())
         try:
             return (yield)
@@ -175,7 +180,7 @@ class _Loader(SourceFileLoader):
 
 
 def noting(source: str, path: str, module: str) -> CodeType:
-    """Returns the code of a module in which each function, and each lambda, begins with a note of its call."""
+    """Returns the compiled code of a module. Each function and each lambda in it first notes that it is called."""
     tree = ast.parse(source)
     for node, first_line in [(node, line) for node, _, line in bodies(tree)]:
         function = ast.Constant(f"{module}:{first_line}")

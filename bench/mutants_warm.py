@@ -1,7 +1,8 @@
-"""A process that has collected the tests, and forks for each trial: the fork changes a function, and runs tests.
+"""A process that imports all tests once, and then forks for each trial. The fork changes functions in place, and runs
+tests.
 
-This is as good as a trial that imports the changed module only if nothing called the function before, and if the
-function can be changed in place. A fork in which it cannot answers SLOW.
+This gives the same result as a new import of the changed module only if nothing called the changed functions before the
+fork. If the functions cannot be changed in place, the fork answers SLOW.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ FunctionsOfFile = dict[str, list[FunctionType]]
 
 
 class Warm:
-    """The process. `start` starts pytest with a plugin, which this class gives, and the files of tests."""
+    """The process with the imported tests, seen from its parent. The constructor calls `start` in a fork, with the
+    folder of the code, the files of tests, and a plugin. `start` must run pytest with this plugin."""
 
     def __init__(
         self, folder: Path, tests: Sequence[str], start: Callable[[Path, Sequence[str], object], None]
@@ -49,7 +51,9 @@ class Warm:
         self._answer()  # all is imported: from now on, a file may be changed
 
     def killer(self, module: str, source: str, tests: Sequence[str], limit_s: float) -> str:
-        """Returns the first of `tests` (ids) that fails while the functions of `module` are those of `source`."""
+        """Returns the id of the first of `tests` (ids) that fails if the functions of `module` have the code in
+        `source`. Returns PASSED if none fails, TIMED_OUT if the tests exceed `limit_s` (see `forked`), and SLOW if the
+        functions cannot be changed in place."""
         request = {"module": module, "source": source, "tests": tests, "limit_s": limit_s}
         self._requests.write(json.dumps(request).encode() + b"\n")
         self._requests.flush()
@@ -75,7 +79,8 @@ def _pipe() -> tuple[BinaryIO, BinaryIO]:
 
 
 class _Loop:
-    """A plugin of pytest: instead of running all tests, it forks for each request, and the fork runs some tests."""
+    """A plugin of pytest. Instead of running all tests, it waits for requests. For each request it forks, and the fork
+    runs the tests that the request names."""
 
     def __init__(self, folder: Path, requests: BinaryIO, answers: BinaryIO) -> None:
         self._folder, self._requests, self._answers = folder, requests, answers
@@ -128,7 +133,8 @@ def _functions(folder: Path) -> FunctionsOfFile:
 
 
 def change(functions: Sequence[FunctionType], file: str, source: str, changed: str) -> bool:
-    """Gives the functions of a file the code of the `changed` source. Returns False if that is not possible."""
+    """Gives `functions`, the functions of `file`, the code that they have in `changed`. `source` is the text before the
+    change. Returns False if this is not possible, or if nothing would change."""
     before, after = (list(_codes(compile(text, file, "exec"))) for text in (source, changed))
     if [_name(code) for code in before] != [_name(code) for code in after]:
         return False
@@ -144,7 +150,7 @@ def change(functions: Sequence[FunctionType], file: str, source: str, changed: s
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Yields the code of all functions, at any depth."""
+    """Yields the code of all functions in `code`, at any depth."""
     for constant in code.co_consts:
         if inspect.iscode(constant):
             yield constant
@@ -156,5 +162,5 @@ def _name(code: CodeType) -> tuple[str, int]:
 
 
 def _position(code: CodeType) -> tuple[object, ...]:
-    """What tells a code from all others of its file."""
+    """A key that no other code object of the same file has."""
     return code, tuple(code.co_positions())

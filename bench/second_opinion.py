@@ -1,9 +1,10 @@
 """Measures what the second opinion costs: DuckDB's count of ledger/ and log/, beside the reconciliation of the run.
 
-`python bench/second_opinion.py [--records 1000000] [--alone] [--memory 1GB]` makes a run directory of so many records
-without a cluster. A few of the records are lost, and a few are duplicated. Prints the seconds of the second half of the
-reconciliation, those of the second opinion within, and the most memory of this process, in which DuckDB runs. With
-`--alone`, Spark is not started. The exit code is 1 if a law is broken.
+`python bench/second_opinion.py [--records 1000000] [--alone] [--memory 1GB]` makes a run directory with that
+many records, without a cluster. A few of the records are lost, and a few are duplicated. Prints how long the second
+half of the reconciliation takes, and how much of this time the second opinion takes. Also prints the most memory that
+this process, in which DuckDB runs, has used. With `--alone`, Spark is not started. The exit code is 1 if a law is
+broken.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from spark_jobs import second_opinion
 from spark_jobs.schemas import LOG, arrow
 
 ARM, ODD = "acks_0", 999
-"""The only arm that has records, and how many of them are lost, and duplicated: the last and the first."""
+"""ARM is the only arm that has records. Of its records, the last ODD are lost, and the first ODD are duplicated."""
 
 
 def main() -> int:
-    """Makes the run, and prints what its second opinion cost. Returns the exit code."""
+    """Makes the run directory, and prints what the second opinion on it costs. Returns the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
@@ -53,7 +54,8 @@ def main() -> int:
 
 
 def written(run: RunDirectory, records: int) -> RunDirectory:
-    """Writes all that the second half of a reconciliation needs. One producer sends `records` to three partitions."""
+    """Writes into `run` all that the second half of a reconciliation needs. Only one producer, of ARM, sends records:
+    about `records` in all, to all partitions."""
     planned = scenario(run.path.name, profile=PROFILES[ARM], fault=FAULTS["none"], load=Load(), records=records)
     width = planned.load.partitions
     records -= records % width  # so that offsets are dense
@@ -109,7 +111,7 @@ def _claims(records: int, width: int) -> dict[str, object]:
 
 
 def _lines(records: int, width: int, token: str, ordinal: int) -> dict[str, object]:
-    """The log: all records but the last ODD, and behind them the first ODD again."""
+    """The log: all records except the last ODD. Behind them stand the first ODD records again."""
     sequence = np.concatenate([np.arange(records - ODD), np.arange(ODD)])
     return {
         "sequence": sequence,
@@ -127,7 +129,8 @@ def _lines(records: int, width: int, token: str, ordinal: int) -> dict[str, obje
 
 
 def _write(folder: Path, columns: dict[str, object], schema: pa.Schema) -> None:
-    """Writes a table in four files. A column that is missing is the arm, 0, or null if the schema permits null."""
+    """Writes a table in four files. If a column is missing in `columns`, `arm` is ARM, and `producer`, `session` and
+    `attempt` are 0. Any other missing column is null."""
     size = len(columns["sequence"])  # type: ignore[arg-type]
     arrays = []
     for field in schema:
@@ -144,7 +147,7 @@ def _write(folder: Path, columns: dict[str, object], schema: pa.Schema) -> None:
 
 
 def _alone(run: RunDirectory) -> int:
-    """Counts with DuckDB alone, and prints how long that took."""
+    """Counts with DuckDB alone, and prints how long this took. Returns the exit code."""
     began_s = time.monotonic()
     counts = second_opinion.count(run.path, run.read_scenario(), run.path)[ARM]
     print(f"second opinion: {time.monotonic() - began_s:.1f} s; memory: {_peak_mb()} MB; {counts}")
@@ -152,7 +155,8 @@ def _alone(run: RunDirectory) -> int:
 
 
 def _beside_spark(run: RunDirectory, records: int) -> int:
-    """Reconciles twice in one session. Prints both, because the first one also warms the JVM."""
+    """Reconciles twice in one Spark session, and prints the costs of both. The first reconciliation also warms the JVM.
+    Returns the exit code."""
     from spark_jobs.reconcile import reconcile
     from spark_jobs.session import end, local_session
 

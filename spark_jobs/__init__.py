@@ -5,7 +5,8 @@ the run by the books.
 
 Owns: reading the topics, parsing, matching, the books, and their second count by DuckDB. Functions take DataFrames and
     return DataFrames. There are no UDFs. In docstrings, a name in capitals, such as LEDGER, stands for a DataFrame or
-    table. Its columns are those of the schema with this name in `spark_jobs.schemas`.
+    table. Its columns are those of the schema with this name in `spark_jobs.schemas`. A stretch is a run of consecutive
+    records of one producer. A proven stretch is without anomalies, and is not matched record by record.
 May use: store, host, model.
 Weak spot: a batch that becomes corrupt on disk after the step `settle` has looked at it makes Kafka's consumer raise an
     error. The run then ends without a verdict.

@@ -49,17 +49,20 @@ def _displaced() -> Column:
     return F.col("acked").isNotNull() & (F.size("copies") > 0) & ~F.array_contains("copies", F.col("acked"))
 
 
-DETECTORS: dict[Anomaly, Callable[[], Column]] = {
-    Anomaly.CORRUPTED: lambda: F.col("corrupted"),
-    Anomaly.PHANTOM: lambda: F.col("line") & ~F.col("corrupted") & ~F.col("origin").eqNullSafe(STRANGER),
-    Anomaly.LOST: lambda: ~F.col("line") & reported() & (F.size("copies") == 0),
-    Anomaly.DUPLICATED: lambda: ~F.col("line") & (F.size("copies") > 1),
-    Anomaly.RESENT: lambda: F.col("resent"),
-    Anomaly.MISPLACED: lambda: ~F.col("line") & _displaced(),
-    Anomaly.REORDERED: lambda: F.col("reordered"),
-    Anomaly.ABORTED_VISIBLE: lambda: ~F.col("line") & F.col("aborted_visible"),
-    Anomaly.TORN: lambda: ~F.col("line") & F.col("torn"),
-}
+DETECTORS: dict[Anomaly, Callable[[], Column]] = subset(
+    "the kinds of effects are detected in `spark_jobs.effects`",
+    {
+        Anomaly.CORRUPTED: lambda: F.col("corrupted"),
+        Anomaly.PHANTOM: lambda: F.col("line") & ~F.col("corrupted") & ~F.col("origin").eqNullSafe(STRANGER),
+        Anomaly.LOST: lambda: ~F.col("line") & reported() & (F.size("copies") == 0),
+        Anomaly.DUPLICATED: lambda: ~F.col("line") & (F.size("copies") > 1),
+        Anomaly.RESENT: lambda: F.col("resent"),
+        Anomaly.MISPLACED: lambda: ~F.col("line") & _displaced(),
+        Anomaly.REORDERED: lambda: F.col("reordered"),
+        Anomaly.ABORTED_VISIBLE: lambda: ~F.col("line") & F.col("aborted_visible"),
+        Anomaly.TORN: lambda: ~F.col("line") & F.col("torn"),
+    },
+)
 """Maps each kind of anomaly, in order of precedence, to a function. The function returns a column that says whether the
 kind applies to a subject. The column ignores all other kinds."""
 
@@ -167,6 +170,7 @@ def _also() -> Column:
     hidden = [
         F.when(F.coalesce(DETECTORS[kind](), F.lit(False)) & (F.col("kind") != kind.value), kind.value)
         for kind in SECONDARY
+        if kind in DETECTORS
     ]
     none = F.array().cast("array<string>")
     return F.when(F.col("kind").isNull(), none).otherwise(F.array_compact(F.array(*hidden)))

@@ -42,6 +42,7 @@ class LawInputs(NamedTuple):
     * `views`: counts of the committed view; NONE if no arm writes transactions.
     * `format_version`: the version of the format in which ledgers and `announced` were written.
     * `missing`: the counts `missing/...` of the manifest (`store.books.MISSING`).
+    * `effects`: EFFECT_BOOKS; None if no arm has an application.
     * `opinion`: what `spark_jobs.second_opinion` counted; None if the run has no second opinion.
     """
 
@@ -58,4 +59,5 @@ class LawInputs(NamedTuple):
     summarized: Mapping[str, tuple[int, int]] = {}
     views: Views = NONE
     missing: Mapping[str, int] = {}
+    effects: pa.Table | None = None
     opinion: Mapping[str, Mapping[str, int]] | None = None

@@ -18,6 +18,7 @@ import pyarrow as pa
 from delivery_verifier.store.books import MISSING
 from spark_jobs import unreadable
 from spark_jobs.books import SESSIONS, cases, partitions
+from spark_jobs.effect_laws import effect_laws
 from spark_jobs.law import Law, LawInputs, Rows
 from spark_jobs.ledger_laws import ledger_laws
 from spark_jobs.schemas import LAWS, arrow
@@ -40,6 +41,8 @@ def laws(evidence: LawInputs) -> pa.Table:
     ]
     if evidence.opinion is not None:
         equations += opinion_laws(evidence.opinion, evidence.producers, evidence.log_census)
+    if evidence.effects is not None:
+        equations += effect_laws(evidence.scenario, evidence.producers, evidence.effects, evidence.announced)
     return pa.Table.from_pylist([law._asdict() for law in equations], schema=arrow(LAWS))
 
 

@@ -32,6 +32,7 @@ from spark_jobs import (
     buckets,
     census,
     committed,
+    effect_books,
     law,
     laws,
     screen,
@@ -117,12 +118,11 @@ def write_books(
 ) -> None:
     """Runs the second half of a reconciliation: writes anomalies/, books/ and timeline/ from ledger/ and log/ of `run`.
 
-    `bound`: the most cases that are written per arm and kind of anomaly. `exhaustive` and `bits`: as in `reconcile`.
-    Independent queries run side by side, because Spark's driver plans each query with only one thread."""
+    `bound`: the most cases that are written per arm and kind of anomaly. `exhaustive` and `bits`: as in `reconcile`."""
     ledger, both_views, together = _frames(spark, run)
     log, visible = both_views.where(F.col("view") == "raw"), both_views.where(F.col("view") == committed.VIEW)
     arms, offsets = scenario.transactional, read_offsets_of(run)
-    with ThreadPoolExecutor(2, "spark-query") as pool:
+    with ThreadPoolExecutor(2, "spark-query") as pool:  # because the driver plans each query with only one thread
         with output.timed("census"):
             views_job = pool.submit(committed.count, ledger, log, visible, arms) if arms else None
             width = buckets.width(_rows(run, "ledger"), scenario.load.partitions, bits)
@@ -139,6 +139,7 @@ def write_books(
             producers, written = match(inputs, proven)
         with output.timed("timeline_left"):
             summarized = load_job.result()
+    producers, effects = effect_books.add(inputs, both_views, spark, run, producers, written)
     evidence = law.LawInputs(
         scenario=scenario,
         offsets=offsets,
@@ -155,7 +156,7 @@ def write_books(
         missing=output.counts,
         opinion=second_opinion.opinion(scenario, offsets, output),
     )
-    _write_tables(output, evidence)
+    _write_tables(output, evidence._replace(effects=effects))
 
 
 def _frames(spark: SparkSession, run: RunDirectory) -> tuple[DataFrame, DataFrame, bool]:

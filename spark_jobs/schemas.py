@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 )
 
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.store import tables
+from delivery_verifier.store import effect_tables, tables
 from delivery_verifier.store.ledger import column_types
 from delivery_verifier.store.table import ColumnType, Table
 
@@ -67,6 +67,8 @@ EXPOSURE = _declared(tables.EXPOSURE)
 GAPS = _declared(tables.GAPS)
 LOAD = _declared(tables.LOAD)
 LATENCY = _declared(tables.LATENCY)
+EFFECTS = _declared(effect_tables.EFFECTS)
+EFFECT_BOOKS = _declared(effect_tables.EFFECT_BOOKS)
 
 RAW = _internal(
     {"arm": _STRING, "partition": _INT, "offset": _LONG, "timestamp": _TIME},

@@ -43,8 +43,8 @@ from spark_jobs.fingerprints import sums
 from spark_jobs.schemas import STRETCHES, arrow
 
 FEW_RANGES = 100
-"""The greatest number of ranges of consecutive proven stretches with which a condition of a query excludes these
-stretches. If there are more ranges, rows are joined with the proven stretches instead."""
+"""A query leaves out the rows of proven stretches. Neighbouring proven stretches form a range. Up to this number of
+ranges, a condition of the query excludes them. If there are more, the query joins the proven stretches instead."""
 
 Row = dict[str, Any]
 Stretch = tuple[str, int, int, int]
@@ -178,11 +178,11 @@ def _out_of_order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> set[Str
 
 
 def _entangled(spans: list[tuple[list[int], Stretch]]) -> Iterable[Stretch]:
-    """Yields each stretch that is not in order, by partition sequence or by offset.
+    """Yields each stretch that overlaps another stretch, in its partition sequences or in its offsets.
 
-    `spans` has one item per stretch, in ascending order: ([lowest partition sequence, lowest offset, highest partition
-    sequence, highest offset], stretch). A stretch is in order if all earlier spans end before its span begins, and all
-    later spans begin after its span ends.
+    `spans` has one item per stretch, sorted by the lowest partition sequence: ([lowest partition sequence, lowest
+    offset, highest partition sequence, highest offset], stretch). A stretch overlaps no other if, in both measures,
+    every earlier item ends below it, and every later item begins above it.
     """
     for low, high in ((0, 2), (1, 3)):  # partition sequences, then offsets
         highest_until = list(accumulate((span[high] for span, _ in spans), max))

@@ -1,11 +1,11 @@
 """The second opinion: DuckDB joins ledger/ and log/, and counts a part of the books a second time.
 
-Spark makes the books. This module shares none of the code that matches, so an error of that code makes the two counts
-differ. It uses only the columns of ledger/ and log/. It trusts the reading of the topics, i.e. the columns that
+Spark makes the books. This module shares no matching code with Spark, so an error in Spark's matching makes the two
+counts differ. It uses only the columns of ledger/ and log/. It trusts the reading of the topics, i.e. the columns that
 `spark_jobs.parse` sliced from each record.
 
-It does not count an arm with damaged records, because a rule of the books decides to whom such a record belongs. It
-does not count a large run either (`store.books.has_second_opinion`).
+If an arm has damaged records, only their number is compared, because the books have a rule that assigns such records to
+attempts, and this module has no such rule. A large run has no second opinion (`store.books.has_second_opinion`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from delivery_verifier.store.versions import versions
 from spark_jobs.law import Law
 
 MEMORY = "1GB"
-"""The most memory that DuckDB may use. What does not fit is moved to files in a temporary folder."""
+"""The most memory that DuckDB may use. Data that do not fit are moved to files in a temporary folder."""
 THREADS = 2
 """The number of threads of DuckDB. Each further thread would take a part of MEMORY for itself."""
 COUNTS = ("reported", "found", "lost", "extra_copies")
@@ -69,13 +69,14 @@ FROM arms LEFT JOIN counts USING (arm) LEFT JOIN damage USING (arm)
 """
 
 Opinion = dict[str, dict[str, int]]
-"""Maps each arm to its counts: those of COUNTS, and `damaged`, the records in log/ whose header cannot be believed."""
+"""Maps each arm to its counts. These are the counts in COUNTS, and `damaged`: the number of records in log/ that cannot
+be parsed or have a wrong checksum."""
 
 
 def opinion(scenario: Scenario, offsets: Offsets, output: StepOutput) -> Opinion | None:
-    """Returns what DuckDB counts in ledger/ and log/ of the run of `output`, the step reconcile.
+    """Returns what DuckDB counts in ledger/ and log/ of a run. `output` is the output of the run's step reconcile.
 
-    None if the books of a run of this format or this size have no second opinion.
+    Returns None if the format of the run is too old for a second opinion, or if the run is too large.
     """
     if not has_second_opinion(versions(output.run, "produce", "settle")[-1], offsets):
         return None
@@ -84,8 +85,8 @@ def opinion(scenario: Scenario, offsets: Offsets, output: StepOutput) -> Opinion
 
 
 def count(run_dir: Path, scenario: Scenario, folder: Path) -> Opinion:
-    """Counts ledger/ and log/ in `run_dir`. What does not fit into MEMORY goes to a temporary folder in `folder`, which
-    is removed at the end.
+    """Returns what DuckDB counts in ledger/ and log/ of `run_dir`. Data that do not fit into MEMORY go to a temporary
+    folder in `folder`, which is removed at the end.
 
     Raises duckdb.Error if a file cannot be read, or if memory and disk together do not suffice.
     """
@@ -100,10 +101,10 @@ def count(run_dir: Path, scenario: Scenario, folder: Path) -> Opinion:
 
 
 def opinion_laws(counted: Mapping[str, Mapping[str, int]], producers: pa.Table, log_census: pa.Table) -> Iterable[Law]:
-    """Yields the law that the counts of DuckDB are those of Spark, for each arm.
+    """Yields the equations of the law for each arm. Each equation says that DuckDB and Spark have the same count.
 
-    `counted`: the counts of DuckDB. `producers`: PRODUCERS. `log_census`: `Census.log`. An arm with damaged records has
-    only the equation about their number.
+    `counted`: the counts of DuckDB. `producers`: PRODUCERS. `log_census`: `Census.log`. If an arm has damaged records,
+    the only equation is about their number.
     """
     damaged, booked = _sums(log_census, "corrupted"), _sums(producers, *COUNTS)
     for arm, counts in counted.items():
@@ -117,7 +118,7 @@ def _equation(arm: str, what: str, by_duckdb: int, by_spark: int) -> Law:
 
 
 def _sums(table: pa.Table, *names: str) -> Counter[tuple[str, str]]:
-    """Returns the sum of each of the columns `names` per (arm, column)."""
+    """Returns the sum of each column in `names` for each arm. The keys are (arm, column)."""
     sums: Counter[tuple[str, str]] = Counter()
     for row in table.to_pylist():
         for name in names:

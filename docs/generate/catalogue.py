@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from delivery_verifier.catalogue.applications import profile_and_application
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.scenarios import ENTRIES
 from delivery_verifier.catalogue_run.selection import KINDS
@@ -74,9 +75,12 @@ def _arm(arm: ArmPlan) -> str:
     """Returns the row of one arm in the table of an entry."""
     bounds = ", ".join(f"{bound.count} {bound.op} {bound.value:,}" for bound in arm.expectation.bounds)
     verdicts = " or ".join(arm.expectation.verdicts)
-    return (
-        f"| {arm.name} | {arm.role} | {arm.profile.name} | {arm.claim} | {verdicts}{f'; {bounds}' if bounds else ''} |"
-    )
+    return f"| {arm.name} | {arm.role} | {_settings(arm)} | {arm.claim} | {verdicts}{f'; {bounds}' if bounds else ''} |"
+
+
+def _settings(arm: ArmPlan) -> str:
+    """Returns the names of an arm's profile and, if there is one, of its application."""
+    return profile_and_application(arm.profile.name, arm.application.name if arm.application else "")
 
 
 def _step(step: FaultStep) -> str:

@@ -25,6 +25,7 @@ def _schema(name: str) -> dict[str, Any]:
     ("name", "known"),
     [
         ("profile", list(catalogue.PROFILES)),
+        ("application", [None, *catalogue.APPLICATIONS]),
         ("fault", list(catalogue.FAULTS)),
         ("claim", list(get_args(Claim))),
         ("pacing", list(get_args(OwnPacing))),
@@ -61,7 +62,8 @@ def test_a_number_has_the_limits_of_the_scenario(name: str, minimum: int, maximu
 
 
 def test_the_question_itself_is_never_folded_away() -> None:
-    assert [name for name in PARAMS if "section" not in _schema(name)] == ["profile", "fault", "claim", "records"]
+    unfolded = [name for name in PARAMS if "section" not in _schema(name)]
+    assert unfolded == ["profile", "application", "fault", "claim", "records"]
 
 
 def test_the_self_test_has_a_section_of_its_own() -> None:
@@ -77,7 +79,15 @@ def test_every_field_has_a_title_a_description_and_a_valid_default(name: str) ->
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("profile", "acks_2"), ("producers", 0), ("rate", 0), ("seed", 2**31), ("records", -5), ("records", 999)],
+    [
+        ("profile", "acks_2"),
+        ("application", "./consumer.py"),
+        ("producers", 0),
+        ("rate", 0),
+        ("seed", 2**31),
+        ("records", -5),
+        ("records", 999),
+    ],
 )
 def test_a_value_outside_is_refused(name: str, value: object) -> None:
     with pytest.raises(ParamValidationError):

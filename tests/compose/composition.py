@@ -99,11 +99,15 @@ class Composition:
         output = subprocess.run(command, env=os.environ, capture_output=True, text=True, check=True).stdout
         return set(output.split())
 
+    @property
+    def password(self) -> str:
+        """The password of Airflow's user admin."""
+        lines = (self.folder / ".env").read_text().splitlines()
+        return dict(line.split("=", 1) for line in lines if "=" in line)["KDV_ADMIN_PASSWORD"]
+
     def client(self) -> Client:
         """Returns a client of Airflow's API, through the published port."""
-        lines = (self.folder / ".env").read_text().splitlines()
-        password = dict(line.split("=", 1) for line in lines if "=" in line)["KDV_ADMIN_PASSWORD"]
-        return Client(f"http://127.0.0.1:{self.port}", "admin", password)
+        return Client(f"http://127.0.0.1:{self.port}", "admin", self.password)
 
     def run(self, dag_id: str, run_id: str, conf: dict[str, object]) -> str:
         """Triggers a run through the API, waits for its end, and returns its state."""

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from composition import PROJECT, Composition
+from playwright.sync_api import Browser
+from support.browser import CHROMIUM, Visitor, browser, check_look, shots  # noqa: F401  (two are fixtures)
 
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
 
@@ -102,6 +105,29 @@ def test_the_report_is_a_page_of_the_composed_airflow(started: Composition) -> N
     answer = httpx.get(page, headers=headers, timeout=20, trust_env=False)
     assert (answer.status_code, "HELD" in answer.text) == (200, True), page
     assert httpx.get(page, timeout=20, trust_env=False).status_code in (401, 403)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+def test_every_page_is_read_in_the_composed_airflow(
+    started: Composition,
+    browser: Browser,  # noqa: F811
+    shots: Path,  # noqa: F811
+) -> None:
+    if started.way != "docker":
+        pytest.skip("the pages are the same wherever brokers run")
+    admin = Visitor(browser, started, shots).enter("admin", started.password)
+    held, violated = (f"/dags/{DAG_ID}/runs/{name}-docker/plugin" for name in ("safe", "acks-1"))
+    pages = {
+        "composed-held": (f"{held}/delivery-report", "acknowledged records"),
+        "composed-violated": (f"{violated}/delivery-report", "VIOLATED|lost"),
+        "composed-docs": (f"{held}/data-docs", "Data Docs"),
+        "composed-runs": ("/plugin/delivery", "Delivery"),
+        "composed-matrix": ("/plugin/delivery-matrix", "."),
+    }
+    for name, (path, heading) in pages.items():
+        check_look(admin.frame(path, heading), "light")
+        admin.shoot(name)
+    assert (admin.strangers, admin.errors) == ([], [])
 
 
 def test_down_leaves_the_named_volumes_and_with_volumes_nothing(composition: Composition) -> None:

@@ -20,6 +20,7 @@ from delivery_verifier.model.anomalies import Anomaly, searched_for
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store import tables
 from delivery_verifier.store.books import COUNTS, counts_of
+from delivery_verifier.store.effect_tables import EFFECT_TABLES
 from delivery_verifier.store.run_directory import RunDirectory
 from delivery_verifier.store.table import Table
 
@@ -27,7 +28,8 @@ JudgedAgain = tuple[str, RunDirectory, RunVerdict]
 QUANTILES = {"latency_ms_p50", "latency_ms_p99"}
 """The columns of timeline/load that are estimates. Earlier programs estimated them in another way, with an error of
 their own. tests/spark/test_one_pass.py compares them with the exact percentiles of these runs."""
-REPEATED = [table for table in tables.TABLES if table not in (tables.LEDGER, tables.REPLICAS, tables.LOG)]
+NOT_REPEATED = (tables.LEDGER, tables.REPLICAS, tables.LOG, *EFFECT_TABLES)  # the stored runs have no application
+REPEATED = [table for table in tables.TABLES if table not in NOT_REPEATED]
 """The tables that a repeated reconciliation writes again."""
 
 

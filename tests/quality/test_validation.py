@@ -36,15 +36,15 @@ from support.evidence import (
     the_rows,
 )
 
-from delivery_verifier.judgement.evaluation import LAWS, Validation, read_validation
+from delivery_verifier.judgement.evaluation import LAWS, Validation, laws_of, read_validation
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.unexplained import UNEXPLAINED
-from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.anomalies import Anomaly, searched_for
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store.books import Books
 from delivery_verifier.store.run_directory import RunDirectory
-from delivery_verifier.store.tables import EXCUSES_SINCE
+from delivery_verifier.store.tables import EXCUSES_SINCE, FORMAT_VERSION
 from expectations import checkpoint as module
 from expectations.checkpoint import evaluate, validate
 
@@ -71,17 +71,18 @@ def test_healthy_books_pass_every_expectation_and_are_held(tmp_path: Path) -> No
     verdict, found = validated(evidence_of(RUN), tmp_path)
     assert verdict.verdict == "HELD"
     assert verdict.green
-    assert len(found.evaluated) == 2 * (len(Anomaly) + len(UNEXPLAINED)) + len(LAWS)
+    searched = searched_for(FORMAT_VERSION, applied=False)
+    assert len(found.evaluated) == 2 * (len(searched) + len(UNEXPLAINED)) + len(laws_of(evidence_of(RUN)))
     assert all(item.success and not item.exception for item in found.evaluated)
     assert all((tmp_path / item.url).is_file() for item in found.evaluated)
     the_site_is_whole(tmp_path, found)
 
 
 def test_an_anomaly_for_which_an_older_run_was_not_searched_is_not_evaluated(tmp_path: Path) -> None:
-    searched = tuple(kind for kind in Anomaly if kind is not Anomaly.TORN)
+    searched = tuple(kind for kind in searched_for(FORMAT_VERSION, applied=False) if kind is not Anomaly.TORN)
     verdict, found = validated(replace(evidence_of(RUN), searched=searched), tmp_path)
     assert (verdict.verdict, verdict.green) == ("HELD", True)
-    assert len(found.evaluated) == 2 * (len(searched) + len(UNEXPLAINED)) + len(LAWS)
+    assert len(found.evaluated) == 2 * (len(searched) + len(UNEXPLAINED)) + len(laws_of(evidence_of(RUN)))
     assert Anomaly.TORN not in {item.about for item in found.evaluated}
     assert "TORN" in verdict.limits[0]
 

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, FrameLocator, Page, Request, expect, sync_playwright
@@ -52,11 +52,17 @@ def check_look(page: Page | FrameLocator, theme: str) -> None:
     assert is_light == (theme == "light")
 
 
+class Served(Protocol):
+    """An Airflow on this host."""
+
+    port: int
+
+
 class Visitor:
     """A user of the browser. `requests` are all requests of the user's page, `errors` all errors on its console."""
 
     def __init__(
-        self, browser: Browser, airflow: LocalAirflow, shots: Path, theme: str = "light", size: str = "wide"
+        self, browser: Browser, airflow: Served, shots: Path, theme: str = "light", size: str = "wide"
     ) -> None:
         width, height = SIZES[size]
         self.address, self.shots, self.look = f"http://127.0.0.1:{airflow.port}", shots, f"{theme}-{size}"
@@ -78,9 +84,12 @@ class Visitor:
             self.errors.append(f"{message.location.get('url')}: {message.text}")
 
     def log_in(self, airflow: LocalAirflow, user: str) -> Visitor:
-        """Logs in as `user`, and returns this visitor."""
+        """Logs in as `user` of the local Airflow, and returns this visitor."""
         with airflow.environment():
-            password = settings.ensure_passwords()[user]
+            return self.enter(user, settings.ensure_passwords()[user])
+
+    def enter(self, user: str, password: str) -> Visitor:
+        """Logs in with a password, and returns this visitor."""
         self.page.goto("/")
         self.page.locator("input[name=username]").fill(user)
         self.page.locator("input[name=password]").fill(password)

@@ -20,6 +20,7 @@ from delivery_verifier.judgement.canary import expected_counts
 from delivery_verifier.judgement.evaluation import (
     CANARY,
     LAWS,
+    LAWS_OF_EFFECTS,
     LAWS_OF_PARTITIONS,
     LAWS_SINCE,
     Evaluated,
@@ -35,6 +36,7 @@ from delivery_verifier.model.scenario import Load, Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.store.books import COUNTS, TABLES, Books
+from delivery_verifier.store.effect_tables import EFFECT_COUNTS
 from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.table import arrow_schema
 from delivery_verifier.store.tables import FORMAT_VERSION
@@ -93,7 +95,9 @@ def the_rows(of: Scenario, version: int = FORMAT_VERSION) -> Rows:
                 "right": 7,
             }
             for law in LAWS
-            if law != CANARY and LAWS_SINCE.get(law, 1) <= version
+            if law != CANARY
+            and LAWS_SINCE.get(law, 1) <= version
+            and (law not in LAWS_OF_EFFECTS or arm.name in of.applied)
             for at in (range(3) if law in LAWS_OF_PARTITIONS else (-1,))
         ]
         rows["books/cases.parquet"] += [
@@ -112,6 +116,20 @@ def the_rows(of: Scenario, version: int = FORMAT_VERSION) -> Rows:
                 "latency_ms_p99": 2.0,
             }
             for at in (BITE - SECOND, LAST)
+        ]
+    for name in of.applied:
+        counts = dict.fromkeys((count.name for count in EFFECT_COUNTS), 0)
+        healthy = dict.fromkeys(("visible", "applied", "lines", "copies", "in_time"), 400) | {
+            "effects": 401,
+            "markers": 1,
+            "drained": 1,
+        }
+        planted = {key.removeprefix("effects_"): count for key, count in expected_counts(of, version).items()}
+        rows["books/effects.parquet"] += [
+            {"arm": name, "partition": at}
+            | counts
+            | (healthy if name != of.canary.name else {key: planted[key] if not at else 0 for key in counts})
+            for at in range(3)
         ]
     rows["books/exposure.parquet"] = [
         {"arm": arm.name, "injection": 1, "reported": 150, "outstanding": 20} for arm in of.loaded if of.fault.steps
@@ -227,11 +245,11 @@ def evidence_of(of: Scenario, change: Change = lambda rows: None, **more: Any) -
         injections=the_injections(of),
         observations=observations,
         offsets=Offsets(bootstrap_servers="", taken_at_us=LAST, partitions=snapshot),
-        books=Books.from_tables(tables),
+        books=Books.from_tables(tables, applied=bool(of.applied)),
         canary_expected=expected_counts(of, version),
         replicas=replicas(snapshot),
         format_version=version,
-        searched=searched_for(version),
+        searched=searched_for(version, bool(of.applied)),
         strangers={},
     )
     return replace(plain, **more)

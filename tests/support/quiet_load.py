@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from delivery_verifier.load.handle import RunningLoad
+from delivery_verifier.model.scenario import Arm
 
 
 class QuietLoad(RunningLoad):
@@ -15,6 +18,6 @@ class QuietLoad(RunningLoad):
         """Returns 0, because no record is reported."""
         return 0
 
-    def outstanding(self) -> int:
+    def outstanding(self, arms: Iterable[Arm] | None = None) -> int:
         """Returns 0, because no attempt is outstanding."""
         return 0

@@ -16,7 +16,7 @@ from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Arm, Load, Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.store import ledger
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 from spark_jobs.schemas import LOG, arrow
 
 TOKEN = "abcdefgh"
@@ -120,8 +120,11 @@ def write(
     announced: dict[str, int] | None = None,
     counts: dict[str, int] | None = None,
     snapshot: Callable[[list[PartitionSnapshot]], list[PartitionSnapshot]] = lambda parts: parts,
+    effects: Callable[[Offsets, StepOutput], None] = lambda offsets, output: None,
 ) -> RunDirectory:
     """Writes a whole run directory that spark_jobs/reconcile.py accepts with `--from-log`.
+
+    `effects` writes effects/ and their counts into the output of settle.
 
     Counts and snapshot fit the ledger and the log, unless `announced`, `counts` or `snapshot` override them.
     """
@@ -134,7 +137,9 @@ def write(
     with run.writing("inject_fault") as output:
         output.write_json("injections.json", list(injections))
     with run.writing("settle") as output:
-        output.write_json("offsets.json", _offsets(made, lines, snapshot))
+        offsets = _offsets(made, lines, snapshot)
+        output.write_json("offsets.json", offsets)
+        effects(offsets, output)
     with run.writing("read_topic") as output:
         _parquet(output.staging / "log" / "all.parquet", lines, arrow(LOG))
         output.counts |= _read(made, lines) | (counts or {})

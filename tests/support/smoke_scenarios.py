@@ -9,10 +9,14 @@ import pyarrow.parquet as pq
 
 from delivery_verifier.catalogue import ENTRIES
 from delivery_verifier.catalogue_run import begin, selection
+from delivery_verifier.model.anomalies import Anomaly, also_column, column
 from delivery_verifier.model.record import MARKER_PRODUCER
 from delivery_verifier.model.scenario import Bound
 from delivery_verifier.store.books import Books
 from delivery_verifier.store.run_directory import RunDirectory
+from spark_jobs.write_log import read_offsets_of
+from support.effect_histories import Row
+from support.effect_histories import judge as judge_effects
 from support.oracle import judge
 
 THROUGH_AIRFLOW = {"network": "acks_1.replication_cut", "client": "idempotent.killed_producer"}
@@ -21,6 +25,8 @@ A fault of the network needs rights that a host may lack, and such a scenario is
 one task of Airflow asks another task to kill its producers. The runs of `make verify` and of the trigger form use
 signals and elections."""
 DIRECTLY = [name for name, entry in ENTRIES.items() if "smoke" in entry.tags and name not in THROUGH_AIRFLOW.values()]
+IN_TIME = "effects_in_time"
+"""A count by the clock: the recount does not look at clocks."""
 _OPERATORS = {"=": int.__eq__, ">=": int.__ge__, "<=": int.__le__}
 
 
@@ -40,7 +46,8 @@ def assert_recounted(run: RunDirectory, entry: str) -> None:
     Asserts that the counts are those of the books that Spark wrote, and that they meet the bounds of the entry.
     """
     ledger, log = (pq.read_table(run.path / name).to_pylist() for name in ("ledger", "log"))
-    books = Books.read(run.path)
+    books = Books.read(run.path, applied=(run.path / "effects").is_dir())
+    assert books.problems == []
     for plan in ENTRIES[entry].arms:
         seen = {
             view: [row for row in log if (row["arm"], row["view"]) == (plan.name, view)]
@@ -48,9 +55,26 @@ def assert_recounted(run: RunDirectory, entry: str) -> None:
         }
         lines = [row for row in seen["raw"] if row["producer"] != MARKER_PRODUCER]
         found = judge([row for row in ledger if row["arm"] == plan.name], lines, seen["committed"])[0]
-        booked = {name: count for name, count in books.totals(plan.name).items() if count}
+        found += _effects(run, plan.name, lines)
+        booked = {name: count for name, count in books.totals(plan.name).items() if count and name != IN_TIME}
         assert booked == +found, (entry, plan.name)
         assert all(_holds(bound, found) for bound in plan.expectation.bounds), (entry, plan.name, found)
+
+
+def _effects(run: RunDirectory, arm: str, lines: list[Row]) -> Counter[str]:
+    """Returns the counts of an arm's effects, by the columns of the books. The arm writes no transactions."""
+    counts = Counter[str]()
+    if not (run.path / "effects").is_dir():
+        return counts
+    effects = [row for row in pq.read_table(run.path / "effects").to_pylist() if row["arm"] == arm]
+    if effects:
+        ends = {part.partition: part.end for part in read_offsets_of(run).partitions if part.arm == arm}
+        cases, books = judge_effects(lines, effects, ends)
+        counts.update({f"effects_{name}": count for name, count in books.items()})
+        for (kind, hidden, *_), count in cases.items():
+            counts[column(Anomaly(kind))] += count
+            counts[also_column(Anomaly.OVERTAKEN)] += count * hidden
+    return counts
 
 
 def _holds(bound: Bound, found: Counter[str]) -> bool:

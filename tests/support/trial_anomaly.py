@@ -33,6 +33,7 @@ def _add_the_trial() -> None:
     anomalies.KINDS.update(kinds)
     anomalies.Anomaly = later  # type: ignore[misc, assignment]
     anomalies.TRANSACTIONAL = tuple(anomaly for anomaly, kind in kinds.items() if kind.transactional)
+    anomalies.EFFECTS = tuple(anomaly for anomaly, kind in kinds.items() if kind.of_effects)
     anomalies.SECONDARY = tuple(anomaly for anomaly, kind in kinds.items() if kind.can_be_hidden)
 
 

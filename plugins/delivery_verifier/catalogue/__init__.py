@@ -1,13 +1,15 @@
-"""The catalogue: ready-made profiles, fault plans, scenarios and prices (measurements of what a guarantee costs).
+"""The catalogue: ready-made profiles, applications, fault plans, scenarios and prices (measurements of what a guarantee
+costs).
 
 A fault plan here only combines actions. A new action goes into `model/fault_actions.py`, and its code into `faults`.
 
-Owns: the profiles, fault plans, scenarios and prices as literals, and the few functions that put these literals
-    together.
+Owns: the profiles, applications, fault plans, scenarios and prices as literals, and the few functions that put these
+    literals together.
 May use: model.
 Weak spot: the expectations of a scenario are written by hand, and only a run on real brokers proves them.
 """
 
+from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.catalogue.entry import build
 from delivery_verifier.catalogue.faults import FAULTS
 from delivery_verifier.catalogue.prices import PRICES
@@ -20,6 +22,7 @@ SCENARIOS = {**ENTRIES, **PRICES}
 """Every entry of the catalogue, by its name: the scenarios that test promises, and the measurements of prices."""
 
 __all__ = [
+    "APPLICATIONS",
     "CANARY",
     "CONTROL_SHARE",
     "ENTRIES",

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.catalogue.single import CANARY_PRODUCERS, arm_of, token
+from delivery_verifier.model.application import Application
 from delivery_verifier.model.data import Name
 from delivery_verifier.model.fault_plan import FaultPlan, equipment_of
 from delivery_verifier.model.scenario import Claim, ClusterSpec, Expectation, Load, Profile, Scenario
@@ -23,8 +24,9 @@ Tag = Literal["smoke", "promises", "everyday", "power"]
 class ArmPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One arm of an entry, which is a scenario of the catalogue.
 
-    `profile`: its delivery settings. `claim`: the guarantee that the run tests with this arm. `expectation`: the
-    verdicts that the arm may get, and the counts that it must end with.
+    `profile`: its delivery settings. `application`: the program under test that consumes its topic, if any. `claim`:
+    the guarantee that the run tests with this arm. `expectation`: the verdicts that the arm may get, and the counts
+    that it must end with.
     """
 
     name: Name
@@ -32,6 +34,7 @@ class ArmPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     profile: Profile
     claim: Claim = "contract"
     expectation: Expectation = Expectation()
+    application: Application | None = None
 
 
 class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -102,6 +105,7 @@ def build(
             ),
             name=plan.name,
             topic_name=f"kdv-{token(run_id)}-{plan.name}",
+            application=plan.application,
         )
         for number, plan in enumerate(entry.arms, 1)
     ]

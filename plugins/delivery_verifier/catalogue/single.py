@@ -1,13 +1,18 @@
 """The ad hoc scenario, which tests the delivery settings that a user chose.
 
-Its arms are one subject with these settings, one or two controls, and the canary, an arm with planted anomalies.
+Its arms are one subject with these settings, one or two controls, and the canary, an arm with planted anomalies. If
+the user chose an application, it consumes the subject's topic. The controls have none: they show what a fault does to
+the log.
 """
 
 from __future__ import annotations
 
 import hashlib
 
+from msgspec.structs import replace
+
 from delivery_verifier.catalogue.profiles import PROFILES
+from delivery_verifier.model.application import Application
 from delivery_verifier.model.fault_plan import FaultPlan, equipment_of
 from delivery_verifier.model.scenario import (
     FEWEST_RECORDS,
@@ -48,6 +53,7 @@ def scenario(
     load: Load,
     records: int,
     producers: int = 1,
+    application: Application | None = None,
     cluster: ClusterSpec | None = None,
     **more: object,
 ) -> Scenario:
@@ -58,12 +64,13 @@ def scenario(
     * A subject with less than acks=all gets the control arm `safe`, which must not break its promise.
     * The canary is an arm with planted anomalies that the verifier must find.
 
-    `records`: the least number of records that the subject sends. `producers`: the subject's number of producers. If
-    `cluster` is None, the cluster is a default cluster with the capabilities that `fault` needs. `more`: further fields
-    of Scenario.
+    `records`: the least number of records that the subject sends. `producers`: the subject's number of producers.
+    `application`: the program under test that applies the subject's records, or None. If `cluster` is None, the
+    cluster is a default cluster with the capabilities that `fault` needs. `more`: further fields of Scenario.
     """
     control_records = max(FEWEST_RECORDS, int(records * CONTROL_SHARE)) if records else 0
     arms = [arm_of(run_id, 1, "subject", profile, claim=claim, records=records, producers=producers)]
+    arms[0] = replace(arms[0], application=application)
     if profile.producer["acks"] not in ("0", 0):
         any_verdict = Expectation(verdicts=("HELD", "VIOLATED"))
         arms.append(arm_of(run_id, 2, "control", PROFILES["acks_0"], records=control_records, expectation=any_verdict))
@@ -73,7 +80,7 @@ def scenario(
     return Scenario(
         run_id=run_id,
         run_token=token(run_id),
-        name=f"{profile.name}.{fault.name}",
+        name=".".join([profile.name, *([application.name] if application else []), fault.name]),
         arms=tuple(arms),
         load=load,
         fault=fault,

@@ -40,7 +40,8 @@ def attempt(run_dir: Path) -> Attempt:
     run = RunDirectory(run_dir)
     verdict = run.verdict()
     latency = _rows(run, "timeline/latency")
-    arms = [_arm(run, arm, latency) for arm in verdict.arms if arm.role != "canary"]
+    applications = {arm.name: arm.application.name for arm in run.read_scenario().loaded if arm.application}
+    arms = [_arm(run, arm, applications.get(arm.arm, ""), latency) for arm in verdict.arms if arm.role != "canary"]
     doubts = sorted({f"{doubt.name}: {doubt.detail}" for arm in verdict.arms for doubt in arm.doubts})
     begun_us, ended_us = run.manifest("plan").started_at_us, run.manifest("conclude").finished_at_us
     started_at = datetime.fromtimestamp(begun_us / 1e6, UTC).isoformat(timespec="seconds")
@@ -67,11 +68,12 @@ def failed(run: str, started_at: str, seconds: float, error: BaseException | str
     return Attempt(run=run, started_at=started_at, seconds=round(seconds, 1), error=" | ".join(lines)[:600])
 
 
-def _arm(run: RunDirectory, arm: ArmVerdict, latency: list[dict[str, Any]]) -> ArmResult:
+def _arm(run: RunDirectory, arm: ArmVerdict, application: str, latency: list[dict[str, Any]]) -> ArmResult:
     return ArmResult(
         arm=arm.arm,
         role=arm.role,
         profile=arm.profile,
+        application=application,
         claim=arm.claim,
         verdict=arm.verdict,
         as_expected=arm.as_expected,

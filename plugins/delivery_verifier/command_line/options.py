@@ -25,6 +25,11 @@ RUN_FIELDS: dict[str, dict[str, Any]] = {
         "help": "a scenario of the catalogue, in place of profile, fault, claim and load; `kdv list scenarios`",
     },
     "profile": {"metavar": "NAME", "help": "delivery settings to be verified (default safe); `kdv list profiles`"},
+    "application": {
+        "metavar": "NAME",
+        "help": "a consumer under test that applies the subject's records; its effects are compared with the log "
+        "(default none); `kdv list applications`",
+    },
     "fault": {"metavar": _choices(list(catalogue.FAULTS)), "help": "what is done to the brokers (default kill_leader)"},
     "claim": {
         "metavar": _choices(get_args(Claim)),
@@ -80,7 +85,10 @@ FILES: dict[str, dict[str, Any]] = {
         "help": "producer settings in .properties syntax, Java's or librdkafka's names",
     },
     "topic_config": {"metavar": "FILE", "help": "topic settings in .properties syntax"},
-    "consumer_config": {"metavar": "FILE", "help": "consumer settings: checked by name, not exercised in this version"},
+    "consumer_config": {
+        "metavar": "FILE",
+        "help": "consumer settings: checked, and explained by `kdv explain`; a run exercises --application NAME",
+    },
     "client": {"choices": get_args(Client), "help": "whose defaults fill the gaps of a file (default: by its names)"},
     "save_profile": {
         "metavar": "NAME",

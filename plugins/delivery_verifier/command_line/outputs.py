@@ -11,6 +11,7 @@ from pathlib import Path
 
 from delivery_verifier.model.inputs import BadInput, bad_input
 from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.store.run_directory import RunDirectory
 
 VerdictWriter = Callable[[Path, RunVerdict], None]
 """A function that takes a run directory and the verdict of its run, and writes the verdict as JUnit XML if --junit is
@@ -57,7 +58,7 @@ def junit(name: str | None, run_id: str) -> Iterator[VerdictWriter]:
     from delivery_verifier.pages import junit as xml
 
     def write_verdict(run_dir: Path, verdict: RunVerdict) -> None:
-        xml.write(file, verdict, xml.validation_of(run_dir))
+        xml.write(file, verdict, xml.validation_of(run_dir), RunDirectory(run_dir).read_scenario())
 
     try:
         yield write_verdict

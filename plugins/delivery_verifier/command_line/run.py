@@ -24,6 +24,7 @@ _EXAMPLES = """examples:
   kdv run --profile acks_1 --claim at_least_once --fault pause_leader --records 20000
                                                        break it on purpose: this ends VIOLATED, exit code 1
   kdv run --profile idempotent --cycles 5 --direct     five faults in one run, without Airflow
+  kdv run --application commit_after                   does a consumer that commits after applying skip anything?
 """
 
 
@@ -42,7 +43,16 @@ def register(add: Add) -> None:
     explain_parser = add("explain", explain, "Say what settings promise under a fault, by which rule, without any run.")
     options.add(
         explain_parser,
-        only=("scenario", "profile", "fault", "claim", "min_insync_replicas", "replication_factor", "kafka_version"),
+        only=(
+            "scenario",
+            "profile",
+            "application",
+            "fault",
+            "claim",
+            "min_insync_replicas",
+            "replication_factor",
+            "kafka_version",
+        ),
     )
     explain_parser.add_argument("--json", action="store_true", help="print the explanation as JSON")
 
@@ -98,12 +108,14 @@ def _show_promises(params: dict[str, Any], follower: Follower) -> None:
     Raises BadInput if a field is not allowed. Without this check, a task of Airflow would find the error and only log
     it.
     """
+    from delivery_verifier.catalogue.applications import application_lines
     from delivery_verifier.planning.build import scenario_from_params
     from delivery_verifier.planning.explanation import promises
 
     scenario = scenario_from_params(params, "planned")
     for arm in scenario.subjects:
-        for line in (*arm.profile.notes, f"{arm.name} promises under {scenario.fault.name}:", *promises(scenario, arm)):
+        texts = (*arm.profile.notes, *application_lines(arm.application))
+        for line in (*texts, f"{arm.name} promises under {scenario.fault.name}:", *promises(scenario, arm)):
             follower.say(line)
 
 
@@ -157,6 +169,6 @@ def explain(arguments: argparse.Namespace) -> int:
         explained = explanation.explain_scenario(catalogue.SCENARIOS[name], scenario)
         sys.stdout.write(dumps(explained).decode() if arguments.json else explanation.scenario_text(explained))
         return 0
-    of_subject = explanation.explain(scenario, scenario.subjects[0])
+    of_subject = explanation.explain(scenario, scenario.subjects[0], arguments.consumer_config, arguments.client)
     sys.stdout.write(dumps(of_subject).decode() if arguments.json else explanation.explanation_text(of_subject))
     return 0

@@ -1,7 +1,7 @@
 """The commands `kdv report`, `kdv reconcile` and `kdv list`.
 
 `kdv report` shows the verdict of a stored run. `kdv reconcile` judges a stored run again. `kdv list` lists profiles,
-faults, scenarios and stored runs.
+applications, faults, scenarios and stored runs.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def register(add: Add) -> None:
         outputs.add_junit(sub)
         if command is report:
             outputs.add_bundle(sub)
-    add("list", list_, "List profiles, faults and runs.").add_argument(
-        "what", nargs="?", default="all", choices=("all", "profiles", "faults", "scenarios", "runs")
+    add("list", list_, "List profiles, applications, faults, scenarios and runs.").add_argument(
+        "what", nargs="?", default="all", choices=("all", "profiles", "applications", "faults", "scenarios", "runs")
     )
 
 
@@ -79,7 +79,11 @@ def reconcile(arguments: argparse.Namespace) -> int:
 
 
 def list_(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv list`: prints the profiles, faults, scenarios and stored runs, or one of these. Returns 0."""
+    """Carries out `kdv list`: prints the profiles, applications, faults, scenarios and stored runs, or one of these.
+
+    Returns 0.
+    """
+    from delivery_verifier.planning import consumers
     from delivery_verifier.planning.own_settings import profiles
 
     if arguments.what in ("all", "profiles"):
@@ -88,6 +92,10 @@ def list_(arguments: argparse.Namespace) -> int:
             print(f"  {profile.name:<14} {profile.summary}")
         for file, why in profiles.unreadable().items():
             print(f"  {file} cannot be read: {why}")
+    if arguments.what in ("all", "applications"):
+        print("applications")
+        for line in consumers.listing():
+            print(f"  {line}")
     if arguments.what in ("all", "faults"):
         print("faults")
         for plan in catalogue.FAULTS.values():
@@ -135,14 +143,16 @@ def show(verdict: RunVerdict, run_dir: Path, url: str | None, as_json: bool) -> 
     """
     from delivery_verifier.pages import terminal as text
 
-    text.write(verdict, sys.stdout, as_json=as_json)
     if as_json:
+        text.write(verdict, sys.stdout, as_json=True)
         return
+    scenario = RunDirectory(run_dir).read_scenario()
+    text.write(verdict, sys.stdout, scenario=scenario)
     print(f"report     {run_dir / 'report.html'}")
     print(f"data docs  {run_dir.parent / folders.DATA_DOCS / 'index.html'}")
     if url is not None:
         print(f"Airflow    {url}\n           log in as admin; the password is in {password_file()}")
-    print(f"repeat     {RunDirectory(run_dir).read_scenario().command}")
+    print(f"repeat     {scenario.command}")
 
 
 def password_file() -> Path:

@@ -105,6 +105,10 @@ UNCLASSED: dict[DisturbanceKind, str] = subset(
     {
         "topic_altered": "changes the settings themselves: the weakest of them counts, in every class; and the "
         "requests that a raised min.insync.replicas refuses are refused as in a class in which an ISR shrinks",
+        **dict.fromkeys(
+            ("application_crash", "application_freeze", "rewind"),
+            "concerns only arms with an application: the matrix is about producer and topic",
+        ),
         "unclean_coordinator_election": "Kafka switches unclean elections off in the coordinators' topic: only an "
         "operator who asks for one there gets it",
     },

@@ -21,7 +21,14 @@ from delivery_verifier.contract.refusals import Change, Seen, regained, satisfie
 from delivery_verifier.contract.rules.rule import ELECTIONS
 from delivery_verifier.contract.times import latest
 from delivery_verifier.model.coordinators import OF_COORDINATORS
-from delivery_verifier.model.history import LEAD_US, TRANSACTION_STATE, Disturbance, Injection, Observation
+from delivery_verifier.model.history import (
+    LEAD_US,
+    OF_APPLICATIONS,
+    TRANSACTION_STATE,
+    Disturbance,
+    Injection,
+    Observation,
+)
 from delivery_verifier.model.late_ends import has_late_end
 
 
@@ -64,6 +71,7 @@ def reaches(
     * An ISR that shrank: when all its earlier members were seen in it again, so that brokers refuse no requests any
       more.
     * Another min.insync.replicas: when every ISR of the topic had that many members.
+    * What befell an application: when the restart of its members was ordered. What was sent later was not in hand.
     """
     injected = list(injections)
     biting = [injection for injection in injected if injection.bit]
@@ -84,12 +92,20 @@ def reaches(
         elif disturbance.kind == "late_end":
             since_us = disturbance.at_us - LEAD_US
             until_us = latest(cause.recovered_at_us for cause in injected if has_late_end(cause, disturbance))
+        elif disturbance.kind in OF_APPLICATIONS:
+            until_us = _restarted_us(disturbance, injected)
         elif disturbance.kind == "isr_shrink":
             until_us = whole.get((disturbance.topic, partition, disturbance.at_us))
         elif disturbance.kind == "topic_altered" and disturbance.setting == "min.insync.replicas":
             until_us = satisfied(disturbance, partitions)
         result.append(Reach(disturbance, since_us, until_us))
     return result
+
+
+def _restarted_us(disturbance: Disturbance, injected: Iterable[Injection]) -> int | None:
+    """Returns when the restart of the members that the disturbance hit was ordered; None if that is unknown."""
+    causes = [cause for cause in injected if cause.bite_at_us == disturbance.at_us and disturbance.topic in cause.hit]
+    return latest(cause.healed_at_us for cause in causes)
 
 
 def _since_us(disturbance: Disturbance, biting: Iterable[Injection]) -> int | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from delivery_verifier.model.application import Application, Discipline
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.scenario import RAW, Arm, Client, ClusterSpec, Isolation, Profile, Scenario
@@ -59,6 +60,10 @@ class Settings:
     """How many in-sync replicas confirm an entry of the transaction log (transaction.state.log.min.isr)."""
     transaction_log_elr: bool = True
     """Whether the transaction log has eligible leader replicas. The field `elr` is about the arm's topic instead."""
+    discipline: Discipline | None = None
+    """When the arm's application lets go of a record; None if the arm has no application."""
+    auto_offset_reset: str = "earliest"
+    """Where a group without a committed offset starts."""
 
     @classmethod
     def of_profile(
@@ -107,12 +112,20 @@ class Settings:
         `scenario` decides how many replicas there are, and whether the cluster keeps eligible leader replicas (`elr`).
         """
         cluster = scenario.cluster
-        return cls.of_profile(
+        settings = cls.of_profile(
             arm.profile,
             scenario.load.replication_factor,
             elr=cluster.elr and _has_elr(cluster.kafka_version),
             transaction_log_min_isr=transaction_log_min_isr(cluster),
         )
+        return settings.consumed_by(arm.application) if arm.application else settings
+
+    def consumed_by(self, application: Application) -> Settings:
+        """Returns these settings for an arm whose records `application` applies."""
+        consumer = application.consumer
+        isolation: Isolation = RAW if consumer["isolation.level"] == RAW else "read_committed"
+        reset = str(consumer["auto.offset.reset"])
+        return replace(self, discipline=application.discipline, auto_offset_reset=reset, isolation_level=isolation)
 
 
 def transaction_log_min_isr(cluster: ClusterSpec) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
+from delivery_verifier.contract.rules.applications import APART, EARLY
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import KINDS, Anomaly, subset
 
@@ -116,6 +117,41 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
         "max.in.flight > 1 < max.in.flight=1",
         "What is not in flight cannot overtake. With librdkafka one in flight is less than a guarantee of order.",
     ),
+    Order(
+        subset("only what is let go of too early is skipped or overtaken", (Anomaly.SKIPPED, Anomaly.OVERTAKEN)),
+        "discipline",
+        lambda settings: 2 if settings.discipline is None else settings.discipline not in EARLY,
+        "at_handover = commit_first < commit_after = store_after < no application",
+        "Who commits only what is applied skips nothing in a crash. The price is what is applied again.",
+    ),
+    Order(
+        subset("only what is let go of too late is applied again", (Anomaly.REAPPLIED,)),
+        "discipline",
+        lambda settings: 2 if settings.discipline is None else settings.discipline not in APART,
+        "at_handover = commit_after = store_after < commit_first < no application",
+        "Who commits before applying applies nothing twice in a crash. The price is what is skipped.",
+    ),
+    Order(
+        subset("a ghost needs an application, whatever its discipline", (Anomaly.GHOST,)),
+        "discipline",
+        lambda settings: settings.discipline is None,
+        "an application < no application",
+        "Who applies nothing applies no ghost.",
+    ),
+    Order(
+        subset("only what is aborted can be applied without being in the log", (Anomaly.GHOST,)),
+        "isolation_level",
+        lambda settings: settings.isolation_level == "read_committed",
+        "isolation.level=read_uncommitted < read_committed",
+        "Who is not shown what is aborted cannot apply it.",
+    ),
+    Order(
+        subset("only what a group jumps over is skipped", (Anomaly.SKIPPED,)),
+        "auto_offset_reset",
+        lambda settings: settings.auto_offset_reset == "earliest",
+        "auto.offset.reset=latest < earliest",
+        "A group that starts at the beginning jumps over nothing.",
+    ),
 )
 """Every declared order. Two instances of Settings can be compared for an anomaly only under a condition: each field in
 which they differ has an order for this anomaly, or is in `WITHOUT_EFFECT`."""
@@ -125,7 +161,6 @@ WITHOUT_EFFECT: dict[str, str] = {
     "what is permitted",
     "request_timeout_ms": "decides how long brokers wait for replicas; a request that times out may have been written",
     "socket_timeout_ms": "decides how soon the client tries again: how often, not whether, a retry may write twice",
-    "isolation_level": "decides which view is read; what is lost or written twice is in both",
 }
 """The fields of Settings that no rule looks at. The value for each field is the reason."""
 

@@ -3,7 +3,7 @@
 A new fault begins in the room `model`, where `model/fault_actions.py` describes it. Its code goes into this room.
 
 Owns: the code of the actions of a fault plan, their targets, their proofs, and the runner of the plan.
-May use: load, cluster, host, model.
+May use: load, applications, cluster, host, model.
 Weak spot: no fault can be done to Kafka's controller. The cluster has only one controller, and cannot elect leaders
     without it.
 """

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from delivery_verifier.applications.handle import RunningApplications
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.model.data import Setting
@@ -18,11 +19,11 @@ value is the fact, e.g. `exited`. The mapping is empty if nothing shows the effe
 
 @dataclass(frozen=True)
 class ActionContext:
-    """What an action may use: the cluster, the target brokers, the options, the scenario and its load.
+    """What an action may use: the cluster, the target brokers, the options, the scenario, its load and applications.
 
     `brokers` are the target brokers, to which the action is done. `options` are the options that the fault plan gives
-    to the action. If the caller is `actions.heal`, which only repairs the cluster, `scenario` and `load` are None. An
-    action that needs the scenario or the load then raises ValueError.
+    to the action. If the caller is `actions.heal`, which only repairs the cluster, `scenario`, `load` and
+    `applications` are None. An action that needs one of them then raises ValueError.
     """
 
     cluster: Cluster
@@ -30,6 +31,7 @@ class ActionContext:
     options: Mapping[str, Setting] = field(default_factory=dict)
     scenario: Scenario | None = None
     load: RunningLoad | None = None
+    applications: RunningApplications | None = None
 
 
 class Action(Protocol):

@@ -9,6 +9,7 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults import outages
 from delivery_verifier.faults.action import Action, ActionContext
 from delivery_verifier.faults.administration import AlterTopic, ElectPreferred, ElectUnclean
+from delivery_verifier.faults.applications import KillApplication, Park, RestartApplication, Rewind
 from delivery_verifier.faults.clients import KillProducer, Resend, RestartProducer, Send, Wait
 from delivery_verifier.faults.processes import Signal, Start
 from delivery_verifier.faults.proxied import DelayEnd, Frames, Release
@@ -22,6 +23,10 @@ ACTIONS: dict[str, Action] = {
     "kill_producer": KillProducer(),
     "restart_producer": RestartProducer(),
     "resend": Resend(),
+    "park": Park(),
+    "kill_application": KillApplication(),
+    "restart_application": RestartApplication(),
+    "rewind": Rewind(),
     "elect_preferred": ElectPreferred(),
     "drop": Frames("drop"),
     "hold": Frames("hold"),
@@ -45,7 +50,8 @@ def heal(cluster: Cluster) -> None:
     """Undoes what actions did to the brokers and to the proxy. Does no harm if there is nothing to undo.
 
     The proxy forwards everything again, isolated brokers rejoin, frozen brokers resume, and brokers that have exited
-    start. Killed producers stay dead, and altered topics stay altered. Any process may call this function.
+    start. Killed producers and members of applications stay dead, and altered topics stay altered. Any process may call
+    this function.
     """
     if cluster.has_proxy:
         ACTIONS["release"].do(ActionContext(cluster, cluster.brokers))

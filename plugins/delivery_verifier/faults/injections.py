@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from delivery_verifier.applications.handle import RunningApplications
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.action import ActionContext, ActionProof
 from delivery_verifier.faults.actions import ACTIONS
@@ -33,15 +34,17 @@ class Injections:
     `all` holds all injections in the order of their requests. `open` holds the injections that are not healed yet.
     """
 
-    def __init__(self, cluster: Cluster, scenario: Scenario, load: RunningLoad) -> None:
-        self._cluster, self._scenario, self._load = cluster, scenario, load
+    def __init__(
+        self, cluster: Cluster, scenario: Scenario, load: RunningLoad, applications: RunningApplications | None = None
+    ) -> None:
+        self._cluster, self._scenario, self._load, self._applications = cluster, scenario, load, applications
         self._topics = [arm.topic_name for arm in scenario.arms]
         self.all: list[OpenInjection] = []
         self.open: list[OpenInjection] = []
 
     def context(self, brokers: list[int], options: Mapping[str, Setting]) -> ActionContext:
         """Returns the context for an action on `brokers`. `options` are the options of the fault plan's step."""
-        return ActionContext(self._cluster, brokers, options, self._scenario, self._load)
+        return ActionContext(self._cluster, brokers, options, self._scenario, self._load, self._applications)
 
     def inject(self, step: FaultStep, brokers: list[int], cycle: int) -> int:
         """Records an injection and performs its action. Returns the time just before the action took effect.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from delivery_verifier.applications.handle import RunningApplications
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.faults.injections import Injections
@@ -29,9 +30,10 @@ class FaultRunner:
         scenario: Scenario,
         load: RunningLoad,
         check_load: Callable[[], object] = lambda: None,
+        applications: RunningApplications | None = None,
     ) -> None:
-        self._cluster, self._scenario, self._load = cluster, scenario, load
-        self.injections = Injections(cluster, scenario, load)
+        self._cluster, self._scenario, self._load, self._applications = cluster, scenario, load, applications
+        self.injections = Injections(cluster, scenario, load, applications)
         self._triggers = Triggers(cluster, scenario, load, self.injections, check_load)
 
     def run(self) -> list[Injection]:
@@ -99,6 +101,8 @@ class FaultRunner:
         heal(self._cluster)
         if any(injection.act.clients for injection in injections.open):
             self._load.restart()
+            if self._applications is not None:
+                self._applications.restart()
         for injection in list(injections.open):
             injections.close(injection, injection.brokers, healed_at_us)
         injections.await_recovery()

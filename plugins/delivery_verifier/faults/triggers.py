@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.faults.applications import are_caught_up
 from delivery_verifier.faults.injections import Injections
 from delivery_verifier.host.waiting import pause, wait_until
 from delivery_verifier.load.handle import RunningLoad
@@ -18,6 +19,8 @@ LEADER_DEADLINE_S = 40.0
 BITE_DEADLINE_S = 60.0
 """The longest time, in seconds, that the trigger `bitten` waits for the last injection's action to prove itself (see
 `Action.proof`). Only actions of the proxy may need so long, because the proxy acts only when clients send requests."""
+APPLICATIONS_DEADLINE_S = 60.0
+"""How many seconds a trigger waits at most for what members of applications do."""
 APPLIED_S = 0.5
 """Seconds that a leader may take to apply a smaller ISR after the brokers' metadata shows this ISR. Within this time
 the leader may still append an acks=all request although the ISR is smaller than min.insync.replicas."""
@@ -64,6 +67,8 @@ class Triggers:
                 )
             case "bitten":
                 self._await_bite()
+            case "parked" | "caught_up":
+                self._await_applications(step.trigger.kind)
             case "isr_full":
                 self._injections.await_recovery()
             case "isr_shrunk":
@@ -111,6 +116,19 @@ class Triggers:
             return bool(self._injections.action_proof(injection))
 
         wait_until(has_bitten, f"{injection.action} to have taken effect", deadline_s, every_s=0.02)
+
+    def _await_applications(self, kind: str) -> None:
+        """Waits until the trigger `parked` or `caught_up` fires. Raises DeadlinePassed."""
+        context = self._injections.context([], {})
+        applications = context.applications
+        if applications is None:
+            raise ValueError(f"the trigger {kind} needs applications")
+
+        def is_fired() -> bool:
+            self._check_load()
+            return applications.are_parked() if kind == "parked" else are_caught_up(context)
+
+        wait_until(is_fired, f"the applications to be {kind.replace('_', ' ')}", APPLICATIONS_DEADLINE_S)
 
     def _count_reported(self) -> int:
         self._check_load()

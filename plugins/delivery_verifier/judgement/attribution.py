@@ -9,7 +9,8 @@ at some time during the injection's window.
   again. Clients need this second to find the new leaders.
 
 If several injections fit, the case belongs to the injection that bit last. But if the record was never settled, the
-case belongs to the injection that bit first. All functions are pure.
+case belongs to the injection that bit first. A case of a kind of effects belongs to the first injection whose window
+ends after the record was sent, because an application has the record in hand later. All functions are pure.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from delivery_verifier.model.anomalies import EFFECTS
 from delivery_verifier.model.history import LEAD_US, Injection
 from delivery_verifier.store.times import as_us
 
@@ -158,15 +160,16 @@ def _owner(case: Case, windows: Sequence[_Window]) -> int:
     """Returns the id of the injection to which the case belongs, or OUTSIDE."""
     if case.sent_us is None:
         return OUTSIDE
+    is_of_effects = case.kinds[0] in EFFECTS
     met = [
         window.injection
         for window in windows
         if (window.end_us is None or case.sent_us <= window.end_us)
-        and (case.settled_us is None or case.settled_us >= window.begin_us)
+        and (case.settled_us is None or case.settled_us >= window.begin_us or is_of_effects)
     ]
     if not met:
         return OUTSIDE
-    return met[0] if case.settled_us is None else met[-1]
+    return met[0] if case.settled_us is None or is_of_effects else met[-1]
 
 
 def read_case_files(folder: Path) -> pa.Table | None:

@@ -10,8 +10,10 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 
+from delivery_verifier.judgement.applications import skipped_too_early
 from delivery_verifier.judgement.evaluation import (
     CANARY,
+    LAWS_OF_EFFECTS,
     LAWS_OF_PARTITIONS,
     Evaluated,
     ExpectedEvaluation,
@@ -34,6 +36,7 @@ LAW_DOUBTS = {
     "partitions_complete": "partition_missing",
     "ledger_complete": "ledger_incomplete",
     "log_moved": "log_moved",
+    "effects_read": "effects_incomplete",
 }
 """Maps a law (see `evaluation.LAWS`) to the name of the doubt that is raised if the law is broken. For a law that is
 missing here, the name is `books_unbalanced:<law>`."""
@@ -52,6 +55,7 @@ def checker_doubts(evidence: Evidence, validation: Validation) -> list[OwnedDoub
         *_laws(evidence),
         *_coverage_of_laws(evidence),
         *_canary(evidence),
+        *(_doubt(*doubt) for doubt in skipped_too_early(evidence)),
         *(_doubt(*doubt) for doubt in observer_doubts(evidence)),
         *_exposure(evidence),
         *_evaluations(evidence, validation),
@@ -138,7 +142,8 @@ def _coverage_of_laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
     for law in laws_of(evidence):
         if law == CANARY:
             continue  # the books have no rows of this law: `_canary` compares the counts
-        for arm in evidence.scenario.arm_names:
+        scenario = evidence.scenario
+        for arm in scenario.applied if law in LAWS_OF_EFFECTS else scenario.arm_names:
             yield from _missing_law(present, law, arm, evidence.scenario.load.partitions)
     for law in sorted({law for law, _, _ in present} - set(laws_of(evidence))):
         yield _doubt(ALL, "expectation_not_evaluated", f"no expectation judges the law {law}")

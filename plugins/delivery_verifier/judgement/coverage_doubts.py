@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from delivery_verifier.contract.settings import Settings
+from delivery_verifier.judgement.applications import application_doubts, at_stake, is_of_applications
 from delivery_verifier.judgement.attribution import OUTSIDE
 from delivery_verifier.judgement.damage import damage_doubts
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
@@ -37,6 +38,7 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
             *_exposed(arm),
             *stakes(arm),
             *_strangers(arm),
+            *application_doubts(arm),
             *_unplanned(arm),
             *_elsewhere(arm),
             *_at_another_time(arm),
@@ -135,11 +137,17 @@ def _last_reported_us(arm: ArmEvidence) -> int | None:
 def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
     """Yields a doubt for every injection that exposed too few reported attempts of the arm.
 
-    An injection must expose at least `min_exposed` reported attempts (see Scenario), and at least one.
+    An injection must expose at least `min_exposed` reported attempts (see Scenario), and at least one. An injection
+    into applications exposes what was at stake there, which may be little; an arm without an application,
+    nothing.
     """
     needed = max(1, arm.run.scenario.min_exposed)  # with 0, an arm that no fault could hurt could be HELD
+    for injection in filter(is_of_applications, arm.run.injections):
+        if not at_stake(injection, arm.name):
+            yield "too_little_exposed", f"{arm.name}: nothing was at stake when injection {injection.id} hit"
+    others = {injection.id for injection in arm.run.injections if not is_of_applications(injection)}
     for row in arm.run.books.rows("exposure", arm=arm.name).to_pylist():
-        if (row.get("reported") or 0) < needed:
+        if row.get("injection") in others and (row.get("reported") or 0) < needed:
             detail = (
                 f"{arm.name}: {row.get('reported')} reported records were exposed to injection "
                 f"{row.get('injection')}, at least {needed} are needed ({row.get('outstanding')} attempts were "

@@ -40,6 +40,10 @@ LAWS: dict[str, str] = {
     "start_zero": "The log still starts at offset 0: nothing was deleted.",
     "view_rows": "Each view of the log has as many rows as its offsets account for.",
     "views_agree": "What stands in the committed view stands in the raw view, at the same offset, as the same record.",
+    "effects_read": "effects/ has as many rows as the members of applications counted.",
+    "effects_sum": "Effects are first ones, further ones, ghosts, markers or unparsed; visible records are applied, "
+    "skipped or pending.",
+    "lives": "Every life of a member was counted, and those that were killed are those that were to be killed.",
     SECOND_OPINION: "In every arm without damaged records, DuckDB counts as many reported, found and lost attempts and "
     "as many extra copies as Spark. The two share no code that matches.",
     CANARY: "The anomalies that were planted are found, all of them and no others.",
@@ -49,6 +53,9 @@ partition. If they are not, the books cannot be trusted. One expectation of the 
 
 LAWS_SINCE: dict[str, int] = {"outcomes_agree": OUTCOMES_SINCE, SECOND_OPINION: SECOND_OPINION_SINCE}
 """Maps a law to the first format version that has this law. A law that is not a key here exists in every version."""
+
+LAWS_OF_EFFECTS = ("effects_read", "effects_sum", "lives")
+"""The laws about applications. Only the arms in `Scenario.applied` have them."""
 
 LAWS_OF_PARTITIONS = frozenset(
     {"offsets_accounted", "outcomes_sum", "reported_sum", "log_sum", "log_moved", "start_zero"}
@@ -129,10 +136,11 @@ def read_validation(text: bytes) -> Validation:
 
 def laws_of(evidence: Evidence) -> tuple[str, ...]:
     """Returns the names of the laws that the books of the run must have. They depend on the run's format version. The
-    law SECOND_OPINION depends on the run's size, too."""
-    is_counted_twice = has_second_opinion(evidence.format_version, evidence.offsets)
+    law SECOND_OPINION depends on the run's size, too, and LAWS_OF_EFFECTS on whether an arm has an application."""
     known = (law for law in LAWS if LAWS_SINCE.get(law, 1) <= evidence.format_version)
-    return tuple(law for law in known if law != SECOND_OPINION or is_counted_twice)
+    is_counted_twice = has_second_opinion(evidence.format_version, evidence.offsets)
+    absent = {*(() if is_counted_twice else (SECOND_OPINION,)), *(() if evidence.scenario.applied else LAWS_OF_EFFECTS)}
+    return tuple(law for law in known if law not in absent)
 
 
 def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:

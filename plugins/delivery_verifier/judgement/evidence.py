@@ -88,20 +88,20 @@ class Evidence:
             injections = read_injections(_text(run.path / "injections.json"))
             observations = read_observations(_text(run.path / "observations.json"))
             offsets = read_offsets(_text(run.path / "offsets.json"))
-            books = Books.read(run.path, reconciled)
+            books = Books.read(run.path, reconciled, bool(scenario.applied))
             cases = read_case_files(run.path / "anomalies")
             replicas = read_replicas(run)
         except (msgspec.MsgspecError, pa.ArrowException) as error:
             raise IncompleteRun(f"{run.path} is damaged: {error}") from None
         load = run.manifest("produce")
-        ended_early = {name.removeprefix(EARLY): error for name, error in load.notes.items() if name.startswith(EARLY)}
+        early = {name.removeprefix(EARLY): error for name, error in load.notes.items() if name.startswith(EARLY)}
         indeterminate = reported_counts(load.counts, Outcome.INDETERMINATE)
         planted = canary.expected_counts(scenario, settled, reconciled)
-        known = (scenario, injections, observations, offsets, books, planted, replicas, settled, searched_for(settled))
+        searched = searched_for(settled, bool(scenario.applied))
+        known = (scenario, injections, observations, offsets, books, planted, replicas, settled, searched)
         strangers = count_strangers(run, scenario.arm_names)
-        begun = transactions_of(scenario, load.counts)
-        more = (load.started_at_us, ended_early, begun, indeterminate, cases, count_missing(run))
-        return cls(*known, strangers, *more)
+        more = (transactions_of(scenario, load.counts), indeterminate, cases, count_missing(run))
+        return cls(*known, strangers, load.started_at_us, early, *more)
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:

@@ -22,7 +22,7 @@ from delivery_verifier.contract.reach import Reach, reaches
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.judgement.attribution import Case, read_cases
 from delivery_verifier.judgement.evidence import ArmEvidence
-from delivery_verifier.model.anomalies import TRANSACTIONAL, Anomaly, subset
+from delivery_verifier.model.anomalies import EFFECTS, TRANSACTIONAL, Anomaly, subset
 from delivery_verifier.model.verdict import Excuse
 
 CLIENT_LAG_US = 2_000_000
@@ -117,7 +117,9 @@ def excuse_of(anomaly: Anomaly, case: Case, reached: Sequence[Reach]) -> int | N
     """
     if case.sent_us is None:
         return None
-    if anomaly in TRANSACTIONAL:  # what befell one partition of a transaction shows in the others, too
+    if anomaly in EFFECTS:  # an application has a record in hand, or has applied it, long after it was acknowledged
+        excuses = _before_the_end
+    elif anomaly in TRANSACTIONAL:  # what befell one partition of a transaction shows in the others, too
         excuses = _in_transaction
     else:
         excuses = _acknowledged_within if anomaly in CONVICTING else _under_way
@@ -172,6 +174,11 @@ def _is_unexplained(anomaly: Anomaly, case: Case, permission: _Permission, since
 def _sent_before(case: Case, reach: Reach) -> bool:
     """Whether the record was sent before the reach was over."""
     return case.sent_us is not None and _within(case.sent_us, reach)
+
+
+def _before_the_end(case: Case, reach: Reach) -> bool:
+    """Whether the record was sent to a partition that the disturbance touched before the reach was over."""
+    return case.partition is not None and reach.touches(case.partition) and _sent_before(case, reach)
 
 
 def _in_transaction(case: Case, reach: Reach) -> bool:

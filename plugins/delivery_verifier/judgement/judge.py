@@ -25,9 +25,9 @@ from delivery_verifier.judgement.limits import limits
 from delivery_verifier.judgement.notes import notes
 from delivery_verifier.judgement.older_runs import unproven_counts, unruled_settings
 from delivery_verifier.judgement.sentences import arm_sentence, run_sentence
-from delivery_verifier.model.anomalies import TRANSACTIONAL, Anomaly
-from delivery_verifier.model.scenario import Bound, VerdictName, expected_text
-from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, RunVerdict
+from delivery_verifier.model.anomalies import EFFECTS, TRANSACTIONAL, Anomaly
+from delivery_verifier.model.scenario import Bound, VerdictName
+from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, RunVerdict, expected_text
 from delivery_verifier.store.counts import LATE, UNPROVEN, case_counts
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.versions import versions
@@ -125,15 +125,13 @@ def _findings(arm: ArmEvidence) -> list[Finding]:
     """Returns one finding per anomaly for which the run was searched. Unexplained cases of an anomaly get a second
     finding.
 
-    If the arm writes no transactions, an anomaly of transactions is left out, unless the books count cases of it.
+    If the arm writes no transactions, an anomaly of transactions is left out, unless the books count cases of it. If
+    the arm has no application, the same holds for the kinds of effects.
     """
+    absent = (() if arm.spec.transactional_id else TRANSACTIONAL) + (() if arm.spec.application else EFFECTS)
     excuses = excuses_of(arm)
     findings = [part for ruling in arm.rulings.values() for part in _split(_finding(arm, ruling), excuses)]
-    return [
-        finding
-        for finding in findings
-        if arm.spec.transactional_id or finding.count + finding.also or finding.anomaly not in TRANSACTIONAL
-    ]
+    return [finding for finding in findings if finding.count + finding.also or finding.anomaly not in absent]
 
 
 def _split(finding: Finding, excuses: Excuses) -> list[Finding]:

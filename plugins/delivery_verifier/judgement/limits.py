@@ -51,13 +51,13 @@ def limits(evidence: Evidence) -> list[str]:
 
 
 def _unchecked_laws(evidence: Evidence) -> Iterator[str]:
-    """Yields a sentence for every law that the books of the run do not have, and for every arm with damaged records,
-    because the books of such an arm were not counted a second time."""
+    """Yields a sentence for every law that was not checked, because the run is too old or too large, and for every arm
+    with damaged records, because the books of such an arm were not counted a second time."""
     laws = laws_of(evidence)
     for law, sentence in LAWS.items():
         if LAWS_SINCE.get(law, 1) > evidence.format_version:
             yield f"This run is older than the law {law}, which was therefore not checked: {sentence}"
-        elif law not in laws:
+        elif law == SECOND_OPINION and law not in laws:
             yield (
                 f"This run has {evidence.offsets.records:,} records. Above {SECOND_OPINION_RECORDS:,}, "
                 f"the law {law} is not checked: {sentence}"

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from typing import Literal
 
 from delivery_verifier.judgement.evidence import Evidence
-from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.anomalies import Anomaly, searched_for
 from delivery_verifier.model.verdict import Doubt
+from delivery_verifier.store.tables import FORMAT_VERSION
 
 
 def unproven_counts(evidence: Evidence) -> Iterator[tuple[str, Doubt]]:
@@ -26,7 +27,7 @@ def unproven_counts(evidence: Evidence) -> Iterator[tuple[str, Doubt]]:
     the cases of the other anomaly.
     """
     for arm in evidence.loaded:
-        for anomaly in _unsearched(evidence):
+        for anomaly in (kind for kind in Anomaly if kind not in evidence.searched):
             if count := sum(arm.cases(anomaly)):
                 detail = (
                     f"{arm.name}: the books count {count} {anomaly}, but the canary of this older run has no such case "
@@ -62,8 +63,8 @@ def unruled_settings(evidence: Evidence) -> Iterator[tuple[str, Doubt]]:
 
 
 def limits_of_age(evidence: Evidence) -> list[str]:
-    """Returns a sentence that names the anomalies for which the run was not searched. The result is empty if there are
-    none."""
+    """Returns a list with one sentence, which names the anomalies for which the run was not searched. The list is
+    empty if there are no such anomalies."""
     names = [str(anomaly) for anomaly in _unsearched(evidence)]
     if not names:
         return []
@@ -71,4 +72,5 @@ def limits_of_age(evidence: Evidence) -> list[str]:
 
 
 def _unsearched(evidence: Evidence) -> list[Anomaly]:
-    return [anomaly for anomaly in Anomaly if anomaly not in evidence.searched]
+    possible = searched_for(FORMAT_VERSION, bool(evidence.scenario.applied))
+    return [anomaly for anomaly in possible if anomaly not in evidence.searched]

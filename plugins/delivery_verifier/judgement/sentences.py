@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from delivery_verifier.judgement.applications import at_stake, is_of_applications
 from delivery_verifier.judgement.damage import unreadable_clause
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.transaction_counts import TransactionCounts
@@ -45,7 +46,7 @@ def run_sentence(evidence: Evidence, subjects: Sequence[ArmVerdict], controls: S
             fault = _done(evidence)
             sentences.append(f"{fault[:1].upper()}{fault[1:]}.")
     trusted = [control for control in controls if not any(doubt.kind == "checker" for doubt in control.doubts)]
-    if len(trusted) > 2:
+    if len(trusted) > 2 or (trusted and evidence.scenario.applied):
         sentences.append(_controls(trusted, faulted, without))
     else:
         sentences += [_control(control, faulted, without) for control in trusted]
@@ -101,7 +102,8 @@ def _held(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
     cases = _with_cases(findings)
     if cases:
         return f"of {_reported(arm)}, {_listed(cases)}, as the settings permit, and nothing they forbid"
-    return f"all {_reported(arm)} are in the log exactly once and in order{_views(arm.transactions)}"
+    applied = ", and were applied exactly once and in order" if arm.spec.application else ""
+    return f"all {_reported(arm)} are in the log exactly once and in order{_views(arm.transactions)}{applied}"
 
 
 def _with_cases(findings: Sequence[Finding]) -> list[Finding]:
@@ -192,7 +194,14 @@ def _exposed(arm: ArmEvidence) -> str:
     """Returns in words how many attempts were outstanding when faults bit, and how many reported attempts were exposed.
 
     The exposed attempts include attempts that were sent after another broker had taken over, but before the recovery.
+    If only applications were hit: how many records were in hand, or by how many the groups were set back.
     """
+    if arm.run.biting and all(map(is_of_applications, arm.run.biting)):
+        rewinds = [injection for injection in arm.run.biting if "rewind" in ACTS[injection.action].counts_as]
+        others = [injection for injection in arm.run.biting if injection not in rewinds]
+        stakes = (("in hand", others), ("set back", rewinds))
+        counts = [(sum(at_stake(cause, arm.name) for cause in causes), how) for how, causes in stakes if causes]
+        return " and ".join(f"{count:,} record{'' if count == 1 else 's'} {how}" for count, how in counts)
     outstanding, reported = exposed(arm.exposure, "outstanding"), exposed(arm.exposure, "reported")
     bites = "the bite" if len(arm.run.biting) == 1 else "the bites"
     return f"{outstanding:,} attempts outstanding at {bites} and {reported:,} records exposed until recovery"
@@ -202,6 +211,7 @@ _SUBJECTS = {
     "partition": "every leaderless partition of the subjects",
     "topic": "every arm's topic",
     "producer": "every producer",
+    "application": "every application",
 }
 """Maps a value of `Act.whom` to the subject of a sentence about the action. Actions on brokers and leaders are missing
 here: `_subject` finds their subject by the target of the action."""

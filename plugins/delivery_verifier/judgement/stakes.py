@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from delivery_verifier.judgement.applications import at_stake
 from delivery_verifier.judgement.attribution import LAG_US, OUTSIDE
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence, is_power_loss
 from delivery_verifier.model.history import LEAD_US, Injection
@@ -32,11 +33,14 @@ def _nothing_at_stake(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
     * An attempt of the arm was outstanding when an injection bit. An arm with acks=0 never has outstanding attempts.
       For such an arm, the outstanding attempts of other arms count, too.
+    * An injection hit applications, and the arm's application had records in hand.
     * An injection was a loss of power. A loss of power can also hurt records that were acknowledged before.
     * An injection hurt this arm or another arm. All arms are under the same faults at the same moment.
     """
     biting = arm.run.biting
     if not biting or any(is_power_loss(injection) for injection in biting):
+        return
+    if any(at_stake(injection, arm.name) for injection in biting):
         return
     without_answers = str(arm.spec.profile.producer.get("acks")) == "0"
     witnesses = arm.run.loaded if without_answers else (arm,)

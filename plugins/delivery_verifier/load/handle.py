@@ -7,7 +7,7 @@ and starts them again when the fault plan asks for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from delivery_verifier.host.waiting import wait_until
@@ -39,8 +39,8 @@ class RunningLoad:
         """
         return min(sum(control[Word.REPORTED] for control in self._controls(arm)) for arm in self._scenario.subjects)
 
-    def outstanding(self) -> int:
-        """Returns the number of attempts of the subject arms that have no outcome yet.
+    def outstanding(self, arms: Iterable[Arm] | None = None) -> int:
+        """Returns the number of attempts of `arms` that have no outcome yet. Without `arms`, of the subject arms.
 
         An attempt counts from just before the producer hands it over to its Kafka client.
         """
@@ -51,7 +51,7 @@ class RunningLoad:
             - control[Word.FAILED]
             - control[Word.INDETERMINATE]
             - control[Word.ABANDONED]
-            for arm in self._scenario.subjects
+            for arm in (self._scenario.subjects if arms is None else arms)
             for control in self._controls(arm)
         )
 

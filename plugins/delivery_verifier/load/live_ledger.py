@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from delivery_verifier.host.mapped_words import map_words
 from delivery_verifier.model.outcomes import Outcome
 
 SHIFT = 17
@@ -144,19 +145,6 @@ class Segment(NamedTuple):
     sent: memoryview
     settled: memoryview
     map: mmap.mmap
-
-
-def map_words(file: Path, words: int) -> tuple[memoryview, mmap.mmap]:
-    """Maps the first `words` int64 words of `file`. Returns a shared, writable view of the words, and the map.
-
-    A missing file is created and filled with zeros.
-    """
-    size = words * 8
-    with file.open("a+b") as stream:
-        if stream.seek(0, 2) < size:
-            stream.truncate(size)
-        mapped = mmap.mmap(stream.fileno(), size)
-    return memoryview(mapped).cast("q"), mapped
 
 
 class Control:

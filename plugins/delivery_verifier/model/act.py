@@ -58,7 +58,7 @@ class Act(Struct, frozen=True, kw_only=True):
     """What the action does, in one sentence for human readers."""
     done: str = ""
     """The predicate of a sentence about the action, e.g. `was killed`. The value is empty if the action is no fault."""
-    whom: Literal["broker", "leader", "partition", "topic", "producer"] = "broker"
+    whom: Literal["broker", "leader", "partition", "topic", "producer", "application"] = "broker"
     """What the action is done to. This becomes the subject of a sentence about the action, e.g. `every producer`."""
     bites: bool = False
     """Whether the action is a fault. The verifier must prove of every injected fault that the fault bit, that is, took
@@ -97,13 +97,13 @@ class Act(Struct, frozen=True, kw_only=True):
 
     @property
     def clients(self) -> bool:
-        """Whether the action is done to the producers of all arms at once, not to brokers."""
-        return self.whom == "producer"
+        """Whether the action is done to the producers or applications of all arms at once, not to brokers."""
+        return self.whom in ("producer", "application")
 
     @property
     def all_partitions(self) -> bool:
         """Whether the action touches every partition that carries load, no matter which brokers lead.
 
-        True for actions on producers and for actions that alter topics.
+        True for actions on producers and applications, and for actions that alter topics.
         """
         return self.clients or "topic_altered" in self.counts_as

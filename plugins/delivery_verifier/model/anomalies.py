@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
+from delivery_verifier.model import kinds_of_effects
 from delivery_verifier.model.anomaly_kind import AnomalyKind
 
 
@@ -25,6 +26,9 @@ class Anomaly(StrEnum):
 
     Further kinds may apply to the record. Those in SECONDARY stand in the column `also` of the case. The judge judges
     all these kinds, so that a permitted duplicate cannot hide a forbidden reordering (docs/adr/0002).
+
+    The last four are the kinds of effects. They have a precedence of their own. So a record can be a case of a kind of
+    the log and a case of a kind of effects (docs/adr/0015).
     """
 
     CORRUPTED = "CORRUPTED"
@@ -36,6 +40,10 @@ class Anomaly(StrEnum):
     REORDERED = "REORDERED"
     ABORTED_VISIBLE = "ABORTED_VISIBLE"
     TORN = "TORN"
+    SKIPPED = "SKIPPED"
+    REAPPLIED = "REAPPLIED"
+    GHOST = "GHOST"
+    OVERTAKEN = "OVERTAKEN"
 
 
 KINDS: dict[Anomaly, AnomalyKind] = {
@@ -177,11 +185,18 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         transactional=True,
         can_be_hidden=True,
     ),
+    Anomaly.SKIPPED: kinds_of_effects.SKIPPED,
+    Anomaly.REAPPLIED: kinds_of_effects.REAPPLIED,
+    Anomaly.GHOST: kinds_of_effects.GHOST,
+    Anomaly.OVERTAKEN: kinds_of_effects.OVERTAKEN,
 }
 """Maps every anomaly to its definition and its words for people, in order of precedence."""
 
 TRANSACTIONAL = tuple(anomaly for anomaly, kind in KINDS.items() if kind.transactional)
 """The kinds of anomaly that only records of transactions can show."""
+
+EFFECTS = tuple(anomaly for anomaly, kind in KINDS.items() if kind.of_effects)
+"""The kinds of effects: only records of an arm with an application can be cases."""
 
 SECONDARY = tuple(anomaly for anomaly, kind in KINDS.items() if kind.can_be_hidden)
 """The kinds of anomaly that are counted even if the attempt is already a case of a kind of higher precedence. Each of
@@ -202,13 +217,19 @@ def subset(reason: str, table: Table) -> Table:
     return table
 
 
-def searched_for(version: int, kinds: Mapping[Anomaly, AnomalyKind] = KINDS) -> tuple[Anomaly, ...]:
+def searched_for(
+    version: int, applied: bool = True, kinds: Mapping[Anomaly, AnomalyKind] = KINDS
+) -> tuple[Anomaly, ...]:
     """Returns the anomalies that the verifier searches for in runs of the format `version`, in order of precedence.
+
+    `applied`: whether an arm of the run has an application. If none has, nothing can be a case of a kind of effects.
 
     For each of these anomalies, and for no other, a run must have columns in the books, cases in the canary, and
     evaluations by Great Expectations.
     """
-    return tuple(anomaly for anomaly, kind in kinds.items() if kind.since <= version)
+    return tuple(
+        anomaly for anomaly, kind in kinds.items() if kind.since <= version and (applied or not kind.of_effects)
+    )
 
 
 def column(anomaly: Anomaly) -> str:

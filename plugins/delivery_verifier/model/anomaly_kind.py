@@ -35,17 +35,20 @@ class AnomalyKind:
     telling: int
     """The rank by which a report chooses the cases that it describes in detail: 1 comes first. No two kinds have the
     same rank."""
-    permitted_with: Literal["losses", "retries", "resends", "nothing"]
+    permitted_with: Literal["losses", "retries", "resends", "applications", "nothing"]
     """What makes the contract permit the anomaly.
 
     * `losses`: settings or disturbances that may lose records.
     * `retries`: whatever makes the client write a record again.
     * `resends`: the application sends a record again.
+    * `applications`: when an application commits, and what befalls it or the log behind which it stands.
     * `nothing`: no rule permits the anomaly."""
     forbidden_by: tuple[Claim, ...] = ()
     """The claims that forbid the anomaly even where the settings permit it."""
     transactional: bool = False
     """Whether only records that were sent in transactions can be cases."""
+    of_effects: bool = False
+    """Whether only records that an application applies, or should apply, can be cases."""
     can_be_hidden: bool = False
     """Whether the anomaly is also counted if the attempt is already a case of a kind of higher precedence. The column
     `also_<kind>` of the books counts such attempts."""

@@ -32,6 +32,7 @@ class ArmResult(_Part, frozen=True):
     """The result of one arm in one run of an entry. A figure that is not known is None, never zero.
 
     * The fields from `arm` to `sentence` are as in `ArmVerdict`.
+    * `application`: the name of the arm's application; empty if the arm has none.
     * `counts`: the arm's counts by name, e.g. `lost`, summed over all producers and partitions.
     * `longest_gap_s`: the longest time in seconds between two consecutive reports of records of one partition.
     * `latency_ms_p99`: an upper bound of the latency of 99 % of the reported records.
@@ -48,6 +49,7 @@ class ArmResult(_Part, frozen=True):
     as_expected: bool
     expected: str
     sentence: str = ""
+    application: str = ""
     counts: dict[str, int] = {}
     longest_gap_s: float | None = None
     latency_ms_p99: float | None = None

@@ -24,6 +24,9 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── NotKafka                        the proxy got bytes that are no frame of Kafka's protocol (ValueError)
 ├── Closed                          a rule of the proxy demands that a connection be closed
 ├── ProducerDied                    a producer process ended before it had sent all of its load (RuntimeError)
+├── MemberDied                      a member of an application ended unasked (RuntimeError)
+├── DamagedSlots                    the slots of a member have a gap that no order of writes leaves (ValueError)
+├── CommitUnknown                   nobody knows whether a consumer group accepted a commit (RuntimeError)
 ├── AlreadySent                     the load of this run has begun before, and is not sent twice (RuntimeError)
 ├── Unended                         a transaction could not be ended in time (RuntimeError)
 ├── Unresolved                      the target that a fault plan names stands for no broker now (RuntimeError)

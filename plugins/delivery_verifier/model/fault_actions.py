@@ -9,7 +9,18 @@ from __future__ import annotations
 
 from delivery_verifier.model.act import Act
 from delivery_verifier.model.history import DisturbanceKind
-from delivery_verifier.model.step_options import BLOCKS, CLIENTS, DELAY, FRAMES, LINKS_CUT, SETTING, VALUE
+from delivery_verifier.model.step_options import (
+    BLOCKS,
+    CLIENTS,
+    CRASH_POINT,
+    DELAY,
+    FRAMES,
+    LINKS_CUT,
+    NTH_BATCH,
+    NTH_RECORD,
+    SETTING,
+    VALUE,
+)
 
 _ENDED: tuple[DisturbanceKind, ...] = ("leader_change", "isr_shrink")
 """The kinds of disturbance that follow when a broker ends, stands still or loses its network connections."""
@@ -184,6 +195,35 @@ ACTS: dict[str, Act] = {
             momentary=True,
             counts_as=("topic_altered",),
             options=(SETTING, VALUE),
+        ),
+        Act(
+            name="park",
+            summary="Every member of an application stands still when it comes to a named point of its work.",
+            whom="application",
+            options=(CRASH_POINT, NTH_BATCH, NTH_RECORD),
+        ),
+        Act(
+            name="kill_application",
+            summary="SIGKILL for every member of every application: what it had in hand stays as it is.",
+            done="was killed",
+            bites=True,
+            whom="application",
+            counts_as=("application_crash",),
+        ),
+        Act(
+            name="restart_application",
+            summary="Starts the members of applications again; each goes on where its group has committed.",
+            heals=("kill_application",),
+            whom="application",
+        ),
+        Act(
+            name="rewind",
+            summary="An operator stops the applications, sets their groups back to offset 0, and starts them again.",
+            done="was set back to offset 0",
+            bites=True,
+            momentary=True,
+            whom="application",
+            counts_as=("rewind",),
         ),
         Act(
             name="send",

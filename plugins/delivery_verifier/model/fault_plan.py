@@ -25,6 +25,8 @@ class Trigger(Data, frozen=True):
     * `bitten`: the action of the last injection shows its own proof, e.g. that the proxy acted on requests.
     * `isr_shrunk`: in every partition whose leader runs, all other members of the ISR run, too.
     * `isr_full`: for every partition, all replicas are in the ISR.
+    * `parked`: every member of an application stands where the action `park` ordered it to stand.
+    * `caught_up`: every application has applied, and its group has committed, all that its arm has sent.
     * `at_once`: there is no condition.
     """
 
@@ -39,6 +41,8 @@ class Trigger(Data, frozen=True):
         "bitten",
         "isr_shrunk",
         "isr_full",
+        "parked",
+        "caught_up",
         "at_once",
     ]
     value: float = 0.0

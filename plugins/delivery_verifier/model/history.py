@@ -40,6 +40,9 @@ DisturbanceKind = Literal[
     "application_resend",
     "unclean_coordinator_election",
     "coordinator_power_loss",
+    "application_crash",
+    "application_freeze",
+    "rewind",
 ]
 """The kinds of disturbance, by the names that they have in every file. `DISTURBANCES` gives their meanings."""
 
@@ -94,8 +97,14 @@ DISTURBANCES: dict[DisturbanceKind, KindOfDisturbance] = {
         "both",
         "cluster",
     ),
+    "application_crash": KindOfDisturbance("a member of an application was killed", "injection", "topics"),
+    "application_freeze": KindOfDisturbance("a member of an application stood still", "injection", "topics"),
+    "rewind": KindOfDisturbance("a consumer group was set back to earlier offsets", "injection", "topics"),
 }
 """Every kind of disturbance, by name."""
+
+OF_APPLICATIONS: frozenset[DisturbanceKind] = frozenset({"application_crash", "application_freeze", "rewind"})
+"""The kinds of disturbance that befall members of applications, and no broker, producer or topic."""
 
 INJECTED = frozenset(name for name, kind in DISTURBANCES.items() if kind.seen_by != "observer")
 """The kinds of disturbance that cannot be derived from observations alone. They are derived from the injection that

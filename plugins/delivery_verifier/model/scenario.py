@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from delivery_verifier.model.act import Capability
+from delivery_verifier.model.application import Application
 from delivery_verifier.model.data import Data, Name, Setting
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.fault_plan import FaultPlan
@@ -82,7 +83,8 @@ class Arm(Data, frozen=True):
     """One arm of a run: a profile with its claim and expectation, on a topic of its own.
 
     All producers of the arm together send at least `records` records. `producers` is the number of producers. `ordinal`
-    is the number that identifies the arm in the headers of its records (see `record`).
+    is the number that identifies the arm in the headers of its records (see `record`). `application` is the program
+    under test that consumes the arm's topic, or None.
     """
 
     name: Name
@@ -94,6 +96,7 @@ class Arm(Data, frozen=True):
     expectation: Expectation = Expectation()
     records: Annotated[int, Meta(ge=0, le=10**11)] = 0
     producers: Annotated[int, Meta(ge=1, le=64)] = 1
+    application: Application | None = None
 
     @property
     def transactional_id(self) -> str:
@@ -219,11 +222,14 @@ class Scenario(Data, frozen=True):
 
     @property
     def transactional(self) -> tuple[str, ...]:
-        """The names of the arms whose topics are read twice: once with read_uncommitted, once with read_committed.
-
-        These are the canary and the arms that write transactions. Empty if no arm writes transactions.
-        """
+        """The names of the arms that write transactions, and of the canary: their topics are read in both views."""
         names = tuple(arm.name for arm in self.loaded if arm.transactional_id)
+        return (*names, self.canary.name) if names else ()
+
+    @property
+    def applied(self) -> tuple[str, ...]:
+        """The names of the arms with an application, and of the canary. Empty if no arm has an application."""
+        names = tuple(arm.name for arm in self.loaded if arm.application)
         return (*names, self.canary.name) if names else ()
 
     @property
@@ -242,9 +248,3 @@ Isolation = Literal["read_uncommitted", "read_committed"]
 
 RAW: Isolation = "read_uncommitted"
 """The isolation level that shows all records, also those of open and aborted transactions."""
-
-
-def expected_text(expectation: Expectation) -> str:
-    """Returns an expectation in words, e.g. `VIOLATED; LOST >= 1`."""
-    bounds = [f"{bound.count} {bound.op} {bound.value}" for bound in expectation.bounds]
-    return "; ".join([" or ".join(expectation.verdicts), *bounds])

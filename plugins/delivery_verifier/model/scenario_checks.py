@@ -3,15 +3,19 @@ anything starts."""
 
 from __future__ import annotations
 
+from typing import get_args
+
 import msgspec
 
 from delivery_verifier.model import step_options
 from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.application import REQUIRED, RESETS, TIMED, Application
+from delivery_verifier.model.data import setting_text
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_plan import equipment_of
 from delivery_verifier.model.fault_targets import TARGETS
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import Arm, Scenario
+from delivery_verifier.model.scenario import Arm, Isolation, Scenario
 
 
 def loads(text: bytes) -> Scenario:
@@ -47,6 +51,9 @@ def check(scenario: Scenario) -> None:
     _check_plan(scenario)
     for arm in scenario.arms:
         _check_isr(arm, scenario.load.replication_factor)
+        if arm.application:
+            _check_application(arm.name, arm.application)
+            _check_power(scenario)
         for bound in arm.expectation.bounds:
             if bound.count.upper() not in Anomaly.__members__ and not bound.count.islower():
                 raise BadInput(f"arms.{arm.name}.expectation: {bound.count!r} is no anomaly and no books column")
@@ -71,6 +78,47 @@ def _check_plan(scenario: Scenario) -> None:
     if scenario.load.pacing == "scripted" and not scenario.load.block:
         raise BadInput("load.block must be given where load.pacing is scripted")
     _check_transactions(scenario)
+    _check_applications(scenario)
+
+
+def _check_applications(scenario: Scenario) -> None:
+    """Raises BadInput if a step of the fault plan is about applications, and no arm has one."""
+    for number, step in enumerate(scenario.fault.steps):
+        if not scenario.applied and (step.act.whom == "application" or step.trigger.kind in ("parked", "caught_up")):
+            raise BadInput(
+                f"fault.steps[{number}] is about applications, and no arm has one: give an arm an application, or "
+                "leave the step out"
+            )
+        ids = [arm.name for arm in scenario.loaded if arm.application and arm.transactional_id]
+        if ids and step.trigger.kind == "caught_up":
+            raise BadInput(
+                f"fault.steps[{number}] waits for caught_up, which arm {ids[0]} never is: no group commits the end "
+                "of a topic with transactions"
+            )
+    _check_crashes(scenario)
+
+
+def _check_crashes(scenario: Scenario) -> None:
+    """Raises BadInput for a kill of applications that can hurt nothing, and for a rewind of killed applications.
+
+    Members that stand at the crash point `committed` have nothing in hand. If a rewind started killed members, nobody
+    could prove any more that they had been killed.
+    """
+    point, is_killed = "", False
+    for number, step in enumerate(scenario.fault.steps * min(scenario.fault.cycles, 2)):
+        where = f"fault.steps[{number % len(scenario.fault.steps)}]"
+        if step.action == "park":
+            point = str(step.options.get("at"))
+        elif step.action == "kill_application":
+            if point == "committed":
+                raise BadInput(
+                    f"{where} kills applications that stand at committed, with nothing in hand: park elsewhere"
+                )
+            is_killed = True
+        elif step.action in ("restart_application", "rewind"):
+            if is_killed and step.action == "rewind":
+                raise BadInput(f"{where} sets back applications that were killed: restart_application must come before")
+            point, is_killed = "", False
 
 
 def _check_transactions(scenario: Scenario) -> None:
@@ -79,7 +127,7 @@ def _check_transactions(scenario: Scenario) -> None:
     Also raises BadInput if `_check_coordinator` does.
     """
     names = [arm.name for arm in scenario.loaded if arm.transactional_id]
-    clients = [step.action for step in scenario.fault.steps if step.act.clients]
+    clients = [step.action for step in scenario.fault.steps if step.act.whom == "producer"]
     if names and clients:
         raise BadInput(
             f"arms.{names[0]} has a transactional.id, which does not go with the action {clients[0]}: leave one of "
@@ -113,6 +161,32 @@ def _check_coordinator(scenario: Scenario) -> None:
             f"fault.steps: coordinators are proven for exactly one producer with a transactional.id, got {count}: "
             "have one such arm, with one producer"
         )
+
+
+def _check_power(scenario: Scenario) -> None:
+    """Raises BadInput if the fault plan cuts the power of brokers: committed offsets may be lost then, unobserved."""
+    for number, step in enumerate(scenario.fault.steps):
+        if "power_loss" in step.act.counts_as:
+            raise BadInput(
+                f"fault.steps[{number}] is {step.action}, which does not go with an application: nobody observes the "
+                "log of committed offsets; leave one of them out"
+            )
+
+
+def _check_application(arm: str, application: Application) -> None:
+    """Raises BadInput if consumer settings are missing, or do not fit the discipline of the application."""
+    where, consumer = f"arms.{arm}.application.consumer", application.consumer
+    if missing := [name for name in REQUIRED if name not in consumer]:
+        raise BadInput(f"{where} lacks {missing[0]}: nothing is left to a default; state {', '.join(REQUIRED)}")
+    timed = zip(("enable.auto.commit", "enable.auto.offset.store"), TIMED[application.discipline], strict=True)
+    for name, value in timed:
+        if setting_text(consumer[name]) != setting_text(value):
+            raise BadInput(
+                f"{where}: {name} is {consumer[name]}, but {application.discipline} needs {setting_text(value)}"
+            )
+    for name, allowed in {"auto.offset.reset": RESETS, "isolation.level": get_args(Isolation)}.items():
+        if consumer[name] not in allowed:
+            raise BadInput(f"{where}: {name} is {consumer[name]!r}; allowed: {', '.join(allowed)}")
 
 
 def _check_isr(arm: Arm, replicas: int) -> None:

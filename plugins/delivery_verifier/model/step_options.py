@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
+from delivery_verifier.model.application import CRASH_POINTS
+
 APIS = {
     "Produce": 0,
     "Fetch": 1,
@@ -90,6 +92,15 @@ LINKS_CUT = Option(
     allowed=f"any of {', '.join(LINKS)}, separated by commas",
     is_allowed=lambda value: {*map(str.strip, str(value).split(","))} <= {*LINKS},
 )
+CRASH_POINT = Option(
+    name="at",
+    meaning="the crash point at which every member parks",
+    allowed=", ".join(CRASH_POINTS),
+    is_allowed=lambda value: value in CRASH_POINTS,
+    required=True,
+)
+NTH_BATCH = _number("batch", "in which batch, counted from the order on (default 1)")
+NTH_RECORD = _number("record", "at applied: after how many records of the batch (default 1)")
 
 
 def links_cut(options: Mapping[str, object]) -> tuple[Link, ...]:

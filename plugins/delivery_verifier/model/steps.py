@@ -45,6 +45,8 @@ class Output(Struct, frozen=True):
 
     name: str
     meaning: str
+    if_applied: bool = False
+    """Whether only runs in which an arm has an application have the file or folder."""
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -109,6 +111,8 @@ DECLARED: tuple[Step, ...] = (
         rests_on=_LOAD,
         writes=(
             _LEDGER,  # the ledger of the canary
+            Output("effects", "every application of a record by a member of an application", if_applied=True),
+            Output("journal", "what the members of applications say they did", if_applied=True),
             Output("observations.json", "leaders, in-sync replicas and broker processes over time"),
             Output("offsets.json", "the snapshot: where each partition's log begins and ends"),
             Output("replicas.parquet", "what each replica of a partition holds, and where it differs from its leader"),
@@ -176,6 +180,9 @@ REQUIRES: dict[str, tuple[str, ...]] = {step.name: step.rests_on for step in DEC
 
 VOIDS: dict[str, tuple[str, ...]] = {step.name: step.voids for step in DECLARED}
 """Maps a step to the steps whose manifests are removed when it publishes its output again (`Step.voids`)."""
+
+IF_APPLIED: frozenset[str] = frozenset(output.name for step in DECLARED for output in step.writes if output.if_applied)
+"""The files and folders that only runs with an application have."""
 
 FILES: dict[str, str] = {output.name: output.meaning for step in DECLARED for output in step.writes}
 """Maps each file or folder of a run directory to its meaning, in the order in which the steps write them."""

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from delivery_verifier.model.history import Disturbance
-from delivery_verifier.model.scenario import Claim, Role, VerdictName
+from delivery_verifier.model.scenario import Claim, Expectation, Role, VerdictName
 
 
 class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -16,10 +16,10 @@ class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Doubt(_Part, frozen=True):
-    """A reason to withhold a verdict. `name` is the kind of reason, e.g. `canary_wrong`. `detail` says what was seen.
+    """A reason to withhold a verdict. `name` names the reason, e.g. `canary_wrong`. `detail` says what was seen.
 
-    A doubt of kind `checker` means that the verifier itself may be wrong: it forbids HELD and VIOLATED. A doubt of kind
-    `coverage` means that the run did not test the arm as planned: it forbids only HELD.
+    `kind` says which verdicts the doubt forbids. `checker`: the verifier itself may be wrong, so HELD and VIOLATED are
+    forbidden. `coverage`: the run did not test the arm as planned, so only HELD is forbidden.
     """
 
     kind: Literal["checker", "coverage"]
@@ -176,3 +176,9 @@ class RunVerdict(_Part, frozen=True):
         if self.green:
             return 0
         return 2 if any(arm.verdict == "INCONCLUSIVE" for arm in self.arms) else 1
+
+
+def expected_text(expectation: Expectation) -> str:
+    """Returns an expectation in words, e.g. `VIOLATED; LOST >= 1`."""
+    bounds = [f"{bound.count} {bound.op} {bound.value}" for bound in expectation.bounds]
+    return "; ".join([" or ".join(expectation.verdicts), *bounds])

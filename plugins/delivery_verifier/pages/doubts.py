@@ -69,6 +69,14 @@ ADVICE = {
     "cycles, or add a weak control, and run again.",
     "too_few_answered": "The client got no answer where nothing disturbed the cluster. Look at the errors in the "
     "ledger, check that the settings can be met (timeouts, in-sync replicas), then run again.",
+    "effects_incomplete": f"Effects of the application are missing, or were not counted. {_RUN_AGAIN}",
+    "skipped_too_early": f"Records count as skipped that the application may yet have applied. {_JUDGE_AGAIN}",
+    "not_drained": "The application did not reach the end of these partitions, so nobody knows what it would have "
+    "applied. Look at the journal and at the errors of its members, and run again.",
+    "application_idle": "The application did its work only after the load: no fault met it. Look in the journal for "
+    "when its members were given their partitions, and run again.",
+    "effects_unparsed": "The application applied something that names no record of the arm, which may be a record "
+    "applied once more. Look at these rows of effects/, and run again.",
     "stranger_in_topic": "Another client wrote to the topic, or nothing readable is left of a record that was never "
     "acknowledged. Find that client, stop it and run again; if there is none, treat the records as damaged.",
     "unplanned_disturbance": "Something else than the plan disturbed the cluster. Find its cause (a busy host, a "

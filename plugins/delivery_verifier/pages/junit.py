@@ -12,23 +12,27 @@ from pathlib import Path
 import msgspec
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
+from delivery_verifier.catalogue.applications import application_lines
 from delivery_verifier.judgement.evaluation import LAWS, Evaluated, Validation, read_validation
+from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.pages.words import clean as printable
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
-def write(file: Path, verdict: RunVerdict, validation: Validation) -> None:
+def write(file: Path, verdict: RunVerdict, validation: Validation, scenario: Scenario | None = None) -> None:
     """Writes the JUnit suite of one run to `file`. The suite has a test case per arm and per law of the books.
 
     * An INCONCLUSIVE arm is an error, because the run showed nothing about the arm. Any other arm that did not end as
       expected is a failure.
     * A law that does not hold is a failure. A law whose evaluation raised an exception is an error.
 
-    `validation`: the results of Great Expectations. Only the results of the suite `evidence` are about laws. Raises
-    OSError if `file` cannot be written.
+    `validation`: the results of Great Expectations. Only the results of the suite `evidence` are about laws.
+    `scenario`: that of the run, for what is said about applications, or None. Raises OSError if `file` cannot be
+    written.
     """
-    cases = [_arm(verdict, arm) for arm in verdict.arms]
+    lines = {arm.name: application_lines(arm.application) for arm in scenario.arms} if scenario else {}
+    cases = [_arm(verdict, arm, lines.get(arm.arm, [])) for arm in verdict.arms]
     cases += [_law(verdict, law) for law in validation.evaluated if law.suite == "evidence"]
     _write(
         file,
@@ -59,9 +63,10 @@ def validation_of(run_dir: Path) -> Validation:
         raise IncompleteRun(f"validation.json of {run_dir} is damaged: {error}") from None
 
 
-def _arm(verdict: RunVerdict, arm: ArmVerdict) -> TestCase:
+def _arm(verdict: RunVerdict, arm: ArmVerdict, application: list[str]) -> TestCase:
     case = TestCase(clean(f"claim {arm.claim}"), clean(f"{verdict.scenario}.{arm.arm}"))
-    case.system_out = clean(f"{arm.sentence}\nexpected: {arm.expected}\nrole: {arm.role}, profile: {arm.profile}")
+    settings = f"role: {arm.role}, profile: {arm.profile}"
+    case.system_out = clean("\n".join([arm.sentence, f"expected: {arm.expected}", settings, *application]))
     if arm.verdict == "INCONCLUSIVE":
         doubts = "\n".join(f"{doubt.kind} doubt {doubt.name}: {doubt.detail}" for doubt in arm.doubts)
         case.result = [_error(arm.sentence, "INCONCLUSIVE", doubts)]

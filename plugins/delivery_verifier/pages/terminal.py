@@ -12,8 +12,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from delivery_verifier.catalogue.applications import application_lines
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.data import dumps
+from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import COUNTED, ArmVerdict, RunVerdict, exposed
 from delivery_verifier.pages.anomaly_columns import cases, columns, heading
 from delivery_verifier.pages.doubts import DoubtGroup, advice, doubt_groups
@@ -34,10 +36,11 @@ _FIRST_COUNTS = ("attempted", "acked")
 """The counts of an arm that a table shows before the arm's numbers of cases."""
 
 
-def write(verdict: RunVerdict, stream: TextIO, *, as_json: bool = False) -> None:
+def write(verdict: RunVerdict, stream: TextIO, *, as_json: bool = False, scenario: Scenario | None = None) -> None:
     """Writes the verdict to `stream`, as JSON if `as_json` is true, else as text.
 
-    The text is coloured on a terminal and plain in a pipe.
+    The text is coloured on a terminal and plain in a pipe. `scenario`: that of the run, for what is said about
+    applications, or None.
     """
     if as_json:
         stream.write(dumps(verdict).decode().rstrip("\n") + "\n")
@@ -51,6 +54,9 @@ def write(verdict: RunVerdict, stream: TextIO, *, as_json: bool = False) -> None
         _print(console, limit, "dim", indent=2)
     for table in _tables(verdict.arms, console):
         console.print(table)
+    for arm in scenario.loaded if scenario else ():
+        for number_of_line, line in enumerate(application_lines(arm.application)):
+            _print(console, line if number_of_line else f"{arm.name} is {line}", "dim", indent=2 * number_of_line)
     _print_excuses(console, verdict.arms)
     for doubt in doubt_groups(verdict):
         _print_doubt(console, doubt)

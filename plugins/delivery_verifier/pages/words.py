@@ -6,6 +6,8 @@ import unicodedata
 
 from delivery_verifier.model import claims
 from delivery_verifier.model.anomalies import KINDS, Anomaly
+from delivery_verifier.model.application import Application
+from delivery_verifier.model.data import Setting
 
 SYMBOLS = {"HELD": "✔", "VIOLATED": "✘", "INCONCLUSIVE": "?", "NO VERDICT": "–"}
 MEANINGS = {
@@ -36,6 +38,14 @@ def record_that_is(kind: str) -> str:
     Returns `kind` itself if `kind` is unknown.
     """
     return KINDS[Anomaly(kind)].record_that_is if kind in Anomaly.__members__ else kind
+
+
+def application_properties(application: Application | None) -> dict[str, Setting]:
+    """What is tested of an arm's application: discipline, sizes and consumer settings, by name; empty for None."""
+    if application is None:
+        return {}
+    own = {"discipline": application.discipline, "members": application.members, "records at a time": application.batch}
+    return {**own, **application.consumer}
 
 
 def enumeration(parts: list[str], last: str = "or") -> str:

@@ -53,6 +53,7 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
             load=load,
             records=records,
             producers=int(params.get("producers") or 1),
+            application=catalogue.APPLICATIONS.get(params.get("application", "")),
             cluster=ClusterSpec(backend=default_name(), kafka_version=version, brokers=3),
             seed=int(params.get("seed") or 0),
             min_exposed=int(params["min_exposed"]) if params.get("min_exposed") is not None else _min_exposed(records),
@@ -74,19 +75,20 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
 
 BESIDE_A_SCENARIO = ("scenario", "seed", "kafka_version", "fail_step", "owner")
 """The fields of a run that still count if a user names a scenario of the catalogue. The scenario fixes all others."""
+NEVER_BESIDE_A_SCENARIO = ("own_profile", "producer_overrides", "topic_overrides", "application")
+"""The fields of a run that are refused if a user names a scenario of the catalogue."""
 
 
 def _catalogue_scenario(params: Mapping[str, Any], name: str) -> Scenario:
     """Returns the scenario of the catalogue that the field `scenario` names. `name` is the run id.
 
     The form always sends all of its fields, with their defaults. Therefore a field that the scenario fixes is ignored.
-    Settings of the user's own have no default in the form, so a user gave them on purpose. Raises BadInput if `params`
-    holds settings of the user's own.
+    Settings of the user's own and the application have no default in the form, so a user gave them on purpose. Raises
+    BadInput if `params` holds one of them.
     """
-    if own := [field for field in ("own_profile", "producer_overrides", "topic_overrides") if params.get(field)]:
+    if own := [field for field in NEVER_BESIDE_A_SCENARIO if params.get(field)]:
         raise BadInput(
-            f"{own[0]} is given, but scenario is {params['scenario']!r}, which has settings of its own; allowed: one "
-            "of the two"
+            f"{own[0]} is given, but scenario is {params['scenario']!r}, which settles it; allowed: one of the two"
         )
     entry = catalogue.SCENARIOS[params["scenario"]]
     fields = {key: params[key] for key in BESIDE_A_SCENARIO if params.get(key) is not None}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from delivery_verifier.catalogue.applications import application_lines
 from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.cluster.backends import backend_of
 from delivery_verifier.contract import alternatives, clients, forecast
@@ -15,11 +16,15 @@ from delivery_verifier.contract.clients import JavaContract
 from delivery_verifier.contract.guarantees import FAULT_CLASSES, GuaranteeRow, lines, matrix
 from delivery_verifier.contract.rulings import Ruling, contract, effective, guarantees
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.model.anomalies import TRANSACTIONAL
+from delivery_verifier.model.anomalies import EFFECTS, TRANSACTIONAL
+from delivery_verifier.model.application import Application
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.history import Disturbance
-from delivery_verifier.model.scenario import Arm, Claim, Scenario, expected_text
+from delivery_verifier.model.scenario import Arm, Claim, Client, Scenario
+from delivery_verifier.model.verdict import expected_text
+from delivery_verifier.planning import consumers, own_consumers
+from delivery_verifier.planning.consumers import ConsumerExplanation, ruling_lines
 
 
 class Guarantee(Struct, frozen=True, kw_only=True):
@@ -38,6 +43,7 @@ class Guarantee(Struct, frozen=True, kw_only=True):
 class Explanation(Struct, frozen=True, kw_only=True):
     """The explanation of one arm, as `kdv explain --json` prints it.
 
+    * `application`: the arm's consumer under test, or None.
     * `notes`: sentences on how the user's own settings were translated.
     * `expects`: the verdict and the counts that the arm is expected to have, in words.
     * `expected`: the kinds of disturbances that the fault is expected to cause.
@@ -45,8 +51,10 @@ class Explanation(Struct, frozen=True, kw_only=True):
     * `matrix`: the guarantees that the settings give, for each class of faults (see FaultClass).
     * `alternatives`: what other values of one or two settings would change.
     * `java`: what the contract says of the Java client. None: the settings were not written for that client.
+    * `consumers`: what the arm's application gives or, for a file of consumer settings, what a consumer with them gives
+      for each discipline that the user's code may have.
 
-    All fields but `java` are about librdkafka, the client that every run uses.
+    All fields but `java` and `consumers` are about librdkafka, the client that every run uses.
     """
 
     arm: str
@@ -56,6 +64,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     producer: dict[str, Setting]
     topic: dict[str, Setting]
+    application: Application | None
     fault: str
     claim: Claim
     expects: str
@@ -65,6 +74,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     matrix: list[GuaranteeRow]
     alternatives: list[Alternative]
     java: JavaContract | None
+    consumers: list[ConsumerExplanation]
 
 
 class ScenarioExplanation(Struct, frozen=True, kw_only=True):
@@ -79,8 +89,14 @@ class ScenarioExplanation(Struct, frozen=True, kw_only=True):
     arms: list[Explanation]
 
 
-def explain(scenario: Scenario, arm: Arm) -> Explanation:
-    """Returns the explanation of one arm. Raises ContradictorySettings for settings that no producer can have."""
+def explain(
+    scenario: Scenario, arm: Arm, consumer_config: str | None = None, client: Client | None = None
+) -> Explanation:
+    """Returns the explanation of one arm. Raises ContradictorySettings for settings that no producer can have.
+
+    `consumer_config`: a file of consumer settings, which is explained, too, or None. `client`: the client for which it
+    was written, or None. Raises BadInput if the file is not allowed.
+    """
     profile, settings = arm.profile, Settings.of_arm(scenario, arm)
     expected = _possible(settings, forecast.expected_disturbances(scenario.fault, arm))
     all_disturbances = [disturbance for faults in FAULT_CLASSES for disturbance in faults.disturbances]
@@ -94,6 +110,7 @@ def explain(scenario: Scenario, arm: Arm) -> Explanation:
         notes=profile.notes,
         producer=profile.producer,
         topic=profile.topic,
+        application=arm.application,
         fault=scenario.fault.name,
         claim=arm.claim,
         expects=expected_text(arm.expectation),
@@ -106,6 +123,7 @@ def explain(scenario: Scenario, arm: Arm) -> Explanation:
         matrix=matrix(settings),
         alternatives=alternatives.alternatives(settings),
         java=clients.java_contract(settings) if profile.client == "java" else None,
+        consumers=own_consumers.consumers(settings, arm.application, consumer_config, client),
     )
 
 
@@ -144,6 +162,7 @@ def explanation_text(explanation: Explanation) -> str:
         f"           {name}={str(value).lower()}"
         for name, value in {**explanation.producer, **explanation.topic}.items()
     ]
+    text += [line for consumer in explanation.consumers for line in consumers.text_lines(consumer)]
     text.append(f"fault      {explanation.fault}, expected to cause: {', '.join(explanation.expected) or 'nothing'}")
     text.append("guarantees of these settings: under this fault, and always, that is under every class of faults below")
     text += [f"  {row.guarantee:<14} {_yes_or_no(row)} {row.meaning}" for row in explanation.guarantees]
@@ -170,6 +189,7 @@ def scenario_text(scenario: ScenarioExplanation) -> str:
     text += [f"fault      {scenario.fault}", f"rules      {', '.join(scenario.rules)}"]
     for arm in scenario.arms:
         text += ["", f"{arm.role} {arm.arm}: {arm.summary}"]
+        text += [f"  {line}" for line in application_lines(arm.application)]
         text.append(
             f"  claim {arm.claim}, expected: {arm.expects}; the fault is expected to cause: "
             f"{', '.join(arm.expected) or 'nothing'}"
@@ -179,14 +199,9 @@ def scenario_text(scenario: ScenarioExplanation) -> str:
 
 
 def _rulings(explanation: Explanation) -> list[str]:
-    """Returns two lines for each anomaly: whether it is forbidden or permitted, and then the rule with its source."""
-    rows = []
-    for ruling in explanation.rulings:
-        rows += [
-            f"  {ruling.anomaly:<12} {ruling.ruling:<10} {ruling.sentence}",
-            f"{'':26}{ruling.rule}; {ruling.source}",
-        ]
-    return rows
+    """Returns the lines of the rulings. Those on effects are left out if the arm has no application."""
+    absent = () if explanation.application else EFFECTS
+    return ruling_lines([ruling for ruling in explanation.rulings if ruling.anomaly not in absent])
 
 
 def _yes_or_no(guarantee: Guarantee) -> str:
@@ -216,7 +231,7 @@ def describe(scenario: Scenario) -> str:
     ]
     for arm in scenario.loaded:
         lines.append(f"arm      {arm.name} ({arm.role}): at least {arm.records:,} records, claim {arm.claim}")
-        lines += [f"           {note}" for note in arm.profile.notes]
+        lines += [f"           {note}" for note in (*arm.profile.notes, *application_lines(arm.application))]
         lines += [f"           {line}" for line in promises(scenario, arm)]
     lines.append("arm      canary: planted anomalies of every kind, all of which must be found")
     return "\n".join(lines) + "\n"
@@ -229,5 +244,6 @@ def promises(scenario: Scenario, arm: Arm) -> list[str]:
     """
     expected = forecast.expected_disturbances(scenario.fault, arm)
     rulings = effective(Settings.of_arm(scenario, arm), arm.claim, expected).values()
-    possible = [ruling for ruling in rulings if arm.transactional_id or ruling.anomaly not in TRANSACTIONAL]
+    absent = (() if arm.transactional_id else TRANSACTIONAL) + (() if arm.application else EFFECTS)
+    possible = [ruling for ruling in rulings if ruling.anomaly not in absent]
     return [f"{ruling.anomaly:<15} {ruling.ruling:<10} {ruling.sentence}" for ruling in possible]

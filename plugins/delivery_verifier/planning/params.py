@@ -13,6 +13,7 @@ from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.inputs import bad_input, choice, decimal, limits, nearest, whole
 from delivery_verifier.model.scenario import Arm, Claim, Load, OwnPacing, Scenario
 from delivery_verifier.model.steps import STEPS
+from delivery_verifier.planning import consumers
 from delivery_verifier.planning.own_settings import profiles
 
 Check = Callable[[str, object], object]
@@ -71,6 +72,7 @@ def _seconds(low: float, high: float, *, above: bool = False) -> Check:
 FIELDS: dict[str, Check] = {
     "scenario": _one_of(catalogue.SCENARIOS, LISTED),
     "profile": lambda field, value: choice(field, value, profiles.known(), LISTED),
+    "application": consumers.check_name,
     "fault": _one_of(catalogue.FAULTS, LISTED),
     "claim": _one_of(get_args(Claim)),
     "pacing": _one_of(get_args(OwnPacing)),

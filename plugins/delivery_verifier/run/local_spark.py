@@ -89,7 +89,7 @@ class OwnSession:
 
 @contextmanager
 def own_session(run_dir: Path) -> Iterator[OwnSession]:
-    """Yields a SparkProvider for the run in `run_dir`. Its session ends when the block ends, at the latest."""
+    """Yields an OwnSession for the run in `run_dir`. Its JVM ends when the block ends, at the latest."""
     session = OwnSession(run_dir)
     try:
         yield session

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column, searched_for
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.store import tables as declared
+from delivery_verifier.store.effect_tables import EFFECT_BOOKS, EFFECT_COUNTS
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.table import Table
 
@@ -52,6 +53,7 @@ BOOKS = (
     declared.EXPOSURE,
     declared.GAPS,
     declared.LOAD,
+    EFFECT_BOOKS,
 )
 """The declarations of all tables that are needed to judge a run."""
 
@@ -71,24 +73,28 @@ class Books:
     problems: list[tuple[str, str]] = field(default_factory=list)
 
     @classmethod
-    def from_tables(cls, tables: Mapping[str, pa.Table], version: int = declared.FORMAT_VERSION) -> Books:
+    def from_tables(
+        cls, tables: Mapping[str, pa.Table], version: int = declared.FORMAT_VERSION, applied: bool = False
+    ) -> Books:
         """Returns the books with the tables `tables`. Each key of `tables` is the file of a table, as in TABLES.
 
+        `applied`: whether an arm of the run has an application. Only then there must be the table books/effects.
         `version` is the `format_version` in the manifest of the step that wrote the tables. The tables must have
         exactly the columns of this version. `problems` lists whatever is wrong with the tables. No error is raised.
         """
-        problems = [problem for table in BOOKS for problem in _problems(table, tables.get(table.file), version)]
+        needed = BOOKS if applied else tuple(table for table in BOOKS if table is not EFFECT_BOOKS)
+        problems = [problem for table in needed for problem in _problems(table, tables.get(table.file), version)]
         return cls({table.file: tables.get(table.file, _empty(table)) for table in BOOKS}, problems)
 
     @classmethod
-    def read(cls, run_dir: Path, version: int = declared.FORMAT_VERSION) -> Books:
+    def read(cls, run_dir: Path, version: int = declared.FORMAT_VERSION, applied: bool = False) -> Books:
         """Reads the books of the run directory `run_dir`. A missing file raises no error, but is listed in
-        `problems`. `version`: see `from_tables`.
+        `problems`. `version` and `applied`: see `from_tables`.
 
         Raises pyarrow.ArrowInvalid if a file is not Parquet.
         """
         present = {file: run_dir / file for file in TABLES if (run_dir / file).exists()}
-        return cls.from_tables({file: pq.read_table(path) for file, path in present.items()}, version)
+        return cls.from_tables({file: pq.read_table(path) for file, path in present.items()}, version, applied)
 
     def rows(self, name: str, **where: object) -> pa.Table:
         """The rows of the table called `name`, e.g. `laws`, that match `where`. `where` maps columns to values.
@@ -114,10 +120,13 @@ class Books:
     def totals(self, arm: str) -> dict[str, int]:
         """The sum of each column of COUNTS over the arm's rows of books/producers, by column.
 
-        A column that the table lacks has no entry, because 0 would say that nothing was found.
+        A column that the table lacks has no entry, because 0 would say that nothing was found. If the books have
+        effects of the arm, their sums are there, too, by `effects_<column>`.
         """
-        rows = self.rows("producers", arm=arm)
-        return {name: _sum(rows[name]) for name in COUNTS if name in rows.column_names}
+        rows, effects = self.rows("producers", arm=arm), self.rows("effects", arm=arm)
+        counted = {name: _sum(rows[name]) for name in COUNTS if name in rows.column_names}
+        names = [count.name for count in EFFECT_COUNTS if effects.num_rows and count.name in effects.column_names]
+        return counted | {f"effects_{name}": _sum(effects[name]) for name in names}
 
     def cases_at(self, arm: str, anomaly: Anomaly, partition: int) -> int:
         """How many attempts and records in `partition` of the arm show `anomaly`, even if they are cases of another

@@ -42,9 +42,9 @@ REPLICAS = Table(
 def read_replicas(run: RunDirectory) -> pa.Table | None:
     """Returns the table of the replicas of a run, which the step `settle` writes.
 
-    If settle wrote no such table, returns a table without rows and columns. Returns None if settle's format version is
-    too old to have this table. Raises IncompleteRun if the file was altered, or if settle did not write it. Raises
-    pyarrow.ArrowException if the file lacks a column.
+    Without the file, returns None if settle's format version is too old to have this table, and otherwise a table
+    without rows and columns. Raises IncompleteRun if there is a file that settle did not write, or that was altered.
+    Raises pyarrow.ArrowException if the file lacks a column.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from delivery_verifier.model.anomalies import KINDS
 from delivery_verifier.store.counts import COUNTS
+from delivery_verifier.store.effect_tables import EFFECT_TABLES
 from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.table import ARM, PARTITION, Column, Table
 
@@ -21,8 +22,7 @@ _VERSION_OF_FORM = 4
 FORMAT_VERSION = max(_VERSION_OF_FORM, *(kind.since for kind in KINDS.values()))
 """The version of the run directory's format that this program writes, and the highest version that it reads."""
 HEARTBEATS_SINCE = 2
-"""The first version of the run directory's format in which observations.json has the heartbeats of the observer. It is
-also the first in which the observer watches `__transaction_state`, the topic of the transaction coordinators."""
+"""The first format version with heartbeats of the observer, and with observations of `__transaction_state`."""
 EXCUSES_SINCE = 3
 """The first version of the run directory's format in which validation.json has expectations on unexplained cases."""
 
@@ -245,5 +245,6 @@ LATENCY = Table(
     ),
 )
 
-TABLES = (LEDGER, REPLICAS, LOG, ANOMALIES, PRODUCERS, PARTITIONS, LAWS, CASES, EXPOSURE, GAPS, LOAD, LATENCY)
-"""All tables, in the order in which a run writes them."""
+_OF_EVERY_RUN = (LEDGER, REPLICAS, LOG, ANOMALIES, PRODUCERS, PARTITIONS, LAWS, CASES, EXPOSURE, GAPS, LOAD, LATENCY)
+TABLES = (*_OF_EVERY_RUN, *EFFECT_TABLES)
+"""All tables: first those of every run, in the order in which a run writes them."""

@@ -6,9 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support import runs_for_prices
 from support.catalogue_runs import Scripted, catalogue, item
+from support.sealed_runs import relink
 
+from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.catalogue_run import begin, results, selection
 from delivery_verifier.catalogue_run.loop import Loop, attempt_or_failure
 from delivery_verifier.cluster.embedded import equipment
@@ -18,6 +21,7 @@ from delivery_verifier.model.catalogue_run import Attempt, CatalogueRun, Item, S
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.pages.overview.rows import rows
 from delivery_verifier.store import catalogue_runs
+from delivery_verifier.store.run_directory import RunDirectory
 from delivery_verifier.upkeep import retention
 
 NAME = "acks_1.frozen_followers"
@@ -228,6 +232,17 @@ def test_throughput_of_an_arm_is_that_of_the_load_proper_as_on_every_other_page(
     run = runs_for_prices.made(tmp_path, "price.flat_out.acks_1")
     (arm,) = results.attempt(run).arms
     assert arm.records_per_s == pytest.approx(1001)
+
+
+def test_the_result_of_an_arm_names_its_application(tmp_path: Path) -> None:
+    run = RunDirectory(runs_for_prices.made(tmp_path, "price.flat_out.acks_1"))
+    scenario = run.read_scenario()
+    assert [arm.application for arm in results.attempt(run.path).arms] == [""]
+    arms = tuple(replace(arm, application=APPLICATIONS["commit_first"]) for arm in scenario.arms)
+    with run.writing("plan") as output:
+        output.write_json("scenario.json", replace(scenario, arms=arms))
+    relink(run)
+    assert [arm.application for arm in results.attempt(run.path).arms] == ["commit_first"]
 
 
 def test_settings_beside_a_scenario_of_the_catalogue_are_refused_and_not_passed_over(

@@ -33,7 +33,11 @@ def test_a_mistyped_command_line_is_bad_input_and_not_inconclusive(line: list[st
         ("--versio run", "", "unrecognized option: --versio; did you mean --version?"),
         ("rnu", "", "COMMAND is 'rnu'; allowed: run, plan, "),
         ("rnu", "", "did you mean run?"),
-        ("list profile", "list", "what is 'profile'; allowed: all, profiles, faults, scenarios, runs; did you mean"),
+        (
+            "list profile",
+            "list",
+            "what is 'profile'; allowed: all, profiles, applications, faults, scenarios, runs; did you mean",
+        ),
         ("run --client jva", "run", "--client is 'jva'; allowed: librdkafka, java; did you mean java?"),
     ],
 )

@@ -16,6 +16,7 @@ from delivery_verifier.contract.rules import PROMISES, RULES
 from delivery_verifier.contract.rulings import claim_tolerances, contract, effective
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.application import DISCIPLINES
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.history import Disturbance, DisturbanceKind
 from delivery_verifier.model.scenario import Claim
@@ -44,6 +45,13 @@ FLUSHED: Changes = {"flush_messages": 1}
 NO_ELR: Changes = {"elr": False}
 NO_LOG_ELR: Changes = {"transaction_log_elr": False}
 JAVA: Changes = {"client": "java"}
+
+
+SKIPPED, REAPPLIED, GHOST, OVERTAKEN = Anomaly.SKIPPED, Anomaly.REAPPLIED, Anomaly.GHOST, Anomaly.OVERTAKEN
+COMMIT_FIRST: Changes = {"discipline": "commit_first"}
+AT_HANDOVER: Changes = {"discipline": "at_handover"}
+QUIET_FOR_APPLICATIONS = tuple(kind for kind in QUIET if kind != "unclean_election")
+"""All disturbances but those that may cut off a log below what consumers were given."""
 
 
 def settings(name: str, **changes: Any) -> Settings:
@@ -130,6 +138,19 @@ TABLE: list[tuple[str, Changes, tuple[DisturbanceKind, ...], set[Anomaly]]] = [
         ("leader_change", "isr_shrink", "broker_crash", "broker_stop", "broker_freeze"),
         set(),
     ),
+    ("safe", COMMIT_FIRST, (), set()),
+    ("safe", COMMIT_FIRST, ("application_crash",), {SKIPPED}),
+    ("safe", COMMIT_FIRST, ("application_freeze",), {OVERTAKEN}),
+    ("safe", COMMIT_FIRST, ("rewind",), {REAPPLIED, OVERTAKEN}),
+    ("safe", COMMIT_FIRST, ("unclean_election",), {SKIPPED, REAPPLIED, GHOST, OVERTAKEN}),
+    ("safe", COMMIT_FIRST, ("isr_power_loss",), {SKIPPED, REAPPLIED, GHOST, OVERTAKEN}),
+    ("safe", COMMIT_FIRST | {"auto_offset_reset": "latest"}, (), {SKIPPED}),
+    ("safe", AT_HANDOVER, ("application_crash",), {SKIPPED, REAPPLIED}),
+    ("safe", {"discipline": "commit_after"}, QUIET_FOR_APPLICATIONS, {REAPPLIED}),
+    ("safe", {"discipline": "store_after"}, QUIET_FOR_APPLICATIONS, {REAPPLIED}),
+    ("transactional", COMMIT_FIRST | {"isolation_level": "read_uncommitted"}, (), {GHOST}),
+    ("transactional", COMMIT_FIRST | {"isolation_level": "read_committed"}, (), set()),
+    ("safe", COMMIT_FIRST | {"isolation_level": "read_uncommitted"}, (), set()),
 ]
 
 
@@ -214,6 +235,8 @@ def random_settings(dice: random.Random) -> Settings:
         flush_messages=dice.choice((1, 2, 9223372036854775807)),
         isolation_level=dice.choice(("read_uncommitted", "read_committed")),
         client=dice.choice(("librdkafka", "java")),
+        discipline=dice.choice((None, *DISCIPLINES)),
+        auto_offset_reset=dice.choice(("earliest", "latest")),
     )
 
 
@@ -269,6 +292,8 @@ def test_each_order_is_needed_or_says_that_it_makes_no_difference(order: strengt
     dice = random.Random(5)
     for _ in range(3000):
         one, other, seen = random_settings(dice), random_settings(dice), random_disturbances(dice)
+        if order.field == "isolation_level":  # the view matters only where transactions are written
+            one = replace(one, transactional_id="t")
         weaker = replace(one, **{order.field: getattr(other, order.field)})
         if order.strength(one) > order.strength(weaker):
             found = {it: (permits(one, it, seen), permits(weaker, it, seen)) for it in order.anomalies}

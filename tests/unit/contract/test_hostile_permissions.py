@@ -68,6 +68,8 @@ CHANGES: list[dict[str, Any]] = [
     {"elr": False},
     {"max_in_flight": 1},
     {"retries": 0},
+    {"discipline": "at_handover"},
+    {"discipline": "commit_first"},
 ]
 SETTINGS = [
     replace(Settings.of_profile(profile), **one) for profile, one in itertools.product(PROFILES.values(), CHANGES)

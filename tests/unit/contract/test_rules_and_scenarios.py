@@ -25,6 +25,13 @@ WITHOUT_SCENARIO: dict[str, str] = {
         ("torn.power_of_coordinator", "aborted_visible.power_of_coordinator"),
         "no scenario that cuts the power has an arm that writes transactions",
     ),
+    **dict.fromkeys(
+        (
+            *("skipped.reset", "skipped.truncated", "reapplied.truncated", "ghost.uncommitted", "ghost.truncated"),
+            *("reapplied.rewind", "overtaken.rewind", "overtaken.freeze", "overtaken.truncated"),
+        ),
+        "no scenario of the catalogue has such an application under such a fault yet",
+    ),
     "reordered.split": "is the Java client's alone, and a run exercises librdkafka",
 }
 """The rules that no scenario of the catalogue tests, each with the reason."""

@@ -119,4 +119,5 @@ def test_the_transaction_log_has_the_replicas_that_its_cluster_gives_it(
 
 def test_a_transaction_log_has_two_replicas_that_confirm_and_eligible_leaders_unless_stated() -> None:
     defaults = {field.name: field.default for field in fields(Settings) if field.default is not MISSING}
-    assert defaults == {"transaction_log_min_isr": 2, "transaction_log_elr": True}
+    of_applications = {"discipline": None, "auto_offset_reset": "earliest"}
+    assert defaults == {"transaction_log_min_isr": 2, "transaction_log_elr": True} | of_applications

@@ -32,7 +32,7 @@ class CountedLoad(QuietLoad):
         self.count += 1
         return self.count
 
-    def outstanding(self) -> int:
+    def outstanding(self, arms: Iterable[Any] | None = None) -> int:
         """Returns one less than at the last call."""
         self.left -= 1
         return self.left

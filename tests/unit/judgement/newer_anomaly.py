@@ -94,7 +94,13 @@ def evidence(settled: int, reconciled: int) -> Evidence:
             row |= planted
     table = pa.Table.from_pylist([{name: row[name] for name in row if name in names} for row in rows])
     books = Books.from_tables(dict(plain.books.tables) | {PRODUCERS: table}, reconciled)
-    return replace(plain, books=books, canary_expected=planted, searched=searched_for(settled), format_version=settled)
+    return replace(
+        plain,
+        books=books,
+        canary_expected=planted,
+        searched=searched_for(settled, applied=False),
+        format_version=settled,
+    )
 
 
 def stored(folder: Path, settled: int = NEW, reconciled: int = NEW, validated: int = NEW) -> Stored:

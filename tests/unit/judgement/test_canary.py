@@ -3,17 +3,24 @@ the counts that the oracle finds, and the counts in this file."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
+from support.applications import applied
+from support.effect_histories import effect, marker
+from support.effect_histories import judge as judge_effects
 from support.oracle import judge
 from support.run_directories import ILLEGIBLE, Row, line, scenario
 
 from delivery_verifier.judgement import canary
+from delivery_verifier.model.anomalies import EFFECTS as KINDS_OF_EFFECTS
 from delivery_verifier.model.anomalies import Anomaly, column
 from delivery_verifier.model.record import parse
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.books import COUNTS
+from delivery_verifier.store.effect_tables import EFFECT_COUNTS
 
 PLAIN, TRANSACTIONAL = scenario(["plain"]), scenario(["plain", "transactional"], transactional=["transactional"])
 
@@ -91,10 +98,19 @@ def test_the_totals_of_what_the_planters_add_are_those_that_stand_here() -> None
 
 
 def test_the_canary_determines_every_count_of_the_books_and_plants_every_anomaly() -> None:
-    planted = canary.expected_counts(TRANSACTIONAL)
-    assert set(planted) == set(COUNTS), "a planter of judgement/canary/planters.py names a count that the books lack"
+    assert set(canary.expected_counts(TRANSACTIONAL)) == set(COUNTS), "a run without applications counts no effects"
+    planted = canary.expected_counts(applied(TRANSACTIONAL))
+    of_effects = {f"effects_{count.name}" for count in EFFECT_COUNTS}
+    assert set(planted) == {*COUNTS, *of_effects}, (
+        "a planter of judgement/canary/planters.py names a count that the books lack"
+    )
     missing = [anomaly.value for anomaly in Anomaly if not planted[column(anomaly)]]
     assert not missing, f"judgement/canary/planters.py plants no {missing}: write a planter and name it in PLANTERS"
+
+
+def fields_of(header: Any) -> Row:
+    fields = ("producer", "sequence", "attempt", "partition_sequence", "crc_ok")
+    return {name: getattr(header, name) for name in fields}
 
 
 def log_of(layout: canary.CanaryLayout) -> list[Row]:
@@ -102,10 +118,45 @@ def log_of(layout: canary.CanaryLayout) -> list[Row]:
     rows = []
     for offset, (partition, value) in enumerate(layout.values):
         header: Any = parse(value)
-        fields = ("producer", "sequence", "attempt", "partition_sequence", "crc_ok")
-        known = {name: getattr(header, name) for name in fields} if header else ILLEGIBLE
+        known = fields_of(header) if header else ILLEGIBLE
         rows.append(line("canary", 0, offset, 0, partition=partition) | known)
     return rows
+
+
+@pytest.mark.parametrize("made", [PLAIN, TRANSACTIONAL], ids=["plain", "transactional"])
+def test_effects_change_nothing_in_the_canary_of_a_run_without_applications(made: Scenario) -> None:
+    assert canary.lay_out(made).values == canary.lay_out(made, 3).values
+    assert canary.lay_out(made).rows == canary.lay_out(made, 3).rows
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("plain", [PLAIN, TRANSACTIONAL], ids=["plain", "transactional"])
+def test_what_the_planters_say_of_effects_is_what_the_oracle_of_effects_finds(plain: Scenario, partitions: int) -> None:
+    made = applied(replace(plain, load=replace(plain.load, partitions=partitions)))
+    layout = canary.lay_out(made)
+    log = log_of(layout)
+    hidden = {
+        index
+        for index, row in enumerate(log)
+        if layout.transactions and index >= len(log) - layout.transactions[-1][0]  # the last transaction is aborted
+    }
+    effects = []
+    for order, planned in enumerate(canary.applied(made, layout)):
+        header: Any = parse(planned.value)
+        assert planned.position not in hidden
+        row = line("canary", 0, planned.position, 0, partition=planned.partition) | (
+            fields_of(header) if header else ILLEGIBLE
+        )
+        effects.append(effect("canary", row, order))
+    effects.append(effect("canary", marker("canary", 0, 0), len(effects)))
+    cases, books = judge_effects([row for index, row in enumerate(log) if index not in hidden], effects)
+    assert dict(books) == {name: count for name, count in canary.expected_effects(made, layout).items() if count}
+    found = Counter(kind for kind, *_ in cases.elements())
+    planted = canary.expected_counts(made)
+    assert {kind: planted[column(kind)] for kind in KINDS_OF_EFFECTS} == found
+    assert planted["also_overtaken"] == sum(also for _, also, *_ in cases.elements()) == 1
+    assert found["SKIPPED"] == (4 if partitions == 1 else 3), "in a partition without a marker nothing is skipped"
+    assert books["pending"] == (0 if partitions == 1 else 1)
 
 
 @pytest.mark.parametrize("made", [PLAIN, TRANSACTIONAL], ids=["plain", "transactional"])

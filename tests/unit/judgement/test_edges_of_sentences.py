@@ -71,7 +71,12 @@ def of_the_controls(*controls: ArmVerdict, evidence: Any = EVIDENCE) -> str:
 
 def with_totals(**totals: int) -> ArmEvidence:
     """Returns an arm in a run on a quiet day, with these totals and no others."""
-    return cast(ArmEvidence, SimpleNamespace(totals=totals, is_canary=False, transactions=None, run=QUIET, name="a"))
+    return cast(
+        ArmEvidence,
+        SimpleNamespace(
+            totals=totals, is_canary=False, transactions=None, run=QUIET, name="a", spec=QUIET.loaded[0].spec
+        ),
+    )
 
 
 def violated(*findings: Finding, **totals: int) -> str:
@@ -261,6 +266,7 @@ def test_an_arm_of_transactions_says_what_a_consumer_sees_of_them(
             is_canary=False,
             transactions=counts and TransactionCounts(*counts),
             run=QUIET,
+            spec=QUIET.loaded[0].spec,
         ),
     )
     sentence = arm_sentence(subject, "HELD", [], [])

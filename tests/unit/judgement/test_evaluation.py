@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from support.applications import applied
 from support.evidence import RUN, SUBJECT, evidence_of, setting
 
 from delivery_verifier.judgement.evaluation import (
     CANARY,
     LAWS,
+    LAWS_OF_EFFECTS,
     LAWS_SINCE,
     canary_pairs,
     evidence_table,
@@ -18,6 +20,9 @@ from delivery_verifier.judgement.evaluation import (
 )
 from delivery_verifier.store import books
 from delivery_verifier.store.books import Books
+
+APPLIED = applied(RUN)
+"""A run that has every law, because its arms have applications."""
 
 
 def test_the_evidence_suite_sees_the_laws_of_the_books_and_the_counts_of_the_canary() -> None:
@@ -53,7 +58,7 @@ def test_a_column_that_the_books_of_the_canary_lack_is_no_count() -> None:
 
 @pytest.mark.parametrize("law", [law for law in LAWS if law != CANARY])
 def test_each_law_counts_its_own_rows_that_do_not_balance(law: str) -> None:
-    evidence = evidence_of(RUN, setting("books/laws.parquet", "left", 8, law=law))
+    evidence = evidence_of(APPLIED, setting("books/laws.parquet", "left", 8, law=law))
     expected = {plan.about: plan for plan in expected_evidence(evidence)}
     assert {about: plan.count for about, plan in expected.items()} == {name: int(name == law) for name in LAWS}
     assert {about: plan.tolerance for about, plan in expected.items()} == dict.fromkeys(LAWS, 0)
@@ -71,9 +76,9 @@ def test_laws_without_counts_have_no_rows_to_judge() -> None:
 
 @pytest.mark.parametrize("version", [1, *LAWS_SINCE.values()])
 def test_a_law_is_expected_since_its_version(version: int) -> None:
-    assert set(LAWS) - set(laws_of(evidence_of(RUN, format_version=version))) == {
-        law for law, since in LAWS_SINCE.items() if since > version
-    }
+    later = {law for law, since in LAWS_SINCE.items() if since > version}
+    assert set(LAWS) - set(laws_of(evidence_of(APPLIED, format_version=version))) == later
+    assert set(LAWS) - set(laws_of(evidence_of(RUN, format_version=version))) == later | set(LAWS_OF_EFFECTS)
 
 
 @pytest.mark.parametrize("spare", [0, -1])
@@ -82,7 +87,7 @@ def test_a_second_opinion_is_expected_of_a_run_up_to_the_stated_size(
 ) -> None:
     evidence = evidence_of(RUN)
     monkeypatch.setattr(books, "SECOND_OPINION_RECORDS", evidence.offsets.records + spare)
-    missing = {books.SECOND_OPINION} if spare < 0 else set()
+    missing = {*LAWS_OF_EFFECTS, *([books.SECOND_OPINION] if spare < 0 else [])}
     assert set(LAWS) - set(laws_of(evidence)) == missing
     assert {plan.about for plan in expected_evidence(evidence)} == set(LAWS) - missing
 

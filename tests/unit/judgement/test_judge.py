@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 from support import oracle
+from support.applications import applied
 from support.evidence import (
     CANARY_ARM,
     RUN,
@@ -33,7 +34,7 @@ from delivery_verifier.contract.settings import Settings
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.sentences import run_sentence
 from delivery_verifier.judgement.transaction_counts import TransactionCounts
-from delivery_verifier.model.anomalies import KINDS, SECONDARY, Anomaly, also_column, column
+from delivery_verifier.model.anomalies import EFFECTS, KINDS, SECONDARY, Anomaly, also_column, column
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.scenario import Arm, Bound, Claim, Expectation, Scenario
@@ -117,7 +118,10 @@ def test_every_anomaly_that_is_forbidden_convicts_and_is_named_in_the_sentence(a
     if also and anomaly not in SECONDARY:
         return
     name = also_column(anomaly) if also else column(anomaly)
-    run = a_scenario("transactional", claim="exactly_once" if anomaly is Anomaly.RESENT else "contract")
+    run = a_scenario(
+        "transactional", claim="exactly_once" if anomaly in (Anomaly.RESENT, Anomaly.REAPPLIED) else "contract"
+    )
+    run = applied(run) if anomaly in EFFECTS else run
     subject = run.subjects[0].name
 
     def change(rows: Rows) -> None:

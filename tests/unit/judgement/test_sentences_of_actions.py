@@ -24,6 +24,7 @@ SUBJECTS = {
     "partition": {"every leaderless partition of the subjects"},
     "topic": {"every arm's topic"},
     "producer": {"every producer"},
+    "application": {"every application"},
 }
 """The grammatical subjects that a sentence on an action may have, by `Act.whom` (the kind of thing that the action is
 done to)."""

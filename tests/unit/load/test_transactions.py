@@ -161,7 +161,7 @@ def test_every_producer_has_a_transactional_id_of_its_own() -> None:
 def test_a_transactional_arm_does_not_go_with_what_it_could_not_answer_for() -> None:
     from delivery_verifier.catalogue import SCENARIOS, build
 
-    entry = next(it for it in SCENARIOS.values() if any(step.act.clients for step in it.fault.steps))
+    entry = next(it for it in SCENARIOS.values() if any(step.act.whom == "producer" for step in it.fault.steps))
     arms = tuple(msgspec.structs.replace(plan, profile=PROFILES["transactional"]) for plan in entry.arms)
     with pytest.raises(BadInput, match=r"transactional\.id, which does not go with"):
         check(build(msgspec.structs.replace(entry, arms=arms), "r"))

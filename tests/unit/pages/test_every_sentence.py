@@ -131,6 +131,7 @@ RUNS = st.builds(
         {
             "profile": st.sampled_from(list(catalogue.PROFILES)),
             "claim": st.sampled_from(get_args(Claim)),
+            "application": st.sampled_from([None, *catalogue.APPLICATIONS]),
             "fault": st.sampled_from(list(catalogue.FAULTS)),
             "cycles": st.sampled_from([1, 2, 5]),
             "records": st.sampled_from([1, 600, 999, 1200, 20_000]),

@@ -6,10 +6,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from support.applications import applied
 from support.evidence import RUN, SUBJECT, a_scenario, arm, both, evidence_of, judged, lost, setting
 
 from delivery_verifier.judgement.evidence import Evidence
-from delivery_verifier.model.anomalies import KINDS, Anomaly, column
+from delivery_verifier.model.anomalies import EFFECTS, KINDS, Anomaly, column
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages.report.reasons import reasons
 from delivery_verifier.pages.words import latency
@@ -21,8 +22,9 @@ def whole(verdict: RunVerdict) -> str:
 
 
 def counted(kind: Anomaly, count: int) -> Evidence:
-    """The hand-made run, in which the subject shows `count` cases of `kind`."""
-    return evidence_of(RUN, setting("books/producers.parquet", column(kind), count, arm=SUBJECT, producer=0))
+    """The hand-made run, in which the subject shows `count` cases of `kind`. Kinds of effects need an application."""
+    run = applied(RUN) if kind in EFFECTS else RUN
+    return evidence_of(run, setting("books/producers.parquet", column(kind), count, arm=SUBJECT, producer=0))
 
 
 def test_a_violated_run_names_its_number_and_no_other_kind() -> None:

@@ -125,7 +125,9 @@ def test_a_duplicate_gets_a_story_of_its_own_with_where_its_copies_stand(tmp_pat
     assert told.count("One record's story.") == 2
     story = told[told.index("Written more than once: record 7,000") :]
     assert "It stands twice: at offset 2,400, 2,470." in story
-    assert "The application handed it over once. Without enable.idempotence a broker cannot recognise a retry" in story
+    assert (
+        "The sending program handed it over once. Without enable.idempotence a broker cannot recognise a retry" in story
+    )
     assert "the log that was read holds no record" in story  # nothing stands there in this made-up log
 
 

@@ -14,6 +14,7 @@ import pytest
 from support import report_material
 
 from delivery_verifier.judgement import (
+    applications,
     checker_doubts,
     coverage_doubts,
     damage,
@@ -119,7 +120,7 @@ def test_a_share_never_rounds_something_to_nothing() -> None:
     assert share(1, 0) == ""
 
 
-DOUBTERS = (checker_doubts, coverage_doubts, damage, observer_doubts, older_runs, replicas, stakes)
+DOUBTERS = (applications, checker_doubts, coverage_doubts, damage, observer_doubts, older_runs, replicas, stakes)
 
 
 def test_every_doubt_that_the_judge_can_raise_has_its_own_advice() -> None:

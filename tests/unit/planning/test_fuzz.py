@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.commands import plan
 
 from delivery_verifier import catalogue
 from delivery_verifier.host import folders
@@ -89,6 +90,7 @@ FIELDS = st.fixed_dictionaries(
     {},
     optional={
         "profile": st.sampled_from(list(catalogue.PROFILES)),
+        "application": st.sampled_from(list(catalogue.APPLICATIONS)),
         "fault": st.sampled_from(list(catalogue.FAULTS)),
         "claim": st.sampled_from(["contract", "at_most_once", "at_least_once", "exactly_once", "ordered"]),
         "records": st.integers(0, 10**11),
@@ -129,12 +131,29 @@ def test_a_scenario_is_read_back_as_it_was_written(fields: dict[str, Any]) -> No
     assert loads(dumps(made)) == made
     told = {name: value for name, value in fields.items() if name in Load.__struct_fields__}
     assert {name: getattr(made.load, name) for name in told} == told
+    assert [arm.application and arm.application.name for arm in made.subjects] == [fields.get("application")]
+    again = plan(made.command)
+    assert isinstance(again, Scenario), "the command that repeats the run"
+    assert [(arm.profile, arm.application) for arm in again.arms] == [
+        (arm.profile, arm.application) for arm in made.arms
+    ]
 
 
 @SETTINGS
 @given(
     st.sampled_from(
-        [*VALID, "profile", "fault", "claim", "records", "duration_s", "fail_step", "owner_", "own_profile"]
+        [
+            *VALID,
+            "profile",
+            "application",
+            "fault",
+            "claim",
+            "records",
+            "duration_s",
+            "fail_step",
+            "owner_",
+            "own_profile",
+        ]
     ),
     ANYTHING,
 )

@@ -53,6 +53,24 @@ def test_a_repetition_that_fails_leaves_everything_as_it_was(tmp_path: Path) -> 
     run.require("settle", *JUDGING)
 
 
+@pytest.mark.parametrize("name", ["effects/a-0-1.parquet", "journal/a.parquet"])
+@pytest.mark.parametrize("is_damaged", [False, True], ids=["missing", "damaged"])
+def test_effects_or_a_journal_that_are_not_as_settle_wrote_them_are_no_basis_of_a_verdict(
+    name: str, is_damaged: bool, tmp_path: Path
+) -> None:
+    run = finished(tmp_path)
+    with run.writing("settle") as output:
+        (output.staging / name).parent.mkdir()
+        (output.staging / name).write_bytes(b"rows")
+    run.require("settle")
+    if is_damaged:
+        (tmp_path / name).write_bytes(b"row")
+    else:
+        (tmp_path / name).unlink()
+    with pytest.raises(IncompleteRun, match=name):
+        run.require("settle")
+
+
 def test_a_load_is_not_sent_a_second_time_under_the_same_numbers(tmp_path: Path) -> None:
     (tmp_path / "live").mkdir()
     with pytest.raises(AlreadySent, match="start another run"):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from delivery_verifier.pages import material
-from delivery_verifier.store import books, ledger, tables
+from delivery_verifier.store import books, effect_tables, ledger, tables
 from delivery_verifier.store.table import Table, arrow_schema
 from docs.generate.run_directory import MARK, document, main
 from spark_jobs import schemas
@@ -28,9 +28,11 @@ IN_SPARK = {
     tables.GAPS: schemas.GAPS,
     tables.LOAD: schemas.LOAD,
     tables.LATENCY: schemas.LATENCY,
+    effect_tables.EFFECTS: schemas.EFFECTS,
+    effect_tables.EFFECT_BOOKS: schemas.EFFECT_BOOKS,
 }
-NOT_IN_SPARK = [tables.REPLICAS]
-"""The step settle writes this table, and no job reads it."""
+NOT_IN_SPARK = [tables.REPLICAS, effect_tables.JOURNAL]
+"""The step settle writes these tables, and no job reads them."""
 
 
 def test_the_page_of_the_run_directory_has_the_tables_as_they_are_declared(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.catalogue.scenarios import (
     acks,
     clients,
+    consumers,
     duplicates,
     everyday,
     network,
@@ -15,7 +16,7 @@ from delivery_verifier.catalogue.scenarios import (
     transactions,
 )
 
-MODULES = (acks, replication, duplicates, order, clients, transactions, network, power, everyday)
+MODULES = (acks, replication, duplicates, order, clients, consumers, transactions, network, power, everyday)
 
 ENTRIES: dict[str, Entry] = {entry.name: entry for module in MODULES for entry in module.ENTRIES}
 """Maps the name of an entry to the entry, for the entries of all modules in MODULES."""

@@ -114,7 +114,8 @@ def sweep() -> list[Path]:
 def _refused(message: str, error: Exception) -> Lack:
     """Returns a `Lack` for the error of a trial. `message`: the reason and the remedy, in words.
 
-    `Lack.failed` is False only if `error` proves that the host lacks the capability. `mount` reports the same error on
+    `Lack.failed` says that only the trial failed, and that the host may have the capability. It is False if `error`
+    proves that the host lacks the capability. One error needs a second look: `mount` reports the same error on
     a host without loop devices, and on a host whose loop devices are all busy. If this process may open
     /dev/loop-control, the host has loop devices, and the error proves nothing.
     """

@@ -7,6 +7,7 @@ behaviour of Kafka differs from Kafka's documentation, then the rule follows the
 
 from __future__ import annotations
 
+from delivery_verifier.contract.rules.applications import APPLICATIONS
 from delivery_verifier.contract.rules.losses import LOST, MISPLACED
 from delivery_verifier.contract.rules.promises import LATE, PROMISES, Promise, unexplained
 from delivery_verifier.contract.rules.retries import ACKS_0, REQUEUES, RESENDS, RETRIES, SPLITS
@@ -15,7 +16,8 @@ from delivery_verifier.contract.rules.transactions import TRANSACTIONS
 
 __all__ = ["LATE", "PROMISES", "RULES", "ContractRule", "Promise", "unexplained"]
 
-RULES: tuple[ContractRule, ...] = (*LOST, *MISPLACED, *RETRIES, ACKS_0, *REQUEUES, SPLITS, RESENDS, *TRANSACTIONS)
+_OF_THE_LOG = (*LOST, *MISPLACED, *RETRIES, ACKS_0, *REQUEUES, SPLITS, RESENDS, *TRANSACTIONS)
+RULES: tuple[ContractRule, ...] = (*_OF_THE_LOG, *APPLICATIONS)
 """Every rule, in the order in which docs/contract.md lists the rules. If several rules permit an anomaly, the ruling
 names the first rule that needs no disturbance or rests on a planned disturbance. If there is no such rule, the ruling
 names the first rule."""

@@ -10,8 +10,9 @@ else, the checker is broken, and no verdict may be given.
 
 from __future__ import annotations
 
+from delivery_verifier.judgement.canary.effects import applied, expected_effects
 from delivery_verifier.judgement.canary.layout import CanaryLayout
 from delivery_verifier.judgement.canary.ledger import ledger_table
 from delivery_verifier.judgement.canary.planters import FORGOTTEN, expected_counts, lay_out
 
-__all__ = ["FORGOTTEN", "CanaryLayout", "expected_counts", "lay_out", "ledger_table"]
+__all__ = ["FORGOTTEN", "CanaryLayout", "applied", "expected_counts", "expected_effects", "lay_out", "ledger_table"]

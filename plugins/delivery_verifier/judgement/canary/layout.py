@@ -34,6 +34,19 @@ class CanaryAttempt:
     transaction_outcome: TransactionOutcome | None
 
 
+@dataclass(frozen=True, slots=True)
+class CanaryEffect:
+    """An effect of the canary: one application of `value`, a record of `partition`.
+
+    `position` is an index in `CanaryLayout.values`, and stands for the offset of the record with this index. A number
+    from NOWHERE on is itself the offset.
+    """
+
+    partition: int
+    position: int
+    value: bytes
+
+
 @dataclass
 class CanaryLayout:
     """What `settle` writes for the canary, and what the canary's books must then show.
@@ -44,12 +57,14 @@ class CanaryLayout:
     * `transactions`: a pair for each transaction, in order: how many records it has, and whether it is committed.
     * `counts`: maps a column of the books to the total that it must have over all partitions. The total of any other
       column must be 0.
+    * `effects`: what an application did with the records, in order; only for runs in which an arm has an application.
     """
 
     values: list[tuple[int, bytes]] = field(default_factory=list)
     rows: list[CanaryAttempt] = field(default_factory=list)
     transactions: list[tuple[int, bool]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    effects: list[CanaryEffect] = field(default_factory=list)
 
 
 class Planter:
@@ -72,7 +87,12 @@ class Planter:
         """Adds a value of any bytes, e.g. a damaged record, to the log. Returns its index in `CanaryLayout.values`."""
         self.layout.values.append((self.partition, value))
         self.expect(log_records=1)
+        self.apply(len(self.layout.values) - 1, value)
         return len(self.layout.values) - 1
+
+    def apply(self, position: int, value: bytes) -> None:
+        """Adds an effect. `write_bytes` adds one for each record already. `position`: see CanaryEffect."""
+        self.layout.effects.append(CanaryEffect(self.partition, position, value))
 
     def value(self, sequence: int, attempt: int = 0) -> bytes:
         """Returns the encoded record of an attempt of the canary's producer 0, which has no process."""

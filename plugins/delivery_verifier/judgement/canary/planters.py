@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from delivery_verifier.judgement.canary import effects
 from delivery_verifier.judgement.canary.layout import NOWHERE, CanaryLayout, Planter
 from delivery_verifier.model.anomalies import Anomaly, searched_for, subset
+from delivery_verifier.model.kinds_of_effects import SINCE as EFFECTS_SINCE
 from delivery_verifier.model.outcomes import Outcome, TransactionOutcome
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.books import counts_of
@@ -48,14 +50,16 @@ def lay_out(scenario: Scenario, version: int = FORMAT_VERSION) -> CanaryLayout:
     Do not change a planter: the canaries of stored runs hold what it planted. Write a new planter for a new anomaly.
     """
     planter = Planter(scenario)
-    kinds = [PLANTERS[anomaly] for anomaly in searched_for(version) if anomaly in PLANTERS]
+    kinds = [PLANTERS[anomaly] for anomaly in searched_for(version, bool(scenario.applied)) if anomaly in PLANTERS]
     for plant in (*[Planter.acked] * HEALTHY, *(plant for plant in (*kinds, _absent) for _ in range(PER_KIND))):
         plant(planter, planter.sequence)
         planter.sequence += 1
     planter.partition = 1 % scenario.load.partitions
     _combined(planter, planter.sequence)
+    planter.sequence += COMBINED
+    if scenario.applied and version >= EFFECTS_SINCE:
+        effects.combine(planter)
     if scenario.transactional:
-        planter.sequence += COMBINED
         _in_transactions(planter)
     return planter.layout
 
@@ -66,7 +70,10 @@ def expected_counts(scenario: Scenario, planted: int = FORMAT_VERSION, counted: 
     `planted`: the format version of the step that wrote the canary. `counted`: the format version of the step that
     wrote the books. If the books count an anomaly that is newer than the canary, the total of this anomaly must be 0.
     """
-    counts = Counter(lay_out(scenario, planted).counts)
+    layout = lay_out(scenario, planted)
+    counts = Counter(layout.counts)
+    if scenario.applied:
+        counts.update({f"effects_{name}": count for name, count in effects.expected_effects(scenario, layout).items()})
     if planted >= FORGOTTEN_SINCE:
         counts.update(dict.fromkeys(("attempted", "acked", "reported", "lost"), FORGOTTEN))
     return dict.fromkeys(counts_of(counted), 0) | counts
@@ -209,6 +216,10 @@ PLANTERS: dict[Anomaly, Plant] = subset(
         Anomaly.RESENT: _resent,
         Anomaly.MISPLACED: _misplaced,
         Anomaly.REORDERED: _reordered,
+        Anomaly.SKIPPED: effects.skipped,
+        Anomaly.REAPPLIED: effects.reapplied,
+        Anomaly.GHOST: effects.ghost,
+        Anomaly.OVERTAKEN: effects.overtaken,
     },
 )
 """Maps an anomaly to the function that plants cases of it. `lay_out` calls the function of each anomaly PER_KIND times,

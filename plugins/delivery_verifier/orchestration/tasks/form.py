@@ -27,26 +27,35 @@ PACINGS: dict[str, str] = {
 }
 """The label of each pacing. The pacing says how fast the producers send if the user enters no rate."""
 DEFAULTS: dict[str, Any] = {"profile": "safe", "fault": "kill_leader", "claim": "contract", "records": 20_000}
-"""The default values of the form's first four fields, by field name. These fields are in no section of the form."""
+"""The default values of the form's fields that are in no section, by field name. An application has no default."""
 
 
 def params() -> dict[str, Param]:
     """Returns the form's fields by name, in the order of the form.
 
-    The UI shows sections folded, and opens only one section at a time. The first four fields are in no section, so that
+    The UI shows sections folded, and opens only one section at a time. The first five fields are in no section, so that
     they are always visible.
     """
     return _question() | _catalogue() | _own_settings() | _load() | _topic() | _repetition() | _self_test()
 
 
 def _question() -> dict[str, Param]:
-    """Returns the first four fields of the form, by name. They are in no section, so the UI always shows them."""
+    """Returns the first five fields of the form, by name. They are in no section, so the UI always shows them."""
     return {
         "profile": fields.choice(
             "Delivery profile",
             fields.summaries(profiles.known()),
             DEFAULTS["profile"],
             "The producer and topic settings to be verified.",
+        ),
+        "application": Param(
+            None,
+            type=["string", "null"],
+            enum=[None, *catalogue.APPLICATIONS],
+            title="Application",
+            description="A consumer under test that applies the subject's records: what it skips or applies twice is "
+            "compared with the log. Empty: only the log is verified.",
+            values_display={"None": "no application", **fields.summaries(catalogue.APPLICATIONS)},
         ),
         "fault": fields.choice(
             "Fault",

@@ -12,6 +12,7 @@ import msgspec
 from airflow.sdk import Param
 from msgspec import Struct
 
+from delivery_verifier.model.application import Application
 from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.inputs import limits
 from delivery_verifier.model.scenario import Profile
@@ -64,8 +65,8 @@ def default(owner: type[Struct], field: str) -> Any:
     return next(entry.default for entry in msgspec.structs.fields(owner) if entry.name == field)
 
 
-def summaries(entries: dict[str, Profile] | dict[str, FaultPlan]) -> dict[str, str]:
-    """Returns the label `<name>: <summary>` of each profile or fault plan, by name."""
+def summaries(entries: dict[str, Profile] | dict[str, Application] | dict[str, FaultPlan]) -> dict[str, str]:
+    """Returns the label `<name>: <summary>` of each profile, application or fault plan, by name."""
     return {name: f"{name}: {entry.summary}" for name, entry in entries.items()}
 
 

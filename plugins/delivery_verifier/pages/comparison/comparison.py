@@ -13,7 +13,7 @@ from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict, exp
 from delivery_verifier.pages.latency import spreads
 from delivery_verifier.pages.material import Material, read
 from delivery_verifier.pages.throughput import records_per_s
-from delivery_verifier.pages.words import latency, number
+from delivery_verifier.pages.words import application_properties, latency, number
 from delivery_verifier.store.run_directory import RunDirectory
 
 BOOKS = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "found")
@@ -126,6 +126,7 @@ def _properties(scenario: Scenario) -> dict[str, object]:
         prefix = f"{name} {index + 1}" if arm.role == "subject" and len(scenario.subjects) > 1 else name
         properties |= _prefixed(prefix, {"claim": arm.claim, "records": arm.records, "producers": arm.producers})
         properties |= _prefixed(prefix, arm.profile.producer) | _prefixed(f"{prefix} topic", arm.profile.topic)
+        properties |= _prefixed(f"{prefix} application", application_properties(arm.application))
     return properties
 
 

@@ -61,7 +61,8 @@ def _lines(row: ScenarioRow, anomalies: Sequence[str]) -> Iterator[str]:
         counts = [
             counted.get(name, "0") for name in anomalies
         ]  # "0": no arm has cases of a kind that its own table does not show
-        parts = [cell.arm, cell.verdict, *counts, figures["gap"], figures["p99"], figures["refused"]]
+        arm = f"{cell.arm} ({cell.profile})" if "applied by" in cell.profile else cell.arm
+        parts = [arm, cell.verdict, *counts, figures["gap"], figures["p99"], figures["refused"]]
         yield f"{head}| " + " | ".join(parts) + " |"
         head = "| | | | "
 

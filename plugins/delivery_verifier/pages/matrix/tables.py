@@ -1,6 +1,7 @@
 """The tables of the matrix, computed from the record of a catalogue run.
 
-Each kind of scenario has a table, with a row per scenario and a column per profile. A catalogue run runs each scenario
+Each kind of scenario has a table, with a row per scenario and a column per profile or, for arms with an application,
+per profile and application. A catalogue run runs each scenario
 in one or more rounds. If a scenario's first run in a round is INCONCLUSIVE, the round has a second run of this
 scenario. In this module, an `Attempt` is one run of a scenario, not a send of a record.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from delivery_verifier.catalogue.applications import profile_and_application
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.catalogue_run import ArmResult, Attempt, CatalogueRun, Item, State
 from delivery_verifier.pages.anomaly_columns import cases, columns, heading
@@ -24,6 +26,7 @@ HEADINGS = {
     "order": "Order",
     "clients": "Clients",
     "transactions": "Transactions",
+    "consumers": "Consumers",
     "network": "The network",
     "power": "Power",
     EVERYDAY: "Everyday faults",
@@ -35,6 +38,7 @@ HEADINGS = {
 class Cell:
     """The results of one arm of a scenario, from the last run of the scenario in each round.
 
+    * `profile`: the name of the arm's profile and, if the arm has one, of its application.
     * `verdict`: the different verdicts as text, e.g. `HELD / VIOLATED`.
     * `counts`: for each kind of anomaly, a heading and the number of cases as text.
     * `figures`: for each other figure, such as the longest gap, a heading and a text.
@@ -176,7 +180,7 @@ def _cell(arms: Sequence[ArmResult], rounds: int, anomalies: Sequence[Anomaly]) 
     times = f" {len(arms)}×" if rounds > 1 and len(verdicts) == 1 else ""
     return Cell(
         arm=arm.arm,
-        profile=arm.profile,
+        profile=profile_and_application(arm.profile, arm.application),
         role=arm.role,
         claim=arm.claim,
         verdict=" / ".join(verdicts) + times,

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from delivery_verifier.catalogue.applications import profile_and_application
 from delivery_verifier.host.folders import DATA_DOCS
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.steps import STEPS
@@ -36,6 +37,7 @@ class _Arm(Struct, frozen=True):
     name: str
     role: str
     profile: _Named = _Named()
+    application: _Named | None = None
 
 
 class _Scenario(Struct, frozen=True):
@@ -82,7 +84,8 @@ class Figures(Struct, frozen=True, kw_only=True):
 
 
 class StoredRunRow(Struct, frozen=True, kw_only=True):
-    """One run as a row of the page. `name`: the name of the run directory. `profiles`: the profiles of the subjects.
+    """One run as a row of the page. `name`: the name of the run directory. `profiles`: the profiles of the subjects,
+    each with the name of the subject's application, if there is one.
 
     `report`: whether the run has a report.html. `sentence`: the sentence of the verdict. If the verdict is missing or
     cannot be trusted, `verdict` is NO VERDICT, and `why` gives the reason or the last finished step.
@@ -107,7 +110,7 @@ def rows(runs: Path) -> list[StoredRunRow]:
     A run directory without scenario.json is left out, because the run was never planned. Returns an empty list if the
     folder does not exist.
     """
-    files = [run for run in runs.glob("*/scenario.json") if _is_run(run.parent)]
+    files = [run for run in runs.glob("*/scenario.json") if run.parent.name[0] != "." and run.parent.name != DATA_DOCS]
     newest = sorted(((_stamp(file)[0], file.parent) for file in files), reverse=True)[:READ_AT_MOST]
     return sorted((read(run) for _, run in newest), key=lambda row: (row.planned_at, row.name), reverse=True)
 
@@ -120,10 +123,6 @@ def profiles(listed: Iterable[StoredRunRow]) -> list[str]:
 def faults(listed: Iterable[StoredRunRow]) -> list[str]:
     """The names of the fault plans of the listed runs, sorted, each once."""
     return sorted({row.fault for row in listed if row.fault})
-
-
-def _is_run(run: Path) -> bool:
-    return run.name != DATA_DOCS and not run.name.startswith(".")
 
 
 def read(run: Path) -> StoredRunRow:
@@ -170,13 +169,14 @@ def _decode(run: Path, stamps: tuple[tuple[int, int], ...], last_step: str) -> S
     except (OSError, msgspec.MsgspecError) as error:
         why = f"scenario.json cannot be read: {error}"
         return StoredRunRow(name=run.name, planned_at=written_at, scenario="", fault="", profiles=(), why=why)
-    subjects = tuple(dict.fromkeys(arm.profile.name for arm in plan.arms if arm.role == "subject"))
+    subjects = [arm for arm in plan.arms if arm.role == "subject"]
+    tested = [profile_and_application(arm.profile.name, (arm.application or _Named()).name) for arm in subjects]
     row = StoredRunRow(
         name=run.name,
         planned_at=_time(plan.created_at) or written_at,
         scenario=plan.name,
         fault=plan.fault.name,
-        profiles=subjects,
+        profiles=tuple(dict.fromkeys(tested)),
         report=stamps[3] != _ABSENT,
     )
     return _with_verdict(row, run, last_step)

@@ -20,7 +20,7 @@ def explanation(material: Material, row: dict[str, Any]) -> str:
     settings = material.scenario.arm(row["arm"]).profile.producer
     if row["kind"] == "DUPLICATED" and settings.get("enable.idempotence") is not True:
         return (
-            "The application handed it over once. Without enable.idempotence a broker cannot recognise a retry "
+            "The sending program handed it over once. Without enable.idempotence a broker cannot recognise a retry "
             "of the client as one, so every try that arrives is appended."
         )
     if row["kind"] != "LOST":

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from delivery_verifier.model.steps import BEFORE_GATE, FILES, STEPS
+from delivery_verifier.model.steps import BEFORE_GATE, FILES, IF_APPLIED, STEPS
 from delivery_verifier.pages.material import Material
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
@@ -33,11 +33,16 @@ class Part:
 
 
 def parts(material: Material) -> list[Part]:
-    """All parts that a run directory can have, in the order of FILES, including parts that this run directory lacks."""
+    """All parts that a run directory can have, in the order of FILES, including parts that this run directory lacks.
+
+    Parts that only runs with an application have are left out if they are missing.
+    """
     known_parts = []
     for name, meaning in FILES.items():
         path = material.path / name
         files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+        if name in IF_APPLIED and not files:
+            continue
         written_now = name == "report.html" or (name == "verdict.json" and material.verdict is not None)
         size = _size(sum(file.stat().st_size for file in files))
         if not files:

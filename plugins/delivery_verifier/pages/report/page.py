@@ -12,6 +12,7 @@ from typing import Any
 import bokeh
 from markupsafe import Markup
 
+from delivery_verifier.catalogue.applications import application_lines
 from delivery_verifier.model.anomalies import Anomaly, subset
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.pages import latency
@@ -37,6 +38,7 @@ from delivery_verifier.pages.report.tables import (
     proof_lines,
     setting_rows,
 )
+from delivery_verifier.pages.words import application_properties
 from delivery_verifier.store import tables
 
 FAULTS_SHOWN = 20
@@ -104,6 +106,8 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "gaps": gap_rows(material, zero),
         "producer_settings": setting_rows(arm.profile.producer for arm in arms),
         "topic_settings": setting_rows(arm.profile.topic for arm in arms),
+        "application_settings": setting_rows(application_properties(arm.application) for arm in arms),
+        "applied": {arm.name: application_lines(arm.application) for arm in arms if arm.application},
         "reasons": reasons(verdict),
         "injections": [
             (injection, injection_name(injection), proof_lines(injection), hit_lines(injection))

@@ -15,14 +15,16 @@ from delivery_verifier.model.anomalies import KINDS, Anomaly, subset
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.pages.leadership import Clock, Leadership, injection_during, injection_name, topic_of
 from delivery_verifier.pages.material import Material
+from delivery_verifier.pages.report import hops
 from delivery_verifier.pages.report.cases import Case, CaseGroup, offsets_text
 from delivery_verifier.pages.report.explanation import explanation
+from delivery_verifier.pages.report.hops import Hop
 from delivery_verifier.pages.report.lookup import offset_content, offsets_to_look_up, snapshot_of
 from delivery_verifier.pages.words import number, plain_name
 
 KINDS_WITH_A_STORY = subset(
     "each of these kinds has a story of its own; any other kind only where there is neither",
-    (Anomaly.LOST, Anomaly.DUPLICATED),
+    (Anomaly.LOST, Anomaly.DUPLICATED, Anomaly.SKIPPED, Anomaly.REAPPLIED),
 )
 _CHANGES_SHOWN = 6
 """The greatest number of changes of the leader or the ISR in a story."""
@@ -44,10 +46,14 @@ class Moment:
 
 @dataclass(frozen=True)
 class Story:
-    """The story of one record. `title`: the anomaly, the record, its partition and arm. `moments`: the lines."""
+    """The story of one record. `title`: the anomaly, the record, its partition and arm. `moments`: the lines.
+
+    `hops`: the hops of the record up to its effect; empty if the story ends in the log.
+    """
 
     title: str
     moments: list[Moment]
+    hops: list[Hop]
 
 
 def stories(material: Material, clock: Clock, groups: list[CaseGroup]) -> list[Story]:
@@ -73,7 +79,7 @@ def _story(material: Material, clock: Clock, group: CaseGroup) -> Story:
     moments = [Moment(clock.text(at_us), text, fault) for at_us, text, fault in timed]
     title = f"{plain_name(group.kind)}: {_record_name(row)}, partition {row['partition']}, arm {group.arm}"
     title += " (permitted)" if _is_permitted(material, group) else ""
-    return Story(title, [*moments, *_closing_moments(material, clock, row)])
+    return Story(title, [*moments, *_closing_moments(material, clock, row)], hops.chain(material, row))
 
 
 def _example_case(cases: list[Case]) -> Case:
@@ -129,14 +135,17 @@ def _events(material: Material, row: dict[str, Any]) -> Iterator[_Event]:
         return  # nobody sent this record, so its times are not known
     leadership, topic = Leadership(material.observations), topic_of(material, row["arm"])
     leader = _leader_at_sending(leadership.last_observation(topic, row["partition"], row["sent_at"]))
-    yield row["sent_at"], f"The application hands it to the producer.{leader}", False
+    yield row["sent_at"], f"The sending program hands it to the producer.{leader}", False
     if row["settled_at"] is not None:
         observations = [
             leadership.last_observation(topic, row["partition"], row[name]) for name in ("sent_at", "settled_at")
         ]
         leaders = {-1 if observation is None else observation.leader for observation in observations}
         yield row["settled_at"], _outcome_sentence(row, leaders.pop() if len(leaders) == 1 else -1), False
-    injection = injection_during(material.injections, row["sent_at"], row["settled_at"])
+    behind = list(hops.events(material, row))
+    yield from behind
+    ended_us = max(at_us for at_us, _, _ in behind) if behind else row["settled_at"]
+    injection = injection_during(material.injections, row["sent_at"], ended_us)
     if injection is not None:
         yield from _fault_events(injection, leadership.last_observation(topic, row["partition"], injection.bite_at_us))
     since_us = min([row["sent_at"], *([injection.bite_at_us] if injection else [])])
@@ -226,6 +235,6 @@ def _closing_moments(material: Material, clock: Clock, row: dict[str, Any]) -> I
         )
     if row["detail"]:
         yield Moment("finding", str(row["detail"]))
-    why = explanation(material, row)
+    why = explanation(material, row) or hops.explanation(material, row)
     if why:
         yield Moment("explanation", why)

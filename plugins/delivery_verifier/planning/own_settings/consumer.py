@@ -1,5 +1,5 @@
-"""Consumer properties of the user's own: tables of all known names, and the translation. No run uses these properties
-yet.
+"""Consumer properties of the user's own: tables of all known names, and the translation. `kdv explain` rules on these
+properties. No run uses them.
 
 Sources: `ConsumerConfig` of Apache Kafka 4.0.2 to 4.4.0, and librdkafka 2.16's own list of its properties
 (`rd_kafka_conf_properties_show`). A name that is in none of these tables is refused.
@@ -72,7 +72,7 @@ def translate(properties: Mapping[str, str]) -> Translation:
     """
     translation = Translation(
         notes=[
-            "consumer settings are checked by name and value, not exercised: this version has no consumer under test"
+            "consumer settings are checked and explained, not exercised: a run has the consumer of --application NAME"
         ]
     )
     for name, text in properties.items():

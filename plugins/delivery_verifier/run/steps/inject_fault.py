@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from delivery_verifier.applications.handle import RunningApplications
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.runner import FaultRunner
@@ -34,7 +35,8 @@ def inject_fault(run_dir: Path) -> None:
 
         load = RunningLoad(scenario, cluster.workspace)
         # `has_ended` raises ParallelStepFailed if the load has failed meanwhile.
-        injections = FaultRunner(cluster, scenario, load, lambda: signals.has_ended("produce")).run()
+        applications = RunningApplications(scenario, cluster.workspace)
+        injections = FaultRunner(cluster, scenario, load, lambda: signals.has_ended("produce"), applications).run()
         output.write_json("injections.json", list(injections))
         output.counts["injections"] = len(injections)
         output.counts["bit"] = sum(injection.bit for injection in injections)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+from delivery_verifier.applications.pool import MemberPool
 from delivery_verifier.cluster import lease, topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.waiting import pause, wait_until
@@ -31,8 +32,10 @@ INJECTOR_DEADLINE_S = 90.0
 def produce(run_dir: Path) -> None:
     """Runs all producers to their end, and writes their ledgers and their own counts to the run directory.
 
-    Raises ProducerDied if a producer ends before it has sent its load, DeadlinePassed if the load takes too long,
-    ClusterGone if the cluster ends, and ParallelStepFailed if inject_fault fails.
+    Beside them run the members of all applications, which are stopped in order at the end. The step settle starts them
+    once more. Raises MemberDied if a member ends by itself, ProducerDied if a producer ends before it has sent its
+    load, DeadlinePassed if the load takes too long, ClusterGone if the cluster ends, and ParallelStepFailed if
+    inject_fault fails.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -40,19 +43,27 @@ def produce(run_dir: Path) -> None:
     signals = Signals(cluster.workspace)
     with signals.ending("produce"), run.writing("produce") as output, lease.renewed(cluster.socket) as gone:
         scenario.fail_if_asked("produce")
-        pool = ProducerPool(scenario, cluster.load_connection.client_properties(), cluster.workspace)
+        connection = cluster.load_connection.client_properties()
+        pool = ProducerPool(scenario, connection, cluster.workspace)
+        members = MemberPool(scenario, connection, cluster.workspace, cluster.adopt)
         try:
             for producer in pool.producers:
                 cluster.adopt(producer.process.pid)
-            output.counts[LOAD_BEGAN] = _send_load(scenario, cluster, pool, signals, gone)
+            output.counts[LOAD_BEGAN] = _send_load(scenario, cluster, pool, members, signals, gone)
             seal_ledgers(pool.producers, output)
             output.counts["attempted"] = sum(producer.control[Word.ATTEMPTED] for producer in pool.producers)
         finally:
+            members.close()
             pool.kill()
 
 
 def _send_load(
-    scenario: Scenario, cluster: Cluster, pool: ProducerPool, signals: Signals, gone: threading.Event
+    scenario: Scenario,
+    cluster: Cluster,
+    pool: ProducerPool,
+    members: MemberPool,
+    signals: Signals,
+    gone: threading.Event,
 ) -> int:
     """Lets the producers send the warm-up (a few records per partition), and then the load, to the end.
 
@@ -64,9 +75,11 @@ def _send_load(
         if gone.is_set():
             raise lease.cluster_gone("the cluster ended while the load was flowing", cluster.socket)
         pool.apply_commands(cluster.adopt)
-        return pool.check()
+        members.apply_commands()
+        return members.check() and pool.check()
 
     pool.wait_for(State.READY)
+    members.start()
     pool.open(Gate.WARM_UP)
     pool.wait_for(State.WARM)
     _wait_until_replicated(scenario, cluster, pool)
@@ -86,6 +99,7 @@ def _send_load(
         "all producers to finish",
         scenario.load.deadline_s,
     )
+    members.stop()
     return began_us
 
 

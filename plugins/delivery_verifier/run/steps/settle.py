@@ -26,6 +26,8 @@ from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.run.applications import drain_applications
+from delivery_verifier.run.canary_effects import apply_canary
 from delivery_verifier.run.replicas import READING_S, read_replicas
 from delivery_verifier.run.sealing import seal_ledgers
 from delivery_verifier.run.snapshot import DEADLINE_S, AckedWriter, take_snapshot
@@ -67,9 +69,11 @@ def settle(run_dir: Path) -> None:
         )
         topics.check_whole_log(cluster.connection, names)
         writer = AckedWriter(cluster.connection)
-        _plant_canary(scenario, writer, output)
+        layout, offsets = _plant_canary(scenario, writer, output)
         seal_ledgers([send_and_forget(scenario, cluster.workspace / "canary", canary.FORGOTTEN)], output)
         snapshot = take_snapshot(scenario, cluster, writer)
+        apply_canary(scenario, layout, offsets, snapshot, cluster.workspace / "canary-effects", output)
+        drain_applications(scenario, cluster, snapshot, output)
         with output.timed("replicas"):
             end_s = time.monotonic() + READING_S
             replicas = read_replicas(cluster, snapshot.partitions)
@@ -81,8 +85,10 @@ def settle(run_dir: Path) -> None:
     cluster.watch([])  # nothing reads what would be observed from now on, and the reconciliation needs the processor
 
 
-def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -> None:
+def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -> tuple[canary.CanaryLayout, list[int]]:
     """Writes the records of the canary, a topic with known anomalies. Adds the canary's ledger to the output.
+
+    Returns what was planned, and the offsets of the records.
 
     Raises StepFailed if the records are not in the log in the planned order.
     """
@@ -103,6 +109,7 @@ def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -
     output.counts[f"announced/{arm.name}/0/0"] = output.counts[f"attempted/{arm.name}/0/0"] = table.num_rows
     for outcome in Outcome:
         output.counts[ledger.outcomes_key(outcome, f"{arm.name}/0/0")] = plan.counts[outcome.value.lower()]
+    return plan, offsets
 
 
 def _write_in_transactions(

@@ -1,0 +1,107 @@
+"""Commits: with them, a member tells its group which records must not be delivered again. The journal gets the result
+of each commit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from delivery_verifier.applications.journal import Journal
+from delivery_verifier.host.waiting import pause
+from delivery_verifier.model.errors import VerifierError
+
+COMMIT_S = 30.0
+"""If a commit fails, but is not refused, a member repeats it for this many seconds."""
+_AGAIN_S = 0.1
+REFUSED = frozenset(
+    {
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.FENCED_INSTANCE_ID,
+        KafkaError.FENCED_MEMBER_EPOCH,
+        KafkaError.STALE_MEMBER_EPOCH,
+        KafkaError._ASSIGNMENT_LOST,
+        KafkaError._NO_OFFSET,
+    }
+)
+"""The errors by which a group refuses a commit, because the member has lost its partitions or is about to lose them. It
+is useless to repeat such a commit."""
+
+
+class CommitUnknown(VerifierError, RuntimeError):
+    """Nobody knows whether the group accepted a commit: the answer was lost, or not all partitions got the same
+    answer."""
+
+
+class Record(NamedTuple):
+    """One record that the client has handed over to the member."""
+
+    partition: int
+    offset: int
+    value: bytes
+
+
+class Commits:
+    """The commits of one life of a member. The member consumes through `client`."""
+
+    def __init__(self, client: Consumer, journal: Journal) -> None:
+        self._client, self._journal = client, journal
+
+    def commit(self, topic: str, records: Sequence[Record], batch: int) -> bool | None:
+        """Commits, for each partition, the offset after the last of `records`. Waits for the answer.
+
+        Returns True if all offsets were accepted, False if all were refused, and None if nobody knows whether some were
+        accepted.
+
+        Repeats the commit after an error that is no refusal, e.g. while the coordinator moves to another broker. Gives
+        up after `COMMIT_S` seconds, and returns None.
+        """
+        offsets = {record.partition: record.offset + 1 for record in records}
+        asked = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+        end, is_known = time.monotonic() + COMMIT_S, True
+        while True:
+            error, is_of_all = self._ask(asked)
+            # An earlier commit whose answer was lost may have been accepted, and so may a part of this one.
+            is_known = is_known and (error is None or (is_of_all and error.code() in REFUSED))
+            if error is None or error.code() in REFUSED or time.monotonic() >= end:
+                break
+            pause(_AGAIN_S)
+        answer = error.name() if error else None
+        for partition, offset in offsets.items():
+            self._journal.note("committed", batch, partition, until=offset, answer=answer)
+        if error is None:
+            return True
+        return False if is_known else None
+
+    def _ask(self, offsets: list[TopicPartition]) -> tuple[KafkaError | None, bool]:
+        """Commits `offsets` once. Returns the first error, or None if there is no error. Also returns whether all
+        offsets have the same result: all failed, or none did."""
+        try:
+            answers = self._client.commit(offsets=offsets, asynchronous=False) or []
+        except KafkaException as error:
+            return error.args[0], True
+        errors = [answer.error for answer in answers if answer.error]
+        return (errors[0] if errors else None), len(errors) in (0, len(answers))
+
+    def store(self, topic: str, record: Record, batch: int) -> None:
+        """Stores the offset after `record` in the client, whose timer commits it later.
+
+        Notes in the journal only a refusal: the client refuses to store the offset if the member has lost the
+        partition.
+        """
+        try:
+            self._client.store_offsets(offsets=[TopicPartition(topic, record.partition, record.offset + 1)])
+        except KafkaException as error:
+            self._journal.note("stored", batch, record.partition, until=record.offset + 1, answer=error.args[0].name())
+
+    def give_back(self, topic: str, records: Sequence[Record]) -> None:
+        """Makes the client hand over `records` again, except the records of partitions that the member has lost."""
+        first = {record.partition: record.offset for record in reversed(records)}
+        for partition, offset in first.items():
+            with suppress(KafkaException):  # the partition belongs to another member, which is given the records
+                self._client.seek(TopicPartition(topic, partition, offset))

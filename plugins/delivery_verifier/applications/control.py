@@ -1,0 +1,102 @@
+"""The control block of a member: memory through which a member is observed and steered.
+
+A *member* is one process of an application. A *life* is the time from one start of a member to its end. The member, its
+supervisor (the process that started the member) and the fault plan share the block. The block survives the member.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from pathlib import Path
+
+from delivery_verifier.host.mapped_words import map_words
+
+
+class Word(IntEnum):
+    """The words of a member's control block: int64 numbers.
+
+    The member writes each word, unless the docstring of the word names another writer. The words up to PARKED are about
+    the latest life of the member: the supervisor sets them to 0 when another life begins.
+    """
+
+    STATE = 0
+    """How far the member has come: a `State`."""
+    HANDED_OVER = 1
+    """The number of records that the client has handed over to the member."""
+    APPLIED = 2
+    """The number of records that the member has applied. A record counts just after its effect was written."""
+    COMMITTED = 3
+    """The number of records whose offsets the member itself has committed, and for which the broker has answered.
+
+    With `commit_after`, a record also counts if its commit failed, because it is no longer in hand. A record does not
+    count if a timer of the client commits its offset."""
+    MARKERS = 4
+    """How many of the applied records are markers. A marker is a record that the verifier writes after the load."""
+    PARK_AT = 5
+    """Where the member is to park: the index of a crash point in `CRASH_POINTS`, plus 1. Written by the fault plan."""
+    PARK_BATCH = 6
+    """In which batch the member is to park, counted from 1 after the order. Written by the fault plan."""
+    PARK_RECORD = 7
+    """For the crash point `applied`: the number of records of the batch that the member applies before it parks.
+    Written by the fault plan."""
+    PARKS = 8
+    """How often the member was ordered to park in this life. The fault plan writes this word last, after the words that
+    say where to park."""
+    PARKED = 9
+    """While the member is parked: the number of the order that it obeys, which is the value of PARKS. Otherwise 0.
+
+    If the member is killed while it is parked, the word keeps its value until the next life begins."""
+    KILLS = 10
+    """How often the fault plan asked the supervisor to kill the member. Written by the fault plan."""
+    KILLS_DONE = 11
+    """How many of the kills that KILLS counts are carried out. Written by the supervisor."""
+    STOPS = 12
+    """How often the fault plan asked the supervisor to stop the member in order. Written by the fault plan."""
+    STOPS_DONE = 13
+    """How many of the stops that STOPS counts are carried out. Written by the supervisor."""
+    STARTS = 14
+    """How often the fault plan asked the supervisor to start the member again. Written by the fault plan."""
+    STARTS_DONE = 15
+    """How many of the starts that STARTS counts are carried out. Written by the supervisor."""
+    EXIT = 16
+    """The exit code of the process in the latest life that has ended. If a signal ended the process, it is minus the
+    number of the signal.
+
+    Written by the supervisor."""
+    LIFE = 17
+    """The number of the latest life, counted from 0. Written by the supervisor."""
+
+
+WORDS = 32
+"""The size of a control block, in int64 words. It is greater than the number of members of `Word`."""
+
+OF_ONE_LIFE = tuple(word for word in Word if word < Word.KILLS)
+"""The words that are about one life only. The supervisor sets them to 0 when another life begins."""
+
+
+class State(IntEnum):
+    """How far a member has come. STARTING: its group has not given it partitions yet. ASSIGNED: its group has given it
+    partitions, or has told it that it gets none. CLOSED: it has left its group, and is about to end."""
+
+    STARTING = 0
+    ASSIGNED = 1
+    CLOSED = 2
+
+
+class Control:
+    """The control block of one member, in `folder`, the folder of the member."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.words, self._map = map_words(folder / "control", WORDS)
+
+    def __getitem__(self, word: Word) -> int:
+        return int(self.words[word])
+
+    def __setitem__(self, word: Word, value: int) -> None:
+        self.words[word] = value
+
+    @property
+    def is_down(self) -> bool:
+        """Whether the member was killed or stopped at the fault plan's request, and was not started again."""
+        return self[Word.KILLS_DONE] + self[Word.STOPS_DONE] > self[Word.STARTS_DONE]

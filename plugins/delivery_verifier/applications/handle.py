@@ -1,0 +1,149 @@
+"""The handle of running applications: through it, the fault plan observes and steers their members.
+
+The fault plan and the members run in different processes. They share one block of memory per member, the control block
+(see control.Word). The supervisor is the process that started the members. It kills, stops and starts members when the
+fault plan asks for it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from delivery_verifier.applications.control import Control, State, Word
+from delivery_verifier.applications.lives import folder_of
+from delivery_verifier.applications.parking import POINTS
+from delivery_verifier.applications.pool import applications_of
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.application import CrashPoint, Discipline
+from delivery_verifier.model.scenario import Scenario
+
+COMMAND_DEADLINE_S = 60.0
+"""Seconds in which the supervisor must carry out a command. If it stops the members in order, this may take 30 s."""
+RESTART_DEADLINE_S = 90.0
+"""Seconds in which members that were started again must have partitions."""
+UNCOMMITTED: tuple[Discipline, ...] = ("commit_after",)
+"""The disciplines with which a member has a record in hand until the record is committed. With every other discipline,
+the member has it in hand until the record is applied: it commits earlier, or a timer commits."""
+
+
+class RunningApplications:
+    """The running applications of `scenario`. `workspace` is the folder that holds the control blocks."""
+
+    def __init__(self, scenario: Scenario, workspace: Path) -> None:
+        self._members = {
+            arm.name: [Control(folder_of(workspace, arm.name, number)) for number in range(application.members)]
+            for arm, application in applications_of(scenario)
+        }
+        self._disciplines = {arm.name: application.discipline for arm, application in applications_of(scenario)}
+
+    @property
+    def arms(self) -> list[str]:
+        """The names of the arms that have an application."""
+        return list(self._members)
+
+    def park(self, point: CrashPoint, batch: int, record: int) -> None:
+        """Orders every member to park at `point` of batch number `batch`, counted from 1 after the order.
+
+        If `point` is `applied`, the member parks after it has applied `record` records of the batch.
+        """
+        for control in self._controls():
+            control[Word.PARK_AT] = POINTS.index(point) + 1
+            control[Word.PARK_BATCH] = batch
+            control[Word.PARK_RECORD] = record
+            control[Word.PARKS] += 1
+
+    def are_parked(self) -> bool:
+        """Whether every member has parked where the latest order says. A member that was killed there counts, too."""
+        return all(0 < control[Word.PARKS] == control[Word.PARKED] for control in self._controls())
+
+    def parked_at(self) -> dict[str, str]:
+        """Maps each member, as `<arm>/<number>`, to the crash point at which it stands or was killed.
+
+        The text is empty if the member was ordered to park, but did not park there. A member that was never ordered to
+        park in its latest life is missing.
+        """
+        return {
+            f"{arm}/{number}": POINTS[control[Word.PARK_AT] - 1] if control[Word.PARKED] == control[Word.PARKS] else ""
+            for arm, controls in self._members.items()
+            for number, control in enumerate(controls)
+            if control[Word.PARKS]
+        }
+
+    def in_hand(self) -> dict[str, int]:
+        """Maps each arm to the number of records that its members have in hand, or had when they were killed.
+
+        A record is in hand from the hand-over until it is committed (with `commit_after`) or applied (with other
+        disciplines).
+        """
+        return {
+            arm: sum(
+                control[Word.HANDED_OVER]
+                - control[Word.COMMITTED if self._disciplines[arm] in UNCOMMITTED else Word.APPLIED]
+                for control in controls
+            )
+            for arm, controls in self._members.items()
+        }
+
+    def are_idle(self) -> bool:
+        """Whether every member has applied all that was handed over to it."""
+        return all(control[Word.HANDED_OVER] == control[Word.APPLIED] for control in self._controls())
+
+    def kill(self) -> None:
+        """Asks the supervisor to send SIGKILL to all members at the same moment. Waits until they are dead.
+
+        Raises DeadlinePassed.
+        """
+        self._command(Word.KILLS, Word.KILLS_DONE, "kill")
+
+    def stop(self) -> None:
+        """Asks the supervisor to stop all members in order. Waits until they have left their groups.
+
+        Raises DeadlinePassed.
+        """
+        self._command(Word.STOPS, Word.STOPS_DONE, "stop")
+
+    def restart(self) -> None:
+        """Asks the supervisor to start all killed or stopped members again. Waits until they have their partitions.
+
+        Does nothing if all members run. Raises DeadlinePassed.
+        """
+        if not any(control.is_down for control in self._controls()):
+            return
+        self._command(Word.STARTS, Word.STARTS_DONE, "start")
+        wait_until(
+            lambda: all(control[Word.STATE] >= State.ASSIGNED for control in self._controls()),
+            "all members of applications to be given their partitions",
+            RESTART_DEADLINE_S,
+        )
+
+    def exits(self) -> dict[str, int]:
+        """Maps each member that is down, as `<arm>/<number>`, to the exit code with which its process ended.
+
+        A code below zero is minus the number of the signal that ended the process.
+        """
+        return {
+            f"{arm}/{number}": control[Word.EXIT]
+            for arm, controls in self._members.items()
+            for number, control in enumerate(controls)
+            if control.is_down
+        }
+
+    @property
+    def members(self) -> int:
+        """The number of members of all applications together."""
+        return len(self._controls())
+
+    def _command(self, asked: Word, done: Word, verb: str) -> None:
+        """Gives a command to the supervisor, and waits until it is carried out. `verb` names it in messages."""
+        controls = self._controls()
+        for control in controls:
+            control[asked] += 1
+        wait_until(
+            lambda: all(control[done] >= control[asked] for control in controls),
+            f"the supervisor to {verb} all members of applications",
+            COMMAND_DEADLINE_S,
+            every_s=0.005,
+        )
+
+    def _controls(self) -> list[Control]:
+        return [control for controls in self._members.values() for control in controls]

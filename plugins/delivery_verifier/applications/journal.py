@@ -1,0 +1,76 @@
+"""The journal of a life: what a member says that it did. It explains a verdict, and is never the basis of a verdict.
+
+Each event is a row of 64 bytes, written by one call of `os.write`. A SIGKILL cuts no row in two, because the kernel
+cuts a write off only at the end of a page, and 64 divides the size of a page.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+What = Literal["started", "assigned", "revoked", "handed_over", "committed", "stored", "parked", "closed", "error"]
+"""What happened. `committed`: the answer to a commit came. `stored`: the client refused to store an offset. `error`:
+the client reported an error."""
+
+WHATS: tuple[What, ...] = get_args(What)
+_ROW = struct.Struct("<qiiiiqq24s")
+FILE = "journal"
+"""The name of the journal's file in the folder of a life."""
+
+
+class Event(NamedTuple):
+    """One row of a journal. A number is -1 if the event has no such number.
+
+    * `at_us`: when the event happened, in µs since the epoch.
+    * `batch`: the number of the batch within the life, from 0.
+    * `first`: the first offset that was handed over or, for assigned and revoked, the offset that the client names.
+    * `until`: the offset after the last record that was handed over or, for committed and stored, the offset to commit.
+    * `answer`: librdkafka's name of the error, `lost` if the partition was lost, or None.
+    """
+
+    at_us: int
+    what: What
+    batch: int = -1
+    partition: int = -1
+    first: int = -1
+    until: int = -1
+    answer: str | None = None
+
+
+class Journal:
+    """Writes the journal of a life that is under way. `folder` is the folder of the life."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = os.open(folder / FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+
+    def note(
+        self,
+        what: What,
+        batch: int = -1,
+        partition: int = -1,
+        first: int = -1,
+        until: int = -1,
+        answer: str | None = None,
+    ) -> None:
+        """Adds an event that happens now. An `answer` is cut off after 24 characters."""
+        text = (answer or "").encode()[:24]
+        row = _ROW.pack(time.time_ns() // 1000, WHATS.index(what), batch, partition, 0, first, until, text)
+        os.write(self._file, row)
+
+
+def read_journal(folder: Path) -> list[Event]:
+    """Returns the events in the journal of a life, in order. `folder` is the folder of the life.
+
+    The list is empty if the life ended before its first event.
+    """
+    file = folder / FILE
+    content = file.read_bytes() if file.exists() else b""
+    whole = content[: len(content) - len(content) % _ROW.size]
+    return [
+        Event(at_us, WHATS[what], batch, partition, first, until, text.rstrip(b"\0").decode() or None)
+        for at_us, what, batch, partition, _, first, until, text in _ROW.iter_unpack(whole)
+    ]

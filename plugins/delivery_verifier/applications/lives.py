@@ -1,0 +1,61 @@
+"""The lives of members: their folders, how each life ended, and which markers the member applied in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from delivery_verifier.model.data import dumps
+
+_FILE, _MARKER = "end.json", "marker-"
+
+
+class LifeEnd(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How a life ended.
+
+    `applied` is the number of records that the member counted as applied. If the member was killed, it may have written
+    one effect more than it counted. `killed` is true if the fault plan asked for the kill. `exit_code` has the form of
+    `Popen.returncode`.
+    """
+
+    applied: int
+    exit_code: int
+    killed: bool
+
+
+def folder_of(workspace: Path, arm: str, member: int) -> Path:
+    """Returns the folder of a member in the workspace of the run's cluster. `member` is its number, from 0."""
+    return workspace / "applications" / arm / str(member)
+
+
+def lives_of(folder: Path) -> dict[int, Path]:
+    """Maps the number of each life of a member to the folder of the life, in order. `folder` is the member's folder."""
+    numbers = sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit()) if folder.is_dir() else []
+    return {number: folder / str(number) for number in numbers}
+
+
+def write_end(folder: Path, end: LifeEnd) -> None:
+    """Writes down in the `folder` of a life how the life ended."""
+    (folder / _FILE).write_bytes(dumps(end))
+
+
+def read_end(folder: Path) -> LifeEnd:
+    """Returns how the life in `folder` ended. Raises FileNotFoundError if the supervisor did not see the life end."""
+    return msgspec.json.decode((folder / _FILE).read_bytes(), type=LifeEnd)
+
+
+def note_marker(folder: Path, partition: int, offset: int) -> None:
+    """Notes in `folder`, the folder of a life, that the member has applied the marker of `partition` at `offset`.
+
+    A marker is a record that the verifier writes after the load.
+    """
+    (folder / f"{_MARKER}{partition}-{offset}").touch()
+
+
+def last_markers(folder: Path) -> dict[int, int]:
+    """Maps each partition to the highest offset of its applied markers. `folder` is the folder of the life in which
+    they were applied. A partition without an applied marker is missing."""
+    names = (file.name.removeprefix(_MARKER).split("-") for file in folder.glob(f"{_MARKER}*"))
+    return dict(sorted((int(partition), int(offset)) for partition, offset in names))

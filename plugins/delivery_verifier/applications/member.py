@@ -1,0 +1,203 @@
+"""One member process: consumes an arm's topic in batches, applies each record, and commits as its discipline says.
+
+Run it as `python -m delivery_verifier.applications.member SPEC`. SPEC is the path of a `MemberSpec` as JSON.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from delivery_verifier.applications.commits import Commits, CommitUnknown, Record
+from delivery_verifier.applications.control import Control, State, Word
+from delivery_verifier.applications.journal import Journal, What
+from delivery_verifier.applications.lives import note_marker
+from delivery_verifier.applications.parking import Parking
+from delivery_verifier.applications.slots import SlotWriter, is_marker
+from delivery_verifier.applications.spec import MemberSpec, life_folder
+
+POLL_S = 0.1
+"""Seconds that a member waits for the first record of a batch. After that, it checks whether it must end."""
+FILL_S = 0.3
+"""If no further record comes for this many seconds, a batch is complete, even if it has fewer records than it may
+have."""
+
+
+class Effects(Protocol):
+    """The interface of an object that receives the effects of a member. `SlotWriter` has this interface."""
+
+    def append(self, partition: int, offset: int, batch: int, value: bytes, run_token: str, arm_ordinal: int) -> None:
+        """Writes the effect of one record."""
+
+
+class Member:
+    """One life of a member. `client` is a consumer that has not subscribed yet. `effects` receives the effects.
+
+    A batch is complete when it has `spec.batch` records, or when no record has come for `FILL_S` seconds.
+    """
+
+    def __init__(self, spec: MemberSpec, client: Consumer, effects: Effects) -> None:
+        self.spec, self.client, self.effects = spec, client, effects
+        self.control = Control(Path(spec.folder))
+        self.journal = Journal(life_folder(spec))
+        self.is_stopping = False
+        self._parking = Parking(self.control, self.journal, lambda: self.is_stopping)
+        self._commits = Commits(client, self.journal)
+        self._batch = -1
+        self._collected = list[Record]()
+
+    def stop(self) -> None:
+        """Makes `run` return once the batch in hand is applied and committed. A parked member goes on with its
+        batch."""
+        self.is_stopping = True
+
+    def run(self) -> None:
+        """Consumes and applies records until `stop` is called. Raises KafkaException after a fatal client error."""
+        self.journal.note("started")
+        self.client.subscribe(
+            [self.spec.topic],
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_lost,
+        )
+        while not self.is_stopping:
+            if records := self._next_batch():
+                self._batch += 1
+                self._note_batch(records)
+                self._parking.begin_batch()
+                self._work(records)
+        self.client.close()
+        self.journal.note("closed")
+        self.control[Word.STATE] = State.CLOSED
+
+    def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._note_partitions("assigned", partitions)
+        self.control[Word.STATE] = State.ASSIGNED
+
+    def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._note_partitions("revoked", partitions)
+        self._let_go(partitions)
+
+    def _on_lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._note_partitions("revoked", partitions, "lost")
+        self._let_go(partitions)
+
+    def _let_go(self, partitions: list[TopicPartition]) -> None:
+        """Drops the records of `partitions` from the batch that is being collected: the group delivers them again.
+
+        With at_handover the records stay in the batch, because the client stored their offsets when it handed them
+        over.
+        """
+        if self.spec.discipline == "at_handover":
+            return
+        revoked = {partition.partition for partition in partitions}
+        others = [record for record in self._collected if record.partition not in revoked]
+        self.control[Word.HANDED_OVER] -= len(self._collected) - len(others)
+        self._collected = others
+
+    def _note_partitions(self, what: What, partitions: list[TopicPartition], answer: str | None = None) -> None:
+        """Adds the event `what` to the journal for each of `partitions`."""
+        for partition in partitions:
+            self.journal.note(what, partition=partition.partition, first=max(partition.offset, -1), answer=answer)
+
+    def _next_batch(self) -> list[Record]:
+        """Returns the next batch. It is empty if no record came within `POLL_S` seconds.
+
+        While the batch is collected, the client may call `_on_revoke` or `_on_lost`.
+        """
+        self._collected = self._receive(self.spec.batch, POLL_S)
+        while 0 < len(self._collected) < self.spec.batch:
+            more = self._receive(self.spec.batch - len(self._collected), FILL_S)
+            if not more:
+                break
+            self._collected += more
+        batch, self._collected = self._collected, []
+        return batch
+
+    def _receive(self, most: int, timeout_s: float) -> list[Record]:
+        """Returns up to `most` records that the client hands over. Raises KafkaException for a fatal client error."""
+        records = list[Record]()
+        for message in self.client.consume(most, timeout_s):
+            error = message.error()
+            if error is None:
+                records.append(Record(message.partition() or 0, message.offset() or 0, message.value() or b""))
+                continue
+            partition = message.partition()
+            self.journal.note("error", self._batch, -1 if partition is None else partition, answer=error.name())
+            if error.fatal():
+                raise KafkaException(error)
+        self.control[Word.HANDED_OVER] += len(records)
+        return records
+
+    def _note_batch(self, records: Sequence[Record]) -> None:
+        """Adds an event to the journal for each partition in the batch: the range of offsets that was handed over."""
+        for partition in sorted({record.partition for record in records}):
+            offsets = [record.offset for record in records if record.partition == partition]
+            self.journal.note("handed_over", self._batch, partition, offsets[0], offsets[-1] + 1)
+
+    def _work(self, records: Sequence[Record]) -> None:
+        """Applies a batch. Commits its offsets before or after that, or stores them meanwhile, as the discipline
+        says."""
+        discipline = self.spec.discipline
+        self._parking.stand("polled", self._batch)
+        is_committed = self._commit(records) if discipline == "commit_first" else True
+        if is_committed is None:  # to apply the batch, or to ask for it again, may break what commit_first promises
+            raise CommitUnknown(f"batch {self._batch}: nobody knows whether its offsets were committed")
+        if not is_committed:
+            self._commits.give_back(self.spec.topic, records)
+            self.control[Word.HANDED_OVER] -= len(records)
+            return
+        self._parking.stand("committed_first", self._batch)
+        for number, record in enumerate(records, 1):
+            self._apply(record)
+            if discipline == "store_after":
+                self._commits.store(self.spec.topic, record, self._batch)
+            self._parking.stand("applied", self._batch, number)
+        if discipline == "commit_after" and not self._commit(records):
+            self.control[Word.COMMITTED] += len(records)  # refused for good: no longer in hand
+        self._parking.stand("committed", self._batch)
+
+    def _commit(self, records: Sequence[Record]) -> bool | None:
+        """Commits the offsets after `records`, and counts the records if this succeeds. Returns what `Commits.commit`
+        returns."""
+        is_accepted = self._commits.commit(self.spec.topic, records, self._batch)
+        if is_accepted:
+            self.control[Word.COMMITTED] += len(records)
+        return is_accepted
+
+    def _apply(self, record: Record) -> None:
+        spec = self.spec
+        self.effects.append(record.partition, record.offset, self._batch, record.value, spec.run_token, spec.arm)
+        self.control[Word.APPLIED] += 1
+        if is_marker(record.value):
+            self.control[Word.MARKERS] += 1
+            note_marker(life_folder(spec), record.partition, record.offset)
+
+
+def main() -> int:
+    """Runs one member. Returns 0 if the member was stopped in order, 1 if the client refused the settings, and 3 after
+    a fatal client error."""
+    spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=MemberSpec)
+    try:
+        client = Consumer({"log_level": 3, **spec.connection, **spec.settings})
+    except KafkaException as error:
+        print(f"consumer settings refused: {error.args[0].str()}", file=sys.stderr)
+        return 1
+    member = Member(spec, client, SlotWriter(life_folder(spec)))
+    signal.signal(signal.SIGTERM, lambda *_: member.stop())
+    try:
+        member.run()
+    except KafkaException as error:
+        print(f"fatal client error: {error.args[0].str()}", file=sys.stderr)
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

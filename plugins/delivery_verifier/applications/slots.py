@@ -1,0 +1,120 @@
+"""The slots of a member: one slot of 64 bytes for each record that the member applied, in mapped files.
+
+A slot survives the SIGKILL of its writer, because its file is mapped. The time of the effect is written last. So a slot
+whose time is 0 is no effect, whatever else it holds. Slots are filled in the order of the effects, without gaps. 64
+divides the page size, so that no slot lies on two pages.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import time
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from delivery_verifier.model import record
+from delivery_verifier.model.errors import VerifierError
+from delivery_verifier.model.history import now_us
+
+SLOTS = 1 << 16
+"""The number of slots in one file."""
+PARSED, CRC_OK, FOREIGN = 1, 2, 4
+"""The flags of a slot. PARSED: the value is a record of the verifier. CRC_OK: the checksum of the record is right.
+FOREIGN: the record names another run or another arm."""
+
+SLOT = np.dtype(
+    [
+        ("offset", "<i8"),
+        ("order", "<i8"),
+        ("sequence", "<i8"),
+        ("partition_sequence", "<i8"),
+        ("partition", "<i4"),
+        ("producer", "<i4"),
+        ("session", "<i4"),
+        ("attempt", "<i4"),
+        ("batch", "<i4"),
+        ("flags", "<u4"),
+        ("applied_at", "<i8"),
+    ]
+)
+"""The form of a slot. `order` is in ns of the host's monotonic clock, `applied_at` in µs since the epoch."""
+_BEFORE_TIME = struct.Struct("<4q5iI")
+_TIME = struct.Struct("<q")
+
+
+class DamagedSlots(VerifierError, ValueError):
+    """The slots of a member have a gap: an empty slot before a filled slot. No member leaves a gap, even if it is
+    killed."""
+
+
+class SlotWriter:
+    """Fills the slots of one life of a member. `count` is the number of slots filled so far.
+
+    `folder` is the folder of the life, and must not hold slots yet.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._map: mmap.mmap | None = None
+        self.count = 0
+
+    def append(
+        self, partition: int, offset: int, batch: int, value: bytes | None, run_token: str, arm_ordinal: int
+    ) -> None:
+        """Applies a record: fills the next slot. When this returns, the effect survives the end of the process.
+
+        A record is foreign if its header names another run than `run_token`, or another arm than `arm_ordinal`.
+        """
+        number, index = divmod(self.count, SLOTS)
+        if self._map is None or not index:
+            self._map = _new_file(self._folder / f"slots-{number:06d}")
+        start = index * SLOT.itemsize
+        header = record.parse(value or b"")
+        if header is None:
+            numbers, flags = (0, 0, 0, 0, 0), 0
+        else:
+            numbers = (
+                header.sequence,
+                header.partition_sequence,
+                header.producer,
+                header.session,
+                header.attempt,
+            )
+            is_foreign = header.run != run_token or header.arm != arm_ordinal
+            flags = PARSED | (CRC_OK if header.crc_ok else 0) | (FOREIGN if is_foreign else 0)
+        sequence, partition_sequence, producer, session, attempt = numbers
+        fields = (offset, time.monotonic_ns(), sequence, partition_sequence, partition, producer, session, attempt)
+        _BEFORE_TIME.pack_into(self._map, start, *fields, batch, flags)
+        _TIME.pack_into(self._map, start + _BEFORE_TIME.size, now_us())
+        self.count += 1
+
+
+def is_marker(value: bytes | None) -> bool:
+    """Returns whether a record is a marker, i.e. a record that the verifier writes to a partition after the load."""
+    header = record.parse(value or b"")
+    return header is not None and header.crc_ok and header.producer == record.MARKER_PRODUCER
+
+
+def read_slots(folder: Path) -> npt.NDArray[np.void]:
+    """Returns the filled slots in `folder`, in the order of the effects. The items of the array have the form SLOT.
+
+    Raises DamagedSlots if a filled slot stands after an empty slot.
+    """
+    files = sorted(folder.glob("slots-*"))
+    slots = np.concatenate([np.empty(0, SLOT), *(np.fromfile(file, SLOT) for file in files)])
+    filled = slots["applied_at"] != 0
+    count = int(filled.sum())
+    if not filled[:count].all():
+        raise DamagedSlots(f"{folder}: a slot is filled behind one that is not")
+    return slots[:count]
+
+
+def _new_file(file: Path) -> mmap.mmap:
+    size = SLOTS * SLOT.itemsize
+    with file.open("x+b") as stream:
+        stream.truncate(size)
+        return mmap.mmap(stream.fileno(), size)

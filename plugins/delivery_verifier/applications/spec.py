@@ -1,0 +1,39 @@
+"""The spec of a member: all inputs of one member process, stored as a JSON file in the member's folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from delivery_verifier.model.application import Discipline
+from delivery_verifier.model.data import Setting
+
+
+class MemberSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """All inputs of one member process.
+
+    * `folder`: holds the member's control block, and a folder for each life of the member.
+    * `life`: the number of this life, from 0.
+    * `connection`: the client properties with which the member connects. They may hold secrets, so a spec is never
+      written into a run directory.
+    * `settings`: the consumer settings of the application, with group.id and client.id.
+    * `topic`: the topic that the member consumes.
+    * `run_token`, `arm`: a record belongs to this run and arm if its header has both values.
+    * `batch`: the greatest number of records in a batch.
+    """
+
+    folder: str
+    life: int
+    connection: dict[str, str]
+    settings: dict[str, Setting]
+    topic: str
+    run_token: str
+    arm: int
+    discipline: Discipline
+    batch: int
+
+
+def life_folder(spec: MemberSpec) -> Path:
+    """Returns the folder of the life that `spec` describes. It holds the effects and the journal of the life."""
+    return Path(spec.folder) / str(spec.life)

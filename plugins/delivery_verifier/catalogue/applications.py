@@ -1,0 +1,78 @@
+"""The applications of the catalogue: consumers under test, each with its discipline and its settings. Functions put an
+application into words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from delivery_verifier.model.application import DISCIPLINES, REQUIRED, TIMED, Application, Discipline
+from delivery_verifier.model.data import Setting, setting_text
+
+_CONSUMER: dict[str, Setting] = {
+    "auto.offset.reset": "earliest",
+    "isolation.level": "read_committed",
+    "session.timeout.ms": 6000,
+    "heartbeat.interval.ms": 1000,
+    "max.poll.interval.ms": 300000,
+    "auto.commit.interval.ms": 1000,
+    "group.protocol": "classic",
+    "partition.assignment.strategy": "range",
+}
+
+
+def application_of(discipline: Discipline, summary: str, **consumer: Setting) -> Application:
+    """Returns an application of `discipline`, whose name is the name of the discipline. `consumer` has some of its
+    settings.
+
+    All other settings come from `_CONSUMER`. In the names of `consumer` a `_` stands for a dot. `summary` describes the
+    application to people.
+    """
+    named = {key.replace("_", "."): value for key, value in consumer.items()}
+    commits, stores = TIMED[discipline]
+    timer: dict[str, Setting] = {"enable.auto.commit": commits, "enable.auto.offset.store": stores}
+    return Application(
+        name=discipline, summary=summary, discipline=discipline, consumer=_CONSUMER | timer | named, batch=10
+    )
+
+
+APPLICATIONS: dict[str, Application] = {
+    application.name: application
+    for application in (
+        application_of("at_handover", "librdkafka's defaults: a timer commits what was handed over, applied or not."),
+        application_of("commit_first", "At most once: commits a batch, and then applies it."),
+        application_of("commit_after", "At least once: applies a batch, and then commits it."),
+        application_of("store_after", "At least once: applies a record, and then stores its offset for the timer."),
+    )
+}
+"""The applications by name. If an application commits by the client's timer, the timer commits once a second."""
+
+
+def application_lines(application: Application | None) -> list[str]:
+    """Returns two lines about an arm's application: what it does, and its consumer settings. Returns no lines for
+    None."""
+    if application is None:
+        return []
+    members = f"{application.members} member{'s' if application.members > 1 else ''}"
+    settings = ", ".join(f"{name}={setting_text(value)}" for name, value in in_order(application.consumer).items())
+    return [
+        f"applied by {name_and_discipline(application.name, application.discipline)}: "
+        f"{DISCIPLINES[application.discipline]}; {members}, at most {application.batch} records at a time",
+        f"consumer settings: {settings}",
+    ]
+
+
+def in_order(consumer: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Returns consumer settings in order: first those on which delivery depends, and then the others, sorted by
+    name."""
+    first = [name for name in REQUIRED if name in consumer]
+    return {name: consumer[name] for name in (*first, *sorted(consumer.keys() - set(first)))}
+
+
+def name_and_discipline(name: str, discipline: Discipline) -> str:
+    """Returns `name`, the name of an application. Adds the discipline in parentheses if it differs from the name."""
+    return name if name == discipline else f"{name} ({discipline})"
+
+
+def profile_and_application(profile: str, application: str) -> str:
+    """Returns the name of what an arm tests: its profile and, if `application` is not empty, the application."""
+    return f"{profile}, applied by {application}" if application else profile

@@ -1,0 +1,152 @@
+"""Actions on applications: members park, are killed and started again, and their groups are set back.
+
+An application is the program that consumes an arm's topic. Its members are processes.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import cast
+
+from delivery_verifier.applications.handle import RunningApplications
+from delivery_verifier.applications.pool import applications_of, group_of
+from delivery_verifier.cluster import groups, topics
+from delivery_verifier.faults.action import ActionContext, ActionProof
+from delivery_verifier.host.processes import how_it_ended
+from delivery_verifier.model.application import CrashPoint
+from delivery_verifier.model.history import now_us
+from delivery_verifier.model.scenario import Scenario
+
+
+class Park:
+    """Orders every member to stand still at a crash point, which is a named place in its work on a batch.
+
+    The options `at`, `batch` and `record` say where. The action harms nobody by itself, and has no proof.
+    """
+
+    def do(self, context: ActionContext) -> int:
+        """Gives the order. Does not wait until the members are parked: the trigger `parked` waits for that."""
+        options, ordered_at_us = context.options, now_us()
+        point = cast(CrashPoint, options["at"])
+        _applications(context).park(point, int(options.get("batch", 1)), int(options.get("record", 1)))
+        return ordered_at_us
+
+    def proof(self, context: ActionContext) -> ActionProof:
+        """Returns an empty proof, because the action breaks nothing."""
+        return {}
+
+
+class KillApplication:
+    """Kills all members of all applications at the same moment. `restart_application` heals the injection.
+
+    The proof has three parts. SIGKILL ended every member. In each arm, the members had a record in hand. Every member
+    that was ordered to park was parked.
+    """
+
+    def do(self, context: ActionContext) -> int:
+        """Kills the members, and waits until none runs. Raises DeadlinePassed."""
+        killed_at_us = now_us()
+        _applications(context).kill()
+        return killed_at_us
+
+    def proof(self, context: ActionContext) -> ActionProof:
+        """Returns how each member ended, where it had parked, and how many records each arm had in hand.
+
+        The keys are `member <name>`, `member <name> parked at` and `in hand of <arm>`. The result is empty unless the
+        action has bitten.
+        """
+        applications = _applications(context)
+        exits, in_hand, parked = applications.exits(), applications.in_hand(), applications.parked_at()
+        was_killed = len(exits) == applications.members and set(exits.values()) == {-signal.SIGKILL}
+        if not (was_killed and all(in_hand.values()) and all(parked.values())):
+            return {}
+        return {
+            **{f"member {name}": how_it_ended(code) for name, code in exits.items()},
+            **{f"member {name} parked at": point for name, point in parked.items()},
+            **{f"in hand of {arm}": count for arm, count in in_hand.items()},
+        }
+
+
+class RestartApplication:
+    """Starts all members again that were killed. This action has no proof."""
+
+    def do(self, context: ActionContext) -> int:
+        """Starts the members, and waits until each has its partitions. Raises DeadlinePassed."""
+        started_at_us = now_us()
+        _applications(context).restart()
+        return started_at_us
+
+    def proof(self, context: ActionContext) -> ActionProof:
+        """Returns an empty proof, because the action breaks nothing."""
+        return {}
+
+
+class Rewind:
+    """Sets the group of every application back to offset 0 of every partition, as an operator might.
+
+    Stops the members in order before that, and starts them again after that. The proof: every group had committed an
+    offset above 0, and while no member ran, the brokers reported offset 0 for every partition.
+    """
+
+    def __init__(self) -> None:
+        self._facts: ActionProof = {}
+
+    def do(self, context: ActionContext) -> int:
+        """Stops the members, sets their groups back, and starts them. Waits until they have their partitions.
+
+        Raises DeadlinePassed, and KafkaException or ValueError if a group cannot be set back.
+        """
+        self._facts = {}
+        applications, scenario = _applications(context), _scenario(context)
+        applications.stop()
+        client, partitions = topics.admin(context.cluster.connection), range(scenario.load.partitions)
+        set_back_at_us, facts = now_us(), dict[str, int]()
+        for arm, _ in applications_of(scenario):
+            group = group_of(scenario, arm)
+            before = groups.committed_offsets(client, group, arm.topic_name, partitions)
+            groups.set_offsets(client, group, arm.topic_name, dict.fromkeys(partitions, 0))
+            after = groups.committed_offsets(client, group, arm.topic_name, partitions)
+            facts[f"rewound {arm.name}"] = 0 if any(after.values()) else sum(before.values())
+        self._facts = facts if all(facts.values()) else {}
+        applications.restart()
+        return set_back_at_us
+
+    def proof(self, context: ActionContext) -> ActionProof:
+        """Returns by how many records the latest rewind set back the group of each arm. The keys are `rewound <arm>`.
+
+        The result is empty unless every group was set back by at least one record.
+        """
+        return self._facts
+
+
+def are_caught_up(context: ActionContext) -> bool:
+    """Whether every application has applied all records in the log of its arm, and no attempt of these arms is
+    outstanding.
+
+    This is so if each group has committed the end offset of each partition, and the members have applied all records
+    that they were given.
+    """
+    scenario, load, applications = _scenario(context), context.load, _applications(context)
+    arms = [arm for arm, _ in applications_of(scenario)]
+    if load is None or load.outstanding(arms):
+        return False
+    client, partitions = topics.admin(context.cluster.connection), range(scenario.load.partitions)
+    for arm in arms:
+        ends = topics.high_watermarks(client, [(arm.topic_name, partition) for partition in partitions])
+        committed = groups.committed_offsets(client, group_of(scenario, arm), arm.topic_name, partitions)
+        if any(committed[partition] != ends[arm.topic_name, partition] for partition in partitions):
+            return False
+    return applications.are_idle()
+
+
+def _applications(context: ActionContext) -> RunningApplications:
+    """Returns the applications of the run. Raises ValueError if the context has none."""
+    if context.applications is None:
+        raise ValueError("an action on applications needs applications")
+    return context.applications
+
+
+def _scenario(context: ActionContext) -> Scenario:
+    if context.scenario is None:
+        raise ValueError("an action on applications needs a scenario")
+    return context.scenario

@@ -1,0 +1,115 @@
+"""Applications in the judgement: whether an application came to the end, and what it had in hand when a fault hit it.
+
+All functions are pure. A record is *in hand* from the time when the client hands it to a member until it is committed
+(with the discipline `commit_after`) or applied (with any other discipline).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from delivery_verifier.contract.rules.applications import EARLY
+from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
+from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.fault_actions import ACTS
+from delivery_verifier.model.history import Injection
+
+AT_STAKE = ("in hand of ", "rewound ")
+"""If an injection hit applications, keys of its proof begin with one of these texts and end with the name of an arm.
+The value of `in hand of <arm>` is how many records the arm's members had in hand when they were hit. The value of
+`rewound <arm>` is by how many records the arm's group was set back."""
+
+
+def is_of_applications(injection: Injection) -> bool:
+    """Returns whether the injection hit the members of applications, and not brokers or producers."""
+    return injection.action in ACTS and ACTS[injection.action].whom == "application"
+
+
+def at_stake(injection: Injection, arm: str) -> int:
+    """Returns how many records of `arm` the injection could hurt, according to its proof (see AT_STAKE). Returns 0 if
+    the proof does not say."""
+    return next(filter(None, (_proven(injection, beginning + arm) for beginning in AT_STAKE)), 0)
+
+
+def _proven(injection: Injection, key: str) -> int:
+    """Returns the first count above 0 under `key` in the proof of the injection; 0 if there is none."""
+    for moment in ("process", "process_before_heal"):
+        proof = injection.proof.get(moment)
+        count = proof.get(key) if isinstance(proof, dict) else None
+        if isinstance(count, int) and count > 0:
+            return count
+    return 0
+
+
+def in_hand(run: Evidence, arm: str) -> int:
+    """Returns how many records of `arm` its members had in hand in all injections together."""
+    return sum(_proven(injection, AT_STAKE[0] + arm) for injection in run.injections)
+
+
+def set_back(run: Evidence, arm: str) -> int:
+    """Returns by how many records the group of `arm` was set back in all injections together."""
+    return sum(_proven(injection, AT_STAKE[1] + arm) for injection in run.injections)
+
+
+def skipped_too_early(run: Evidence) -> Iterator[tuple[str, str, str]]:
+    """Yields a doubt as (arm, name, detail) for each partition that has cases of SKIPPED, but was not drained. An
+    application that has not come to the end of a partition has skipped nothing there, so the checker must be wrong."""
+    for arm in run.scenario.applied:
+        drained = {row["partition"] for row in run.books.rows("effects", arm=arm).to_pylist() if row.get("drained")}
+        for partition in sorted(set(range(run.scenario.load.partitions)) - drained):
+            if count := run.books.cases_at(arm, Anomaly.SKIPPED, partition):
+                detail = f"{arm}/{partition}: {count} SKIPPED, but the application did not come to the end"
+                yield arm, "skipped_too_early", detail
+
+
+def application_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
+    """Yields the name and the detail of each reason to doubt that the application was tested, that it applied all
+    records, or that its anomalies are explained."""
+    if arm.name not in arm.run.scenario.applied or arm.is_canary:
+        return
+    rows = arm.run.books.rows("effects", arm=arm.name).to_pylist()
+    drained = {row["partition"] for row in rows if row.get("drained")}
+    if missing := sorted(set(range(arm.run.scenario.load.partitions)) - drained):
+        pending = sum(row.get("pending") or 0 for row in rows)
+        detail = f"{arm.name}: the application did not come to the end of partitions {missing}"
+        yield "not_drained", f"{detail}, and {pending} records had not been applied yet"
+    if not any(row.get("in_time") for row in rows):
+        yield (
+            "application_idle",
+            f"{arm.name}: nothing was applied before the load had ended, hence nothing put to the test",
+        )
+    effects, unparsed = (sum(row.get(name) or 0 for row in rows) for name in ("effects", "unparsed"))
+    damaged = sum(arm.totals.get(name, 0) for name in ("corrupted", "phantoms", "unattributed"))
+    if unparsed > damaged:
+        yield "effects_unparsed", f"{arm.name}: {unparsed} of {effects} effects name no record of the arm"
+    yield from _more_than_in_hand(arm)
+
+
+def _more_than_in_hand(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
+    """Yields a doubt if an anomaly is permitted for one reason only, and this reason does not explain all of its cases.
+
+    * A crash explains one case of SKIPPED for each record in hand.
+    * A rewind explains one effect too many for each record that was set back.
+    * auto.offset.reset explains that a new group jumps over the records that are in the log already. These records
+      stand before all applied records. If a skipped record stands behind an applied one, only a crash explains it, and
+      only if the application lets go of a record before it applies the record.
+    """
+    hand, totals = in_hand(arm.run, arm.name), arm.totals
+    is_early = arm.spec.application is not None and arm.spec.application.discipline in EARLY
+    skipped, behind = sum(arm.cases(Anomaly.SKIPPED)), totals.get("effects_skipped_behind", 0)
+    crash, again = "records were in hand in crashes", totals.get("effects_extra", 0)
+    for anomaly, because, count, what, most, cause in (
+        (Anomaly.SKIPPED, ("application_crash",), skipped, "SKIPPED", hand, crash),
+        (Anomaly.SKIPPED, (), behind, "SKIPPED behind applied records", hand if is_early else 0, crash),
+        (
+            Anomaly.REAPPLIED,
+            ("rewind",),
+            again,
+            "effects too many",
+            set_back(arm.run, arm.name),
+            "records were set back",
+        ),
+    ):
+        ruling = arm.rulings.get(anomaly)
+        if ruling and ruling.tolerance is None and ruling.because == because and count > most:
+            yield "unexplained", f"{arm.name}: {count} {what}, but only {most} {cause}"

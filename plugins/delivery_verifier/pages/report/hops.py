@@ -1,0 +1,212 @@
+"""The hops of a record, i.e. the stations on its way: sent, acknowledged, in the log, handed over to an application,
+applied, committed. They show where the record got lost or doubled.
+
+The journals, which the members wrote, explain a case. They never decide whether it is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from delivery_verifier.model.anomalies import EFFECTS, Anomaly
+from delivery_verifier.pages.material import Material
+from delivery_verifier.pages.words import number
+from delivery_verifier.store.effect_tables import EFFECTS as EFFECTS_TABLE
+from delivery_verifier.store.effect_tables import JOURNAL
+from delivery_verifier.store.times import as_us
+
+Row = dict[str, Any]
+Event = tuple[int, str, bool]
+"""The time of an event (µs since the epoch), its sentence, and whether the event is about a fault."""
+HopState = Literal["done", "missing", "excess", "unknown"]
+"""Whether a record has passed a hop. `excess`: it has passed the hop more often than it should. `unknown`: no data
+tell."""
+EVENTS_SHOWN = 12
+"""The greatest number of events that `events` yields for one record."""
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One hop of a record on its way from the producer to its effect. `note` says more; it may be empty."""
+
+    name: str
+    state: HopState
+    note: str = ""
+
+
+def events(material: Material, row: Row) -> Iterator[Event]:
+    """Yields the events of a record after it was written to the log: hand-overs, effects and commits.
+
+    `row` is the row of the case in anomalies/. Yields nothing if the anomaly of the case is not one of effects.
+    """
+    if row["kind"] not in EFFECTS:
+        return
+    journal = [(entry["at"], sentence, False) for entry in _journal(material, row) if (sentence := _sentence(entry))]
+    applied = [
+        (effect["applied_at"], f"{_who(effect)} applies it{' again' if number_of_effect else ''}.", False)
+        for number_of_effect, effect in enumerate(_effects(material, row))
+    ]
+    yield from sorted([*journal, *applied])[:EVENTS_SHOWN]
+
+
+def explanation(material: Material, row: Row) -> str:
+    """Returns a sentence that says at which hop a record got lost or doubled. It is empty if this is not known.
+
+    `row` is the row of the case in anomalies/.
+    """
+    if row["kind"] not in EFFECTS:
+        return ""
+    effects, journal = _effects(material, row), _journal(material, row)
+    if not (material.path / JOURNAL.name).is_dir() or any(part.name == JOURNAL.name for part in material.missing):
+        return ""  # what nobody can read proves nothing
+    if row["kind"] == Anomaly.SKIPPED:
+        return _loss(journal, _discipline(material, row))
+    if row["kind"] == Anomaly.GHOST:
+        return (
+            "It was applied, but consumers do not see it in the log: it was lost there, was aborted, or was never sent."
+        )
+    return _doubling(effects, journal) if row["kind"] == Anomaly.REAPPLIED else ""
+
+
+def chain(material: Material, row: Row) -> list[Hop]:
+    """Returns the hops of the record of a case, from its sending to the commit of its offset.
+
+    `row` is the row of the case in anomalies/. Returns an empty list if the anomaly of the case is not one of effects.
+    """
+    if row["kind"] not in EFFECTS:
+        return []
+    effects, journal = _effects(material, row), _journal(material, row)
+    is_told = (material.path / JOURNAL.name).is_dir() and all(part.name != JOURNAL.name for part in material.missing)
+    handed = sum(entry["what"] == "handed_over" for entry in journal)
+    committed = any(entry["what"] == "committed" and not entry["answer"] for entry in journal)
+    by_hand = _discipline(material, row) in ("commit_first", "commit_after")
+    copies, visible = len(row["offsets"] or []), row["kind"] != Anomaly.GHOST
+    return [
+        Hop("sent", "done" if row["sent_at"] is not None else "missing"),
+        Hop("acknowledged", _ACKNOWLEDGED.get(row["outcome"], "unknown"), str(row["outcome"] or "").lower()),
+        Hop("in the log", "done" if copies and visible else "missing", _times(copies) if visible else "not visible"),
+        Hop("handed over", _state(handed) if is_told else "unknown", _times(handed) if is_told else ""),
+        Hop("applied", _state(len(effects), max(copies, 1) if visible else 0), _times(len(effects))),
+        Hop("committed", "done" if committed else "missing" if by_hand and is_told else "unknown"),
+    ]
+
+
+_ACKNOWLEDGED: dict[str, HopState] = {"ACKED": "done", "FAILED": "missing"}
+
+
+def _state(count: int, most: int | None = None) -> HopState:
+    """Returns the state of a hop that was passed `count` times. `most`: how often it may be passed; None if this is not
+    limited."""
+    if not count:
+        return "missing"
+    return "done" if most is None or count <= most else "excess"
+
+
+def _times(count: int) -> str:
+    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def _doubling(effects: list[Row], journal: list[Row]) -> str:
+    again = next((effect for effect in effects if not _is_of(effect, effects[0])), None)
+    if again is None:
+        return ""
+    answers = [entry for entry in journal if _is_of(entry, effects[0]) and entry["what"] == "committed"]
+    if refused := [entry["answer"] for entry in answers if entry["answer"]]:
+        return f"Doubled by a refused commit ({refused[0]}): it was applied, and then it was handed over again."
+    if any(entry["at"] <= again["applied_at"] for entry in answers):
+        return (
+            "Doubled by the hand-over: it was applied, and its offset was committed. Then it was handed over again, as "
+            "after a group was set back."
+        )
+    return (
+        "Doubled between application and commit: it was applied, no commit of its offset is known, and it was handed "
+        "over again."
+    )
+
+
+def _discipline(material: Material, row: Row) -> str:
+    """Returns the discipline of the application in the arm of the case. The result is empty if it is not known."""
+    arms = material.scenario.arms if material.scenario else ()
+    return next((arm.application.discipline for arm in arms if arm.name == row["arm"] and arm.application), "")
+
+
+def _loss(journal: list[Row], discipline: str) -> str:
+    handed = [entry for entry in journal if entry["what"] == "handed_over"]
+    if not handed:
+        return "Lost before the hand-over: no member was ever handed it. The group began, or was set, behind it."
+    committed = [entry for entry in journal if entry["what"] == "committed" and not entry["answer"]]
+    if discipline == "commit_first" and any(_is_of(entry, handed[0]) for entry in committed):
+        return (
+            "Lost between commit and application: its offset was committed first, and the member never applied it. "
+            "Nobody was handed it again."
+        )
+    lost = "Lost between hand-over and application: a member was handed it and never applied it."
+    if discipline == "at_handover":
+        return f"{lost} The client commits by a timer what it has handed over, applied or not."
+    return lost
+
+
+def _effects(material: Material, row: Row) -> list[Row]:
+    """Returns the effects of the record in the order of time, with times in µs since the epoch."""
+    names = ("arm", "producer", "session", "sequence", "attempt")
+    table = _read(material, EFFECTS_TABLE.name, {name: row[name] for name in names})
+    return sorted(table, key=lambda effect: int(effect["order"]))
+
+
+def _journal(material: Material, row: Row) -> list[Row]:
+    """Returns the events in the journals that concern the record, in the order of time. These are all hand-overs of its
+    offsets and, from each life, the first answer to a commit that covers its lowest offset."""
+    offsets = row["offsets"] or []
+    entries = _read(material, JOURNAL.name, {"arm": row["arm"], "partition": row["partition"]}) if offsets else []
+    entries.sort(key=lambda entry: int(entry["at"]))
+    chosen, lives = [], set[tuple[int, int]]()
+    for entry in entries:
+        life = entry["member"], entry["life"]
+        if entry["what"] == "handed_over" and any(entry["first"] <= offset < entry["until"] for offset in offsets):
+            chosen.append(entry)
+        if entry["what"] == "committed" and life not in lives and entry["until"] > min(offsets):
+            lives.add(life)
+            chosen.append(entry)
+    return chosen
+
+
+def _read(material: Material, folder: str, values: Row) -> list[Row]:
+    """Returns those rows of the Parquet files in `folder` that have `values`, which maps columns to values. Returns no
+    rows if a value is None, or if the folder cannot be read."""
+    path = material.path / folder
+    if not path.is_dir() or any(value is None for value in values.values()):
+        return []
+    condition = None
+    for name, value in values.items():
+        equal = ds.field(name) == value
+        condition = equal if condition is None else condition & equal
+    table = material.take(folder, lambda: ds.dataset(path, format="parquet").to_table(filter=condition))
+    if table is None:
+        return []
+    columns = {column: as_us(table[column]) for column in table.column_names}
+    rows: list[Row] = pa.table(columns).to_pylist()
+    return rows
+
+
+def _sentence(entry: Row) -> str:
+    if entry["what"] == "handed_over":
+        first, last = entry["first"], entry["until"] - 1
+        offsets = f"offset {number(first)}: this record" if first == last else f"offsets {number(first)} to "
+        rest = "" if first == last else f"{number(last)}, this record among them"
+        return f"{_who(entry)} is handed {offsets}{rest}."
+    if entry["answer"]:
+        return f"{_who(entry)} is refused the commit of offset {number(entry['until'])} ({entry['answer']})."
+    return f"{_who(entry)} has committed offset {number(entry['until'])}: whoever takes over begins there."
+
+
+def _who(entry: Row) -> str:
+    return f"Member {entry['member']}" + (f" (started again {_times(entry['life'])})" if entry["life"] else "")
+
+
+def _is_of(entry: Row, other: Row) -> bool:
+    return (entry["member"], entry["life"]) == (other["member"], other["life"])

@@ -1,0 +1,99 @@
+"""Consumers of the user's own: which guarantee a consumer gives that has the settings in the user's file.
+
+Consumer settings often leave the discipline to the user's code. Then there is one explanation for each discipline that
+the code may have. It names the condition under which the code has this discipline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from msgspec.structs import replace
+
+from delivery_verifier.contract.settings import Settings
+from delivery_verifier.model.application import Application, Discipline
+from delivery_verifier.model.data import Setting
+from delivery_verifier.model.scenario import Client
+from delivery_verifier.planning.consumers import ConsumerExplanation, explain
+from delivery_verifier.planning.own_settings import clients, consumer, properties
+
+_ELSEWHERE = "otherwise, e.g. where records are applied by other threads while poll() goes on"
+_POLLED = (
+    "if your code applies all that poll() returned before it calls poll() or close() again (Apache Kafka javadoc, "
+    "KafkaConsumer: automatic offset committing)"
+)
+_CANDIDATES: dict[tuple[Client, bool], tuple[tuple[Discipline, str], ...]] = {
+    ("librdkafka", True): (("at_handover", "whatever your code does: the timer commits what was handed over"),),
+    ("librdkafka", False): (
+        ("store_after", "if your code stores the offset of a record after it has applied the record"),
+        ("at_handover", "if your code stores the offset of a record before it has applied the record"),
+    ),
+    ("java", True): (("store_after", _POLLED), ("at_handover", _ELSEWHERE)),
+}
+"""The disciplines that the user's code may have if enable.auto.commit is true, each with its condition. The keys are a
+client and the value of enable.auto.offset.store. The Java client does not have this setting. If enable.auto.commit is
+false, _BY_HAND has the disciplines instead."""
+_BY_HAND: tuple[tuple[Discipline, str], ...] = (
+    ("commit_after", "if your code commits an offset after it has applied the records before it"),
+    ("commit_first", "if your code commits an offset before it has applied the records before it"),
+)
+
+_DEFAULTS: dict[Client, dict[str, Setting]] = {
+    "librdkafka": {
+        "auto.offset.reset": "largest",
+        "enable.auto.commit": True,
+        "enable.auto.offset.store": True,
+        "isolation.level": "read_committed",
+    },
+    "java": {"auto.offset.reset": "latest", "enable.auto.commit": True, "isolation.level": "read_uncommitted"},
+}
+"""The defaults of the consumer settings on which the rules depend, in librdkafka 2.16 and in version 4 of the Java
+client."""
+_RESETS = {"smallest": "earliest", "beginning": "earliest", "error": "earliest"}
+"""The values of auto.offset.reset that count as `earliest`, because with them a group jumps over no record. With
+`error`, a consumer ends instead."""
+
+
+def consumers(
+    settings: Settings, application: Application | None, file: str | None, client: Client | None
+) -> list[ConsumerExplanation]:
+    """Explains which guarantee `application` gives, and which a consumer with the settings in `file` gives. Both may be
+    None.
+
+    The other parameters are those of `of_file`.
+    """
+    explained = [explain(settings, application)] if application else []
+    return explained + (of_file(settings, file, client) if file else [])
+
+
+def of_file(settings: Settings, file: str, client: Client | None) -> list[ConsumerExplanation]:
+    """Explains which guarantee a consumer with the settings in `file` gives, for each discipline of the user's code.
+
+    `settings`: the settings of the arm whose topic the consumer reads. `client`: the client for which the file was
+    written. If it is None, the names of the properties decide. If they do not tell, the result is about both clients.
+    Raises BadInput, which names the file or the property.
+    """
+    entries = properties.read_file(file, "consumer_config")
+    own = consumer.translate(entries).settings
+    of_clients = (client,) if client else _clients_of(entries)
+    explained = []
+    for each in of_clients:
+        full = {**_DEFAULTS[each], **own}
+        commits, stores = (full.get(name, True) is True for name in ("enable.auto.commit", "enable.auto.offset.store"))
+        which = f"with {clients.CLIENT_NAMES[each]}, " if len(of_clients) > 1 else ""
+        reset = str(full["auto.offset.reset"])
+        ruled = {**full, "auto.offset.reset": _RESETS.get(reset, reset)}
+        for discipline, condition in _CANDIDATES[each, stores or each == "java"] if commits else _BY_HAND:
+            application = Application(name="own", summary="", discipline=discipline, consumer=ruled)
+            explanation = explain(settings, application, which + condition)
+            defaults = tuple(name for name in full if name not in own)
+            explained.append(replace(explanation, consumer=full, defaults=defaults))
+    return explained
+
+
+def _clients_of(names: Collection[str]) -> tuple[Client, ...]:
+    """Returns the clients for which a file may be written that has properties with these `names`."""
+    present = set(names)
+    if "enable.auto.offset.store" in present or clients.LIBRDKAFKA_ONLY & present:
+        return ("librdkafka",)
+    return ("java",) if present & (consumer.JAVA_ONLY.keys() | clients.JAVA_ONLY) else ("librdkafka", "java")

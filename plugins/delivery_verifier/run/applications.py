@@ -1,0 +1,122 @@
+"""The end of applications: their members run once more, until they reach the verifier's markers. Then their effects are
+sealed.
+
+A marker is a record that the verifier writes to every partition after the load. The snapshot of a partition ends at a
+marker. The partition is drained once this marker or a later one is applied. Late records may stand behind an earlier
+marker.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from delivery_verifier.applications.control import Control, Word
+from delivery_verifier.applications.journal import read_journal
+from delivery_verifier.applications.lives import folder_of, last_markers, lives_of, read_end
+from delivery_verifier.applications.pool import MemberPool, applications_of
+from delivery_verifier.applications.sealing import seal_effects
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.application import Application
+from delivery_verifier.model.scenario import Arm, Scenario
+from delivery_verifier.model.snapshot import Offsets
+from delivery_verifier.store.effect_tables import JOURNAL
+from delivery_verifier.store.run_directory import StepOutput
+from delivery_verifier.store.table import arrow_schema
+
+STALLED_S = 60.0
+"""If no record is applied for this many seconds, the members are no longer waited for."""
+_DEADLINE_S = 3600.0
+
+
+def drain_applications(scenario: Scenario, cluster: Cluster, snapshot: Offsets, output: StepOutput) -> None:
+    """Runs all applications until every partition is drained. Then stops them in order, and writes their effects and
+    journals to `output`.
+
+    `snapshot` says where each partition ends. If no record is applied for `STALLED_S` seconds, stops earlier, and names
+    in the notes the partitions that are not drained. Writes nothing if no arm has an application. Raises MemberDied if
+    a member does not end as it was told to, and DeadlinePassed if a member is given no partitions.
+    """
+    pool = MemberPool(scenario, cluster.load_connection.client_properties(), cluster.workspace, cluster.adopt)
+    if not pool.members:
+        return
+    arms = {arm.name for arm, _ in applications_of(scenario)}
+    ends = {(part.arm, part.partition): part.end for part in snapshot.partitions if part.arm in arms}
+    with output.timed("applications"):
+        try:
+            pool.start()
+            _wait_until_drained(pool, ends, output)
+            pool.stop()
+        finally:
+            pool.close()
+    for arm, application in applications_of(scenario):
+        _seal(arm, application, cluster.workspace, output)
+
+
+def _wait_until_drained(pool: MemberPool, ends: Mapping[tuple[str, int], int], output: StepOutput) -> None:
+    """Waits until every partition in `ends` is drained, or no record was applied for `STALLED_S` seconds.
+
+    `ends` maps the arm and the number of a partition to the offset of the marker at which its snapshot ends.
+    """
+    applied, end = -1, 0.0
+
+    def has_ended() -> bool:
+        nonlocal applied, end
+        pool.check()
+        count = sum(member.control[Word.APPLIED] for member in pool.members)
+        if count != applied:
+            applied, end = count, time.monotonic() + STALLED_S
+        return not _undrained(pool, ends) or time.monotonic() >= end
+
+    wait_until(has_ended, "the applications to come to the end", _DEADLINE_S)
+    if undrained := _undrained(pool, ends):
+        output.notes["not_drained"] = ", ".join(undrained)
+
+
+def _undrained(pool: MemberPool, ends: Mapping[tuple[str, int], int]) -> list[str]:
+    """Returns the partitions that are not drained by the latest lives of the members, as `<arm>/<partition>`.
+
+    A partition is drained if a member has applied, in its latest life, a marker at the partition's offset in `ends` or
+    at a higher offset. Only markers stand behind such a marker.
+    """
+    applied = dict[tuple[str, int], int]()
+    for member in pool.members:
+        for partition, offset in last_markers(lives_of(member.folder)[member.control[Word.LIFE]]).items():
+            key = member.arm.name, partition
+            applied[key] = max(offset, applied.get(key, -1))
+    return [f"{arm}/{partition}" for (arm, partition), end in ends.items() if applied.get((arm, partition), -1) < end]
+
+
+def _seal(arm: Arm, application: Application, workspace: Path, output: StepOutput) -> None:
+    """Writes the effects and journals of all lives of the arm's members to `output`, and adds their counts to it.
+
+    Raises FileNotFoundError if the supervisor did not see a life end.
+    """
+    rows, killed, lives, orders = list[dict[str, object]](), 0, 0, 0
+    (output.staging / "effects").mkdir(exist_ok=True)
+    for member in range(application.members):
+        folder = folder_of(workspace, arm.name, member)
+        control = Control(folder)
+        orders += control[Word.KILLS]
+        lives += control[Word.LIFE] + 1  # the supervisor's own count: a life whose folder is gone breaks a law
+        for life, path in lives_of(folder).items():
+            end = read_end(path)
+            file = output.staging / "effects" / f"{arm.name}-{member}-{life}.parquet"
+            effects = seal_effects(path, arm.name, member, life, file)
+            # A kill may come between the effect and its count.
+            counted = effects if end.killed and effects == end.applied + 1 else end.applied
+            output.counts[f"applied/{arm.name}/{member}/{life}"] = counted
+            killed += end.killed
+            rows += _journal_rows(arm, member, life, path)
+    output.write_table(f"journal/{arm.name}", pa.Table.from_pylist(rows, arrow_schema(JOURNAL)))
+    output.counts |= {f"lives/{arm.name}": lives, f"killed/{arm.name}": killed, f"kill_orders/{arm.name}": orders}
+
+
+def _journal_rows(arm: Arm, member: int, life: int, folder: Path) -> list[dict[str, object]]:
+    """Returns the journal of one life as rows of the table `journal`. `folder` is the folder of the life."""
+    events = read_journal(folder)
+    return [{"arm": arm.name, "member": member, "life": life, "at": event.at_us, **event._asdict()} for event in events]

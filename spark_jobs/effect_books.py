@@ -1,0 +1,141 @@
+"""The books of effects: counts per partition. The cases of the anomalies of effects are counted in the books of the
+log, i.e. in the table PRODUCERS."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from delivery_verifier.model.anomalies import Anomaly, also_column, column
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.snapshot import Offsets
+from delivery_verifier.store.effect_tables import EFFECT_COUNTS
+from delivery_verifier.store.run_directory import RunDirectory, StepOutput
+from spark_jobs import committed, effects
+from spark_jobs.books import NOBODY, SESSIONS, BookKey
+from spark_jobs.matching import MatchingInputs
+from spark_jobs.schemas import ANOMALIES, EFFECT_BOOKS, EFFECTS, arrow
+
+COUNTS = tuple(count.name for count in EFFECT_COUNTS)
+KEY_NAMES = ("arm", "producer", "session", "partition")
+Row = dict[str, Any]
+
+
+class Effects(NamedTuple):
+    """The results of a comparison. `books`: EFFECT_BOOKS. `anomalies`: maps a row of PRODUCERS and the name of a column
+    to the number of cases there. `cases`: ANOMALIES."""
+
+    books: pa.Table
+    anomalies: Counter[tuple[BookKey, str]]
+    cases: pa.Table
+
+
+class EffectInputs(NamedTuple):
+    """What effects are compared with, and where the results go. `views`: LOG. `ledger`: LEDGER. `offsets`: the
+    snapshot. `output`: receives the results. `bound`: the most cases that are written per arm and kind. `together`: as
+    in `MatchingInputs`."""
+
+    views: DataFrame
+    ledger: DataFrame
+    scenario: Scenario
+    offsets: Offsets
+    output: StepOutput
+    bound: int
+    together: bool
+
+
+def add(
+    matching: MatchingInputs,
+    views: DataFrame,
+    spark: SparkSession,
+    run: RunDirectory,
+    producers: pa.Table,
+    written: dict[tuple[str, str], int],
+) -> tuple[pa.Table, pa.Table | None]:
+    """Compares the effects of `run` with the log. Writes books/effects and the cases.
+
+    Adds the number of written cases per arm and kind to `written`. Returns PRODUCERS and EFFECT_BOOKS. PRODUCERS are
+    the rows of `producers` with the counts of the anomalies of effects. If no arm has an application, reads and writes
+    nothing, and returns `producers` and None.
+    """
+    if not matching.scenario.applied:
+        return producers, None
+    inputs = EffectInputs(views, **{name: getattr(matching, name) for name in EffectInputs._fields if name != "views"})
+    with inputs.output.timed("effects"):
+        rows = spark.read.schema(EFFECTS).parquet(str(run.path / "effects"))
+        results = compare(inputs, rows.coalesce(1) if inputs.together else rows)
+        inputs.output.write_table("books/effects", results.books)
+        inputs.output.write_table("anomalies/effects", results.cases)
+        written.update(Counter(zip(results.cases["arm"].to_pylist(), results.cases["kind"].to_pylist(), strict=True)))
+    rows_by_key = {tuple(row[name] for name in KEY_NAMES): row for row in producers.to_pylist()}
+    for (key, name), count in results.anomalies.items():
+        rows_by_key[key][name] += count
+    return pa.Table.from_pylist(list(rows_by_key.values()), schema=producers.schema), results.books
+
+
+def compare(inputs: EffectInputs, rows: DataFrame) -> Effects:
+    """Compares effects with the log. `rows`: EFFECTS. Reads only the arms in `Scenario.applied`."""
+    scenario = inputs.scenario
+    in_arms = F.col("arm").isin(*scenario.applied)
+    view = F.when(F.col("arm").isin(*scenario.transactional), committed.VIEW).otherwise("raw")
+    lines = inputs.views.where(in_arms & (F.col("view") == (view if scenario.transactional else "raw")))
+    rows = rows.where(in_arms)
+    parts = [
+        *effects.census(rows, inputs.offsets.taken_at_us).toArrow().to_pylist(),
+        *effects.lines_census(lines).toArrow().to_pylist(),
+    ]
+    ends = {(part.arm, part.partition): part.end for part in inputs.offsets.partitions}
+    for row in parts:
+        end = ends.get((row["arm"], row["partition"]))
+        last = row.get("last_marker")
+        row["drained"] = int(None not in (end, last) and last >= end)
+    drained = {(row["arm"], row["partition"]) for row in parts if row["drained"]}
+    hidden = {(part.arm, part.partition) for part in inputs.offsets.partitions if part.unreadable}
+    attempts = effects.applied_attempts(rows, lines, effects.Places(drained, hidden)).persist(
+        StorageLevel.MEMORY_AND_DISK
+    )
+    try:
+        counted = effects.counts(attempts).toArrow().to_pylist()
+        cases = arrow(ANOMALIES).empty_table()
+        if any(row["kind"] for row in counted):
+            claims = inputs.ledger.where(in_arms)
+            cases = effects.cases(attempts, claims, inputs.bound).toArrow().cast(cases.schema)
+    finally:
+        attempts.unpersist()
+    return Effects(_books(scenario, [*parts, *counted]), _anomalies(scenario, counted), cases)
+
+
+def _books(scenario: Scenario, counted: Iterable[Row]) -> pa.Table:
+    books = {(arm, part): Counter[str]() for arm in scenario.applied for part in range(scenario.load.partitions)}
+    for row in counted:
+        books.setdefault((row["arm"], row["partition"]), Counter()).update(
+            {name: row[name] for name in COUNTS if row.get(name)}
+        )
+    rows = [
+        {"arm": arm, "partition": partition} | {name: counts[name] for name in COUNTS}
+        for (arm, partition), counts in sorted(books.items())
+    ]
+    return pa.Table.from_pylist(rows, schema=arrow(EFFECT_BOOKS))
+
+
+def _anomalies(scenario: Scenario, counted: Iterable[Row]) -> Counter[tuple[BookKey, str]]:
+    """Counts the cases per row and column of PRODUCERS. For a record that no planned producer sent, the columns
+    producer and session of the row have the value NOBODY."""
+    planned = {arm.name: arm.producers for arm in scenario.arms}
+    cases: Counter[tuple[BookKey, str]] = Counter()
+    for row in counted:
+        if row["kind"] is None:
+            continue
+        is_planned = row["producer"] < planned[row["arm"]] and row["session"] < SESSIONS
+        owner = (row["producer"], row["session"]) if is_planned else (NOBODY, NOBODY)
+        key = (row["arm"], *owner, row["partition"])
+        cases[key, column(Anomaly(row["kind"]))] += row["attempts"]
+        for kind in row["also"]:
+            cases[key, also_column(Anomaly(kind))] += row["attempts"]
+    return cases

@@ -1,0 +1,192 @@
+"""Tests of applications on real brokers: what members apply when they are killed or set back, and when such a fault has
+not bitten."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from delivery_verifier.applications.handle import RunningApplications
+from delivery_verifier.applications.lives import lives_of
+from delivery_verifier.applications.pool import MemberPool
+from delivery_verifier.applications.slots import read_slots
+from delivery_verifier.catalogue.applications import APPLICATIONS
+from delivery_verifier.catalogue.entry import ArmPlan, Entry, build
+from delivery_verifier.catalogue.parts import AT_ONCE, SETTLED, scripted, step
+from delivery_verifier.catalogue.profiles import PROFILES
+from delivery_verifier.catalogue.scenarios import consumers
+from delivery_verifier.cluster import groups, topics
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.faults.action import ActionContext
+from delivery_verifier.faults.applications import are_caught_up
+from delivery_verifier.faults.runner import FaultRunner
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.load.handle import RunningLoad
+from delivery_verifier.load.live_ledger import Gate, State
+from delivery_verifier.load.pool import ProducerPool
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
+from delivery_verifier.model.history import Injection
+
+CAUGHT_UP, PARKED = Trigger(kind="caught_up"), Trigger(kind="parked")
+NAMES = ("commit_first", "commit_after", "store_after")
+
+
+class Stage:
+    """Arms with applications at work on a cluster, and the fault plan that runs beside them. Blocks have 20 records."""
+
+    def __init__(self, cluster: Cluster, workspace: Path, entry: Entry) -> None:
+        self.cluster, self.workspace, self.scenario = cluster, workspace, build(entry, workspace.name)
+        topics.create(self.scenario, cluster.connection)
+        names = [arm.topic_name for arm in self.scenario.arms]
+        wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
+        properties = cluster.connection.client_properties()
+        self.pool = ProducerPool(self.scenario, properties, workspace)
+        self.members = MemberPool(self.scenario, properties, workspace, cluster.adopt)
+        self.handle = RunningApplications(self.scenario, workspace)
+
+    def play(self) -> list[Injection]:
+        """Runs the plan and the load until both have ended, and stops all members in order. Returns the injections."""
+        try:
+            self.pool.wait_for(State.READY)
+            self.members.start()
+            self.pool.open(Gate.WARM_UP)
+            self.pool.wait_for(State.WARM)
+            self.pool.open(Gate.GO)
+            injections = self._inject()
+            self.pool.open(Gate.RELEASE)
+            self.pool.wait_for(State.DONE)
+            load = RunningLoad(self.scenario, self.workspace)
+            context = ActionContext(self.cluster, [], {}, self.scenario, load, self.handle)
+            wait_until(lambda: self.members.check() and are_caught_up(context), "the members to catch up", 60)
+            self.members.stop()
+            return injections
+        finally:
+            self.members.close()
+            self.pool.kill()
+
+    def _inject(self) -> list[Injection]:
+        injections, raised = list[Injection](), list[BaseException]()
+
+        def inject() -> None:
+            load = RunningLoad(self.scenario, self.workspace)
+            try:
+                injections.extend(FaultRunner(self.cluster, self.scenario, load, applications=self.handle).run())
+            except BaseException as error:
+                raised.append(error)
+
+        beside = threading.Thread(target=inject)
+        beside.start()
+
+        def has_ended() -> bool:
+            self.members.apply_commands()
+            return self.members.check() and self.pool.check() and not beside.is_alive()
+
+        wait_until(has_ended, "the plan to end", 120)
+        if raised:
+            raise raised[0]
+        return injections
+
+    def effects(self) -> dict[str, list[list[int]]]:
+        """Returns the offsets that each life applied, in order, by the name of the arm."""
+        return {
+            member.arm.name: [read_slots(folder)["offset"].tolist() for folder in lives_of(member.folder).values()]
+            for member in self.members.members
+        }
+
+
+def entry_of(*steps: FaultStep) -> Entry:
+    """Returns an entry with the fault plan `steps`, and an arm for each application in NAMES."""
+    arms = tuple(
+        ArmPlan(name=name, role="subject", profile=PROFILES["safe"], application=APPLICATIONS[name]) for name in NAMES
+    )
+    plan = FaultPlan(name="planned", summary="", steps=steps)
+    return Entry(name="apps", title="", promise="", source="", tags=(), arms=arms, load=scripted(20), fault=plan)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path
+
+
+def test_a_crash_in_a_batch_takes_from_each_discipline_what_it_promises(cluster: Cluster, workspace: Path) -> None:
+    plan = entry_of(
+        step(CAUGHT_UP, "park", "none", at="applied", record=4),
+        step(AT_ONCE, "send", "none"),
+        step(PARKED, "kill_application", "none"),
+        step(AT_ONCE, "restart_application", "none"),
+        step(SETTLED, "wait", "none"),
+        step(CAUGHT_UP, "rewind", "none"),
+        step(CAUGHT_UP, "wait", "none"),
+    )
+    stage = Stage(cluster, workspace, plan)
+    killed, rewound = stage.play()
+    first, again = list(range(24)), list(range(60))
+    effects = stage.effects()
+    stored = effects.pop("store_after")
+    assert effects == {
+        "commit_first": [first, list(range(30, 40)), again],
+        "commit_after": [first, list(range(20, 40)), again],
+    }
+    assert (stored[0], stored[2]) == (first, again) and set(first) | set(stored[1]) == set(range(40))
+    assert killed.bit and rewound.bit
+    in_hand = {"commit_first": 6, "commit_after": 10, "store_after": 6}
+    assert killed.proof["process_before_heal"] == {
+        **{f"member {name}/0": "exit code -9 (killed by SIGKILL)" for name in NAMES},
+        **{f"member {name}/0 parked at": "applied" for name in NAMES},
+        **{f"in hand of {name}": count for name, count in in_hand.items()},
+    }
+    assert rewound.proof["process"] == {f"rewound {name}": 40 for name in NAMES}
+
+
+def test_members_with_nothing_in_hand_have_not_been_hit(cluster: Cluster, workspace: Path) -> None:
+    plan = entry_of(
+        step(AT_ONCE, "send", "none"),
+        step(CAUGHT_UP, "kill_application", "none"),
+        step(AT_ONCE, "restart_application", "none"),
+    )
+    stage = Stage(cluster, workspace, plan)
+    (killed,) = stage.play()
+    assert not killed.bit and killed.proof["process"] == {}
+    assert stage.effects() == {name: [list(range(40)), list(range(40, 60))] for name in NAMES}
+
+
+def test_a_group_that_has_committed_nothing_has_not_been_set_back(
+    cluster: Cluster, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(cluster, workspace, entry_of(step(AT_ONCE, "send", "none"), step(SETTLED, "rewind", "none")))
+    read = groups.committed_offsets
+    stops = stage.handle.stop
+
+    def stop_and_forget() -> None:
+        """From now on, until the members run again, the group seems to have committed nothing."""
+        stops()
+        monkeypatch.setattr(groups, "committed_offsets", lambda *_: {0: 0})
+
+    restarts = stage.handle.restart
+
+    def remember_and_restart() -> None:
+        monkeypatch.setattr(groups, "committed_offsets", read)
+        restarts()
+
+    monkeypatch.setattr(stage.handle, "stop", stop_and_forget)
+    monkeypatch.setattr(stage.handle, "restart", remember_and_restart)
+    (rewound,) = stage.play()
+    assert not rewound.bit and rewound.proof["process"] == {}
+
+
+@pytest.mark.parametrize("entry", consumers.ENTRIES, ids=lambda entry: entry.name)
+def test_an_entry_ends_with_the_numbers_that_it_expects(entry: Entry, cluster: Cluster, workspace: Path) -> None:
+    stage = Stage(cluster, workspace, entry)
+    assert [injection.bit for injection in stage.play()] == [True]
+    for arm in entry.arms:
+        counts = Counter(offset for life in stage.effects().get(arm.name, []) for offset in life)
+        ended = {
+            "SKIPPED": sum(offset not in counts for offset in range(stage.scenario.arm(arm.name).records)),
+            "REAPPLIED": sum(count > 1 for count in counts.values()),
+        }
+        bounds = {bound.count: bound.value for bound in arm.expectation.bounds if bound.count in ended}
+        assert {name: ended[name] for name in bounds} == bounds, arm.name

@@ -1,0 +1,134 @@
+"""Compares one Spark job over a thousand random histories of effects with the oracle. Each history is an arm."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from msgspec.structs import replace
+from pyspark.sql import SparkSession
+from support.applications import applied
+from support.effect_histories import END, PARTITIONS, effect, judge, marker, random_history
+from support.run_directories import Row, attempt, line, scenario
+
+from delivery_verifier.model.anomalies import EFFECTS as KINDS
+from delivery_verifier.model.anomalies import Anomaly, also_column, column
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
+from delivery_verifier.model.unreadable import Unreadable
+from spark_jobs import effect_books, effects
+from spark_jobs.schemas import EFFECTS, LEDGER, LOG, arrow
+
+RANDOM, SEED = 1000, 20_261_122
+History = tuple[list[Row], list[Row], list[Row]]
+
+
+def of_arms(names: Sequence[str]) -> Scenario:
+    return applied(scenario(names, partitions=PARTITIONS, producers=2))
+
+
+def snapshot(arm: str, partition: int) -> PartitionSnapshot:
+    bounds = {"start": 0, "end": END, "live_end": END + 2, "leader": 1, "leader_epoch": 0}
+    return PartitionSnapshot(arm=arm, topic="t", partition=partition, **bounds)
+
+
+def compared(
+    spark: SparkSession, folder: Any, histories: dict[str, History], others: tuple[PartitionSnapshot, ...] = ()
+) -> effect_books.Effects:
+    """Returns what Spark finds in the histories of arms. `others` are partitions whose snapshots differ."""
+    frames = []
+    for number, (name, schema) in enumerate((("ledger", LEDGER), ("log", LOG), ("effects", EFFECTS))):
+        rows = [row for history in histories.values() for row in history[number]]
+        (folder / name).mkdir()
+        pq.write_table(pa.Table.from_pylist(rows, schema=arrow(schema)), folder / name / "all.parquet")
+        frames.append(spark.read.schema(schema).parquet(str(folder / name)).coalesce(1))
+    ledger, log, rows = frames
+    ends = [snapshot(arm, partition) for arm in histories for partition in range(PARTITIONS)]
+    covered = {(part.arm, part.partition) for part in others}
+    ends = [part for part in ends if (part.arm, part.partition) not in covered]
+    offsets = Offsets(bootstrap_servers="", taken_at_us=0, partitions=[*ends, *others])
+    output: Any = None  # `compare` writes nothing
+    inputs = effect_books.EffectInputs(log, ledger, of_arms(list(histories)), offsets, output, 100, True)
+    return effect_books.compare(inputs, rows)
+
+
+@pytest.fixture(scope="module")
+def histories() -> dict[str, History]:
+    return {f"h{at}": random_history(f"h{at}", at, SEED + at) for at in range(1, RANDOM + 1)}
+
+
+@pytest.fixture(scope="module")
+def found(
+    histories: dict[str, History], spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> effect_books.Effects:
+    return compared(spark, tmp_path_factory.mktemp("effects"), histories)
+
+
+def test_every_kind_of_effects_has_a_detector() -> None:
+    assert tuple(effects.DETECTORS) == KINDS
+
+
+def test_a_thousand_histories_have_exactly_the_cases_of_the_oracle(
+    histories: dict[str, History], found: effect_books.Effects
+) -> None:
+    written: dict[str, Counter[Any]] = {arm: Counter() for arm in histories}
+    for row in found.cases.to_pylist():
+        case = row["kind"], "OVERTAKEN" in row["also"], row["producer"], row["sequence"], row["attempt"]
+        written[row["arm"]][case] += 1
+    expected = {arm: judge(lines, landed)[0] for arm, (_, lines, landed) in histories.items()}
+    assert written == expected
+    kinds = Counter(kind for cases in expected.values() for kind, *_ in cases)
+    assert min(kinds[kind] for kind in KINDS) > 300, f"the dice must throw every kind: {kinds}"
+    assert sum(hidden for cases in expected.values() for _, hidden, *_ in cases) > 100
+
+
+def test_their_books_are_those_of_the_oracle(histories: dict[str, History], found: effect_books.Effects) -> None:
+    sums: dict[str, Counter[str]] = {arm: Counter() for arm in histories}
+    for row in found.books.to_pylist():
+        if row["arm"] in sums:
+            sums[row["arm"]].update({name: row[name] for name in effect_books.COUNTS})
+    assert {arm: +books for arm, books in sums.items()} == {
+        arm: judge(lines, landed)[1] for arm, (_, lines, landed) in histories.items()
+    }
+
+
+def test_the_books_of_the_log_get_as_many_cases_as_were_found(
+    histories: dict[str, History], found: effect_books.Effects
+) -> None:
+    booked = Counter[tuple[str, str]]()
+    for ((arm, producer, _, _), name), count in found.anomalies.items():
+        assert producer in (-1, 0, 1), "what no planned producer sent belongs to nobody"
+        booked[arm, name] += count
+    expected = Counter[tuple[str, str]]()
+    for arm, (_, lines, landed) in histories.items():
+        for (kind, hidden, *_), count in judge(lines, landed)[0].items():
+            expected[arm, column(Anomaly(kind))] += count
+            expected[arm, also_column(Anomaly.OVERTAKEN)] += count * hidden
+    assert booked == +expected
+
+
+@pytest.mark.parametrize(("offset", "drained"), [(0, 1), (None, 0)])
+def test_a_marker_at_offset_0_drains_a_partition_without_records(
+    offset: int | None, drained: int, spark: SparkSession, tmp_path: Any
+) -> None:
+    effect_of_marker = [] if offset is None else [effect("a", marker("a", 1, 0, offset), 1)]
+    record = line("a", 1, 0, 0, partition=1)
+    history = [attempt("a", 0, partition=1)], [record], [effect("a", record, 0), *effect_of_marker]
+    empty = replace(snapshot("a", 0), end=0)
+    books = compared(spark, tmp_path, {"a": history}, (empty,)).books.to_pylist()
+    assert [row["drained"] for row in books if (row["arm"], row["partition"]) == ("a", 0)] == [drained]
+
+
+def test_what_may_stand_at_an_unreadable_offset_is_neither_a_ghost_nor_applied_again(
+    histories: dict[str, History], spark: SparkSession, tmp_path: Any
+) -> None:
+    few = {arm: histories[arm] for arm in list(histories)[:40]}
+    damage = (Unreadable(first=1, end=2, shown_until=1, detail="checksum"),)
+    hidden = tuple(replace(snapshot(arm, 0), unreadable=damage) for arm in few)
+    cases = compared(spark, tmp_path, few, hidden).cases.to_pylist()
+    assert not [row for row in cases if row["partition"] == 0 and row["kind"] in ("GHOST", "REAPPLIED")]
+    assert {"GHOST", "REAPPLIED"} <= {row["kind"] for row in cases if row["partition"] == 1}

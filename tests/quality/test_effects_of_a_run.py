@@ -1,0 +1,138 @@
+"""Reconciles whole runs with an application: the canary's cases are found, the laws hold, and what is cut short breaks
+one."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from support.applications import applied
+from support.run_directories import ILLEGIBLE, Row, attempt, line, scenario, table, write
+
+from delivery_verifier.applications.sealing import effects_key, seal_effects
+from delivery_verifier.applications.slots import SlotWriter
+from delivery_verifier.judgement import canary
+from delivery_verifier.model import record
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.snapshot import Offsets
+from delivery_verifier.run.canary_effects import apply_canary
+from delivery_verifier.store.run_directory import RunDirectory, StepOutput
+from spark_jobs import reconcile as job
+
+RECORDS = 40
+
+
+def a_scenario(transactional: bool) -> Scenario:
+    return applied(scenario(["a"], partitions=2, transactional=["a"] if transactional else []))
+
+
+def canary_lines(made: Scenario, layout: canary.CanaryLayout) -> tuple[list[Row], list[int]]:
+    """Returns the log's rows of the canary, in both views, and the offset of each record."""
+    ends: defaultdict[int, int] = defaultdict(int)
+    rows, offsets = [], []
+    shown = {effect.position for effect in canary.applied(made, layout)}
+    hidden = range(len(layout.values) - (layout.transactions[-1][0] if layout.transactions else 0), len(layout.values))
+    assert not shown & set(hidden)
+    for index, (partition, value) in enumerate(layout.values):
+        offsets.append(ends[partition])
+        ends[partition] += 1
+        header: Any = record.parse(value)
+        names = ("producer", "sequence", "attempt", "partition_sequence", "crc_ok")
+        known = {name: getattr(header, name) for name in names} if header else ILLEGIBLE
+        rows.append(line("canary", 0, offsets[-1], 0, partition=partition) | known)
+        if layout.transactions and index not in hidden:
+            rows.append(rows[-1] | {"view": "committed"})
+    return rows, offsets
+
+
+def apply_subject(made: Scenario, folder: Path, output: StepOutput, skip: int, twice: int) -> None:
+    """Applies the subject's records in two lives: without the last `skip` of the first, and the last `twice` once
+    more."""
+    half = RECORDS // 2
+    begin = half - twice
+    for life, numbers in enumerate((range(half - skip), range(begin, RECORDS))):
+        writer = SlotWriter(folder / str(life))
+        for number in numbers if not (life and skip) else range(half, RECORDS):
+            value = record.encode(made.run_token, 1, 0, 0, number, 0, number, 100)
+            writer.append(0, number, number // 10, value, made.run_token, 1)
+        if life:
+            marker = record.encode(made.run_token, 1, record.MARKER_PRODUCER, 0, 0, 0, 0, 100)
+            for partition in range(2):
+                writer.append(partition, RECORDS, 0, marker, made.run_token, 1)
+        seal_effects(folder / str(life), "a", 0, life, output.staging / "effects" / f"a-0-{life}.parquet")
+        output.counts[effects_key("a", 0, life)] = writer.count
+    output.counts |= {"lives/a": 2, "killed/a": 1, "kill_orders/a": 1}
+
+
+def reconciled(
+    path: Path, spark: SparkSession, transactional: bool, skip: int = 0, twice: int = 0, claimed: Row | None = None
+) -> tuple[Scenario, RunDirectory]:
+    """Returns a run that was reconciled. `claimed` overrides counts of settle.json."""
+    made = a_scenario(transactional)
+    layout = canary.lay_out(made)
+    lines, offsets = canary_lines(made, layout)
+    ended = {"transaction": "0", "transaction_outcome": "COMMITTED"} if transactional else {}
+    attempts = [attempt("a", number, offset=number, **ended) for number in range(RECORDS)]
+    attempts += [
+        attempt("canary", 0) | {name: row[name] for name in row if name not in ("sent_at", "settled_at")}
+        for row in canary.ledger_table(made, layout, offsets).to_pylist()
+    ]
+    mine = [line("a", 1, number, number) for number in range(RECORDS)]
+    lines += mine + [row | {"view": "committed"} for row in mine if transactional]
+
+    def effects(snapshot: Offsets, output: StepOutput) -> None:
+        apply_canary(made, layout, offsets, snapshot, path.parent / "slots-canary", output)
+        apply_subject(made, path.parent / "slots", output, skip, twice)
+        output.counts |= claimed or {}
+
+    run = write(path, made, attempts, lines, effects=effects)
+    job.reconcile(path, True, spark)
+    return made, run
+
+
+def broken(run: RunDirectory) -> set[str]:
+    return {row["law"] for row in table(run, "books/laws.parquet") if row["left"] != row["right"]}
+
+
+@pytest.mark.parametrize("transactional", [False, True], ids=["plain", "transactional"])
+def test_the_canary_is_found_exactly_and_every_law_holds(
+    transactional: bool, spark: SparkSession, tmp_path: Path
+) -> None:
+    made, run = reconciled(tmp_path / "run", spark, transactional, twice=4)
+    totals: Counter[str] = Counter()
+    for row in table(run, "books/producers.parquet"):
+        totals.update({name: count for name, count in row.items() if row["arm"] == "canary" and isinstance(count, int)})
+    for row in table(run, "books/effects.parquet"):
+        if row["arm"] == "canary":
+            totals.update({f"effects_{name}": count for name, count in row.items() if isinstance(count, int)})
+    expected = canary.expected_counts(made)
+    for name in ("attempted", "acked", "reported", "lost"):
+        expected[name] -= canary.FORGOTTEN  # no producer process took part here
+    assert {name: totals[name] for name in expected} == expected
+    assert broken(run) == set()
+    subject = [row for row in table(run, "books/effects.parquet") if row["arm"] == "a"]
+    assert sum(row["again"] for row in subject) == 4
+    assert sum(row["reapplied"] for row in table(run, "books/producers.parquet") if row["arm"] == "a") == 4
+    cases = [row for row in pq.read_table(run.path / "anomalies").to_pylist() if row["arm"] == "a"]
+    assert [row["sequence"] for row in cases] == [16, 17, 18, 19]
+    place = "at 0:16 by member 0 in life"
+    assert cases[0]["detail"] == f"in the log at 0:16; applied {place} 0, {place} 1"
+    assert (cases[0]["outcome"], cases[0]["acked_offset"], cases[0]["offsets"]) == ("ACKED", 16, [16])
+
+
+def test_what_a_crash_skipped_is_counted_and_the_laws_hold(spark: SparkSession, tmp_path: Path) -> None:
+    _, run = reconciled(tmp_path / "run", spark, transactional=False, skip=6)
+    assert sum(row["skipped"] for row in table(run, "books/producers.parquet") if row["arm"] == "a") == 6
+    assert broken(run) == set()
+
+
+def test_effects_cut_short_a_life_nobody_counted_and_a_kill_nobody_ordered_each_break_a_law(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    claimed = {"applied/a/0/1": 23, "lives/a": 3, "kill_orders/a": 0}
+    _, run = reconciled(tmp_path / "run", spark, transactional=False, claimed=claimed)
+    assert broken(run) == {"effects_read", "lives"}

@@ -1,0 +1,112 @@
+"""Tests of the slots: what a member applied survives its SIGKILL, whole and in order."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from delivery_verifier.applications import slots
+from delivery_verifier.applications.sealing import seal_effects
+from delivery_verifier.applications.slots import DamagedSlots, SlotWriter, is_marker, read_slots
+from delivery_verifier.model import record
+from delivery_verifier.store.effect_tables import EFFECTS
+from delivery_verifier.store.table import arrow_schema
+
+RUN = "run00001"
+
+
+def value(sequence: int, arm: int = 1, run: str = RUN, producer: int = 0) -> bytes:
+    return record.encode(run, arm, producer, 0, sequence, 0, sequence, 100)
+
+
+def test_a_slot_divides_the_page_and_its_time_comes_last() -> None:
+    assert slots.SLOT.itemsize == 64
+    assert list(slots.SLOT.names or ())[-1] == "applied_at"
+    assert slots.SLOT.fields is not None
+    assert slots.SLOT.fields["applied_at"][1] == 56
+
+
+def test_what_was_applied_is_read_back_as_effects(tmp_path: Path) -> None:
+    writer = SlotWriter(tmp_path / "life")
+    values = [value(7), value(8, arm=2), value(9, run="otherrun"), b"nothing of ours", None, value(10)[:-1] + b"x"]
+    for offset, applied in enumerate(values):
+        writer.append(offset % 2, offset, 3, applied, RUN, 1)
+    assert seal_effects(tmp_path / "life", "a", 1, 2, tmp_path / "effects.parquet") == writer.count == 6
+    table = pq.read_table(tmp_path / "effects.parquet")
+    assert table.schema.equals(arrow_schema(EFFECTS))
+    rows = table.to_pylist()
+    assert [row["offset"] for row in rows] == list(range(6))
+    assert [row["nth"] for row in rows] == [0, 0, 1, 1, 2, 2], "counted per partition"
+    assert {(row["arm"], row["member"], row["life"], row["batch"]) for row in rows} == {("a", 1, 2, 3)}
+    flags = [(row["parsed"], row["crc_ok"], row["foreign"]) for row in rows]
+    broken = (False, False, False)  # its checksum is no number
+    assert flags == [(True, True, False), (True, True, True), (True, True, True), broken, broken, broken]
+    orders = [row["order"] for row in rows]
+    assert orders == sorted(orders)
+    assert rows[0]["sequence"] == 7
+
+
+def test_effects_go_on_in_further_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots, "SLOTS", 4)
+    writer = SlotWriter(tmp_path)
+    for sequence in range(9):
+        writer.append(0, sequence, 0, value(sequence), RUN, 1)
+    assert len(list(tmp_path.iterdir())) == 3
+    assert read_slots(tmp_path)["sequence"].tolist() == list(range(9))
+
+
+def test_a_life_without_effects_has_no_rows(tmp_path: Path) -> None:
+    assert len(read_slots(tmp_path)) == 0
+    assert seal_effects(tmp_path, "a", 0, 0, tmp_path / "none.parquet") == 0
+
+
+def test_a_gap_in_the_slots_is_damage_and_no_end(tmp_path: Path) -> None:
+    writer = SlotWriter(tmp_path)
+    for sequence in range(3):
+        writer.append(0, sequence, 0, value(sequence), RUN, 1)
+    file = tmp_path / "slots-000000"
+    content = np.fromfile(file, slots.SLOT)
+    content["applied_at"][1] = 0
+    content.tofile(file)
+    with pytest.raises(DamagedSlots, match="behind one that is not"):
+        read_slots(tmp_path)
+
+
+def test_a_life_never_writes_into_the_slots_of_another(tmp_path: Path) -> None:
+    SlotWriter(tmp_path).append(0, 0, 0, value(0), RUN, 1)
+    with pytest.raises(FileExistsError):
+        SlotWriter(tmp_path).append(0, 0, 0, value(0), RUN, 1)
+
+
+def test_only_the_verifiers_own_producer_writes_markers() -> None:
+    assert is_marker(value(0, producer=record.MARKER_PRODUCER))
+    assert not is_marker(value(0))
+    assert not is_marker(None)
+
+
+def test_an_effect_survives_the_sigkill_of_its_writer(tmp_path: Path) -> None:
+    """The writer says after each effect that it is there. All that it has said is found, and at most one more."""
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from delivery_verifier.applications.slots import SlotWriter\n"
+        "from delivery_verifier.model import record\n"
+        f"writer = SlotWriter(Path({str(tmp_path)!r}))\n"
+        "for number in range(10**9):\n"
+        f"    writer.append(0, number, 0, record.encode({RUN!r}, 1, 0, 0, number, 0, number, 100), {RUN!r}, 1)\n"
+        "    sys.stdout.write(f'{number}\\n'); sys.stdout.flush()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        for _ in range(2000):
+            said = process.stdout.readline()
+        process.kill()
+        rest = process.stdout.read().split(b"\n")
+    claimed = int(rest[-2]) if len(rest) > 1 else int(said)
+    sequences = read_slots(tmp_path)["sequence"].tolist()
+    assert sequences == list(range(len(sequences)))
+    assert claimed + 1 <= len(sequences) <= claimed + 3

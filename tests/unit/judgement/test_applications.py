@@ -1,0 +1,294 @@
+"""Tests of what a verdict says of applications: what was drained, what was at stake, and what a crash excuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+from support.applications import SINS, application, applied, undrained
+from support.evidence import (
+    BITE,
+    HEALED,
+    RECOVERED,
+    SECOND,
+    SUBJECT,
+    Change,
+    Rows,
+    a_scenario,
+    arm,
+    both,
+    case,
+    cases,
+    doubts,
+    evidence_of,
+    judged,
+    setting,
+    with_arm,
+)
+
+from delivery_verifier.judgement.evaluation import LAWS_OF_EFFECTS, expected_evaluations
+from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.model.anomalies import EFFECTS as KINDS
+from delivery_verifier.model.anomalies import Anomaly, column
+from delivery_verifier.model.application import Discipline
+from delivery_verifier.model.history import Injection
+from delivery_verifier.model.scenario import Claim, Scenario
+
+EFFECTS, PRODUCERS = "books/effects.parquet", "books/producers.parquet"
+
+
+def applied_by(discipline: Discipline, claim: Claim = "contract", reset: str = "earliest") -> Scenario:
+    consumer = application(discipline).consumer | {"auto.offset.reset": reset}
+    program = msgspec.structs.replace(application(discipline), consumer=consumer)
+    return with_arm(a_scenario(fault="none"), SUBJECT, application=program, claim=claim)
+
+
+def killed(**proof: object) -> Injection:
+    return Injection(
+        id=1,
+        cycle=0,
+        action="kill_application",
+        brokers=[],
+        hit={a_scenario().arm(SUBJECT).topic_name: [0, 1, 2]},
+        requested_at_us=BITE - 1,
+        bite_at_us=BITE,
+        healed_at_us=HEALED,
+        recovered_at_us=RECOVERED,
+        bit=True,
+        proof={"process": {f"in hand of {SUBJECT}": 6, "member 0": "SIGKILL", **proof}},
+    )
+
+
+def rewound(by: int) -> Injection:
+    proof = {"process": {f"rewound {SUBJECT}": by}}
+    return msgspec.structs.replace(killed(), id=2, action="rewind", proof=proof)
+
+
+def exposure(rows: Rows, injection: int = 1) -> None:
+    rows["books/exposure.parquet"] += [
+        {"arm": of.name, "injection": injection, "reported": 150, "outstanding": 0} for of in a_scenario().loaded
+    ]
+
+
+def crashed(
+    discipline: Discipline,
+    change: Change = lambda rows: None,
+    claim: Claim = "contract",
+    reset: str = "earliest",
+    **more: Any,
+) -> Evidence:
+    made = applied_by(discipline, claim, reset)
+    return evidence_of(made, both(exposure, change), **{"injections": [killed()]} | more)
+
+
+def counted(kind: Anomaly, count: int) -> Change:
+    """Returns a change that makes `count` records of the subject cases of `kind`, and keeps the books in balance."""
+
+    def change(rows: Rows) -> None:
+        setting(PRODUCERS, column(kind), count, arm=SUBJECT, producer=0, partition=0)(rows)
+        if kind is Anomaly.SKIPPED:
+            setting(EFFECTS, "applied", 400 - count, arm=SUBJECT, partition=0)(rows)
+
+    return change
+
+
+def of_kind(kind: Anomaly, sent_us: int = BITE - SECOND, count: int = 6) -> Any:
+    return cases(*[case(sent_us, sent_us + 1000, kind.value, arm=SUBJECT)] * count)
+
+
+def test_a_quiet_application_that_applied_everything_is_held() -> None:
+    verdict = judged(evidence_of(applied_by("commit_after")))
+    assert (verdict.verdict, doubts(verdict)) == ("HELD", set())
+    assert {finding.anomaly for finding in arm(verdict).findings} >= {kind.value for kind in KINDS}
+    assert arm(verdict).books["effects_applied"] == 1200
+
+
+def test_a_run_without_applications_has_no_expectation_finding_or_law_of_effects() -> None:
+    plain = evidence_of(a_scenario())
+    assert not {plan.about for plan in expected_evaluations(plain)} & {
+        *LAWS_OF_EFFECTS,
+        *(kind.value for kind in KINDS),
+    }
+    assert not {finding.anomaly for finding in arm(judged(plain)).findings} & {kind.value for kind in KINDS}
+    assert not [name for name in arm(judged(plain)).books if name.startswith("effects_")]
+
+
+def test_a_partition_without_a_marker_is_a_doubt_and_nothing_in_it_is_skipped() -> None:
+    change = both(
+        setting(EFFECTS, "drained", 0, arm=SUBJECT, partition=1),
+        setting(EFFECTS, "pending", 9, arm=SUBJECT, partition=1),
+    )
+    verdict = judged(evidence_of(applied_by("commit_after", "exactly_once"), change))
+    assert (verdict.verdict, doubts(verdict)) == ("INCONCLUSIVE", {("coverage", "not_drained")})
+    assert "partitions [1]" in arm(verdict).doubts[0].detail
+    assert "9 records" in arm(verdict).doubts[0].detail
+
+
+@pytest.mark.parametrize("law", LAWS_OF_EFFECTS)
+@pytest.mark.parametrize("owner", [SUBJECT, "canary"])
+def test_a_broken_law_of_effects_forbids_every_verdict(law: str, owner: str) -> None:
+    change = both(counted(Anomaly.SKIPPED, 5), setting("books/laws.parquet", "left", 8, law=law, arm=owner))
+    verdict = judged(evidence_of(applied_by("commit_after", "at_least_once"), change))
+    name = "effects_incomplete" if law == "effects_read" else f"books_unbalanced:{law}"
+    assert ("checker", name) in doubts(verdict)
+    assert verdict.verdict == "INCONCLUSIVE"
+
+
+def test_a_missing_law_of_effects_or_a_missing_table_forbids_every_verdict() -> None:
+    def without(rows: Rows) -> None:
+        rows["books/laws.parquet"] = [row for row in rows["books/laws.parquet"] if row["law"] != "lives"]
+
+    assert ("checker", "law_missing") in doubts(judged(evidence_of(applied_by("commit_after"), without)))
+
+    def empty(rows: Rows) -> None:
+        rows["books/effects.parquet"] = []
+
+    assert ("checker", "table_missing") in doubts(judged(evidence_of(applied_by("commit_after"), empty)))
+
+
+@pytest.mark.parametrize("name", ["skipped", "reapplied", "ghost", "overtaken", "also_overtaken"])
+def test_a_canary_of_which_one_case_was_not_found_forbids_every_verdict(name: str) -> None:
+    verdict = judged(evidence_of(applied_by("commit_after"), setting(PRODUCERS, name, 0, arm="canary", producer=0)))
+    assert ("checker", "canary_wrong") in doubts(verdict)
+
+
+@pytest.mark.parametrize("name", ["carried", "pending", "unparsed", "markers", "drained", "again", "ghost_effects"])
+def test_a_count_of_the_canarys_effects_that_is_wrong_forbids_every_verdict(name: str) -> None:
+    verdict = judged(evidence_of(applied_by("commit_after"), setting(EFFECTS, name, 77, arm="canary", partition=0)))
+    assert ("checker", "canary_wrong") in doubts(verdict)
+
+
+def test_at_most_once_permits_what_was_in_hand_in_a_crash_to_be_skipped() -> None:
+    verdict = judged(crashed("commit_first", counted(Anomaly.SKIPPED, 6), cases=of_kind(Anomaly.SKIPPED)))
+    (finding,) = [item for item in arm(verdict).findings if item.anomaly == "SKIPPED"]
+    assert (finding.ruling, finding.rule, finding.count) == ("PERMITTED", "skipped.commit_first", 6)
+    assert [excuse.count for excuse in finding.excuses] == [6]
+    assert (arm(verdict).verdict, doubts(verdict)) == ("HELD", set())
+    assert arm(verdict).bites == {"SKIPPED": [1]}
+
+
+@pytest.mark.parametrize("claim", ["at_least_once", "exactly_once"])
+def test_a_claim_that_forbids_a_loss_is_violated_by_it(claim: Claim) -> None:
+    verdict = judged(crashed("commit_first", counted(Anomaly.SKIPPED, 6), claim, cases=of_kind(Anomaly.SKIPPED)))
+    assert arm(verdict).verdict == "VIOLATED"
+
+
+def test_who_commits_after_applying_may_skip_nothing_and_reapply() -> None:
+    verdict = judged(crashed("commit_after", counted(Anomaly.SKIPPED, 1), cases=of_kind(Anomaly.SKIPPED, count=1)))
+    assert arm(verdict).verdict == "VIOLATED"
+    verdict = judged(crashed("commit_after", counted(Anomaly.REAPPLIED, 4), cases=of_kind(Anomaly.REAPPLIED, count=4)))
+    assert (arm(verdict).verdict, doubts(verdict)) == ("HELD", set())
+
+
+def test_more_skipped_than_in_hand_is_no_pass() -> None:
+    verdict = judged(crashed("commit_first", counted(Anomaly.SKIPPED, 7), cases=of_kind(Anomaly.SKIPPED, count=7)))
+    assert arm(verdict).verdict == "INCONCLUSIVE"
+    assert "only 6 records were in hand" in next(item.detail for item in arm(verdict).doubts)
+
+
+def test_a_rewind_does_not_explain_what_is_skipped_beside_a_crash() -> None:
+    """Nothing that was set back is in hand: 6 records were."""
+    beside = [killed(), rewound(600)]
+    for count, wanted in ((6, "HELD"), (7, "INCONCLUSIVE")):
+        change = both(counted(Anomaly.SKIPPED, count), lambda rows: exposure(rows, 2))
+        evidence = crashed("commit_first", change, injections=beside, cases=of_kind(Anomaly.SKIPPED, count=count))
+        assert arm(judged(evidence)).verdict == wanted
+    assert "only 6 records were in hand" in arm(judged(evidence)).doubts[0].detail
+
+
+def test_more_applied_again_than_was_set_back_is_no_pass() -> None:
+    """`again` also counts the effects of records that the log has twice. These were carried, and not set back."""
+    for extra, wanted in ((60, "HELD"), (61, "INCONCLUSIVE")):
+        change = both(
+            counted(Anomaly.REAPPLIED, 60),
+            setting(EFFECTS, "again", 300, arm=SUBJECT, partition=0),
+            setting(EFFECTS, "extra", extra, arm=SUBJECT, partition=0),
+        )
+        evidence = crashed("commit_first", change, cases=of_kind(Anomaly.REAPPLIED, count=60))
+        verdict = judged(replace(evidence, injections=[msgspec.structs.replace(rewound(60), id=1)]))
+        assert arm(verdict).verdict == wanted
+    assert "61 effects too many, but only 60 records were set back" in arm(verdict).doubts[0].detail
+
+
+@pytest.mark.parametrize(
+    ("discipline", "behind", "wanted"),
+    [
+        ("commit_after", 0, "HELD"),
+        ("commit_after", 1, "INCONCLUSIVE"),
+        ("commit_first", 6, "HELD"),
+        ("commit_first", 7, "INCONCLUSIVE"),
+    ],
+)
+def test_a_group_that_starts_at_the_end_jumps_over_nothing_behind_what_it_applied(
+    discipline: Discipline, behind: int, wanted: str
+) -> None:
+    change = both(counted(Anomaly.SKIPPED, 50), setting(EFFECTS, "skipped_behind", behind, arm=SUBJECT, partition=0))
+    verdict = judged(crashed(discipline, change, reset="latest", cases=of_kind(Anomaly.SKIPPED, count=50)))
+    assert arm(verdict).verdict == wanted
+    assert doubts(verdict) == (set() if wanted == "HELD" else {("coverage", "unexplained")})
+
+
+def test_the_sentence_says_what_was_in_hand_and_what_was_set_back() -> None:
+    evidence = crashed("commit_after", lambda rows: exposure(rows, 2))
+    for injections, words in (
+        ([killed()], "with 6 records in hand."),
+        ([rewound(60)], "with 60 records set back."),
+        ([killed(), rewound(60)], "with 6 records in hand and 60 records set back."),
+    ):
+        assert words in arm(judged(replace(evidence, injections=injections))).sentence
+
+
+@pytest.mark.parametrize("sin", SINS)
+@pytest.mark.parametrize("claim", ["contract", "at_least_once", "exactly_once"])
+def test_books_that_prove_nothing_neither_acquit_nor_convict(sin: str, claim: Claim) -> None:
+    doubt, change = SINS[sin]
+    verdict = judged(evidence_of(applied_by("commit_after", claim), change))
+    assert arm(verdict).verdict == verdict.verdict == "INCONCLUSIVE"
+    assert doubt in {name.split(":")[0] for _, name in doubts(verdict)}
+
+
+@pytest.mark.parametrize("claim", ["contract", "at_least_once", "exactly_once"])
+def test_a_member_that_was_killed_and_never_started_again_has_skipped_nothing(claim: Claim) -> None:
+    dead = msgspec.structs.replace(killed(), healed_at_us=None, recovered_at_us=None)
+    verdict = judged(crashed("commit_first", both(*map(undrained, range(3))), claim, injections=[dead]))
+    assert arm(verdict).verdict == "INCONCLUSIVE"
+    assert {("coverage", "not_drained"), ("coverage", "fault_not_healed")} <= doubts(verdict)
+    assert not [finding for finding in arm(verdict).findings if finding.cases]
+
+
+def test_an_arm_that_only_others_applications_make_a_run_of_effects_for_is_judged_as_ever() -> None:
+    everywhere = judged(evidence_of(applied(a_scenario())))
+    assert {part.verdict for part in everywhere.arms} == {
+        part.verdict for part in judged(evidence_of(a_scenario())).arms
+    }
+
+
+def test_what_was_sent_after_the_members_ran_again_was_not_in_hand() -> None:
+    late = of_kind(Anomaly.SKIPPED, sent_us=RECOVERED + 9 * SECOND)
+    verdict = judged(crashed("commit_first", counted(Anomaly.SKIPPED, 6), cases=late))
+    assert arm(verdict).verdict == "INCONCLUSIVE"
+    assert {name for _, name in doubts(verdict)} == {"unexplained"}
+
+
+def test_a_crash_with_nothing_in_hand_puts_nothing_to_the_test() -> None:
+    empty = msgspec.structs.replace(killed(), proof={"process": {f"in hand of {SUBJECT}": 0}})
+    verdict = judged(replace(crashed("commit_after"), injections=[empty]))
+    assert {name for _, name in doubts(verdict)} == {"too_little_exposed", "nothing_at_stake"}
+    unproven = msgspec.structs.replace(killed(), bit=False)
+    verdict = judged(replace(crashed("commit_after"), injections=[unproven]))
+    assert ("coverage", "fault_did_not_bite") in doubts(verdict)
+
+
+def test_the_arm_without_an_application_is_not_put_to_the_test_by_a_crash_of_applications() -> None:
+    verdict = judged(crashed("commit_after"))
+    assert ("coverage", "too_little_exposed") in doubts(verdict, "control-acks_0")
+
+
+def test_a_loss_in_the_log_and_a_ghost_are_two_cases_of_one_record() -> None:
+    change = both(counted(Anomaly.GHOST, 2), setting(PRODUCERS, "lost", 2, arm=SUBJECT, producer=0, partition=0))
+    verdict = judged(evidence_of(applied_by("commit_after"), change))
+    wrong = {finding.anomaly: finding.count for finding in arm(verdict).findings if finding.count}
+    assert wrong == {"LOST": 2, "GHOST": 2}
+    assert arm(verdict).verdict == "VIOLATED"

@@ -1,0 +1,172 @@
+"""Tests of the hops: who was handed a record, who applied it, and where it got lost or doubled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.applications import applied
+from support.run_directories import scenario
+
+from delivery_verifier.model.application import Discipline
+from delivery_verifier.pages.html import asset, environment
+from delivery_verifier.pages.material import Material
+from delivery_verifier.pages.report.hops import Hop, HopState, chain, events, explanation
+from delivery_verifier.pages.report.story import Story
+from delivery_verifier.store.effect_tables import EFFECTS, JOURNAL
+from delivery_verifier.store.table import arrow_schema
+
+Row = dict[str, Any]
+CASE: Row = {
+    "arm": "a",
+    "producer": 0,
+    "session": 0,
+    "sequence": 17,
+    "attempt": 0,
+    "partition": 0,
+    "offsets": [17],
+}
+
+
+def effect(at: int, life: int, sequence: int = 17) -> Row:
+    numbers = {"producer": 0, "session": 0, "sequence": sequence, "attempt": 0, "partition_sequence": sequence}
+    place = {"partition": 0, "offset": sequence, "nth": 0, "order": at, "batch": 1, "applied_at": at}
+    flags = {"parsed": True, "crc_ok": True, "foreign": False}
+    return {"arm": "a", "member": 0, "life": life} | numbers | place | flags
+
+
+def entry(at: int, life: int, what: str, first: int = -1, until: int = -1, answer: str | None = None) -> Row:
+    moment = {"arm": "a", "member": 0, "life": life, "at": at, "what": what, "batch": 1, "partition": 0}
+    return moment | {"first": first, "until": until, "answer": answer}
+
+
+def material(path: Path, effects: list[Row], journal: list[Row], discipline: Discipline = "commit_first") -> Material:
+    for table, rows in ((EFFECTS, effects), (JOURNAL, journal)):
+        (path / table.name).mkdir()
+        pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema(table)), path / table.name / "a.parquet")
+    return Material(path, None, scenario=applied(scenario(["a"]), discipline))
+
+
+HANDED = entry(10, 0, "handed_over", 10, 20)
+COMMITTED = entry(11, 0, "committed", -1, 20)
+AGAIN = entry(30, 1, "handed_over", 10, 20)
+
+
+LOST_IN_HAND = "Lost between hand-over and application: a member was handed it and never applied it."
+
+
+def test_a_record_that_was_committed_and_then_not_applied_was_lost_in_the_application(tmp_path: Path) -> None:
+    run = material(tmp_path, [effect(12, 0, sequence=16)], [HANDED, COMMITTED, entry(9, 0, "handed_over", 0, 10)])
+    assert [sentence for _, sentence, _ in events(run, CASE | {"kind": "SKIPPED"})] == [
+        "Member 0 is handed offsets 10 to 19, this record among them.",
+        "Member 0 has committed offset 20: whoever takes over begins there.",
+    ]
+    expected = "Lost between commit and application: its offset was committed first, and the member never applied it."
+    assert explanation(run, CASE | {"kind": "SKIPPED"}).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("journal", "discipline", "expected"),
+    [
+        ([], "commit_first", "Lost before the hand-over: no member was ever handed it."),
+        ([HANDED], "at_handover", "The client commits by a timer what it has handed over, applied or not."),
+        ([HANDED, COMMITTED | {"answer": "UNKNOWN_MEMBER_ID"}], "commit_first", LOST_IN_HAND),
+        ([HANDED, COMMITTED], "commit_after", LOST_IN_HAND),
+    ],
+)
+def test_a_record_that_nobody_committed_for_itself_was_lost_elsewhere(
+    tmp_path: Path, journal: list[Row], discipline: Discipline, expected: str
+) -> None:
+    assert expected in explanation(material(tmp_path, [], journal, discipline), CASE | {"kind": "SKIPPED"})
+
+
+@pytest.mark.parametrize(
+    ("journal", "expected"),
+    [
+        ([HANDED, AGAIN], "Doubled between application and commit: it was applied, no commit of its offset is known"),
+        ([HANDED, COMMITTED, AGAIN], "Doubled by the hand-over: it was applied, and its offset was committed."),
+        (
+            [HANDED, COMMITTED | {"answer": "ILLEGAL_GENERATION"}, AGAIN],
+            "Doubled by a refused commit (ILLEGAL_GENERATION): it was applied",
+        ),
+    ],
+)
+def test_a_record_that_two_lives_applied_was_doubled_where_the_commit_says(
+    tmp_path: Path, journal: list[Row], expected: str
+) -> None:
+    run = material(tmp_path, [effect(11, 0), effect(31, 1)], journal)
+    assert explanation(run, CASE | {"kind": "REAPPLIED"}).startswith(expected)
+    told = [sentence for _, sentence, _ in events(run, CASE | {"kind": "REAPPLIED"})]
+    assert "Member 0 applies it." in told
+    assert told[-1] == "Member 0 (started again once) applies it again."
+
+
+SENT: Row = CASE | {"sent_at": 5, "outcome": "ACKED"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "effects", "journal", "discipline", "expected"),
+    [
+        ("SKIPPED", [], [HANDED, COMMITTED], "commit_first", "done done done done missing done"),
+        ("SKIPPED", [], [], "commit_first", "done done done missing missing missing"),
+        ("SKIPPED", [], [HANDED], "at_handover", "done done done done missing unknown"),
+        (
+            "REAPPLIED",
+            [effect(11, 0), effect(31, 1)],
+            [HANDED, AGAIN],
+            "commit_after",
+            "done done done done excess missing",
+        ),
+        ("GHOST", [effect(11, 0)], [HANDED, COMMITTED], "commit_after", "done done missing done excess done"),
+    ],
+)
+def test_the_hops_of_a_record_stand_in_a_row_and_each_says_whether_it_was_passed(
+    tmp_path: Path, kind: str, effects: list[Row], journal: list[Row], discipline: Discipline, expected: str
+) -> None:
+    hops = chain(material(tmp_path, effects, journal, discipline), SENT | {"kind": kind})
+    assert [hop.name for hop in hops] == ["sent", "acknowledged", "in the log", "handed over", "applied", "committed"]
+    assert [hop.state for hop in hops] == expected.split()
+    assert hops[4].note == {0: "never", 1: "once", 2: "twice"}[len(effects)]
+
+
+def test_the_page_shows_the_hops_of_a_record_above_its_story() -> None:
+    hops = [Hop("in the log", "done", "once"), Hop("applied", "missing", "never"), Hop("committed", "unknown")]
+    template = environment().get_template("cases.html.j2")
+    told = template.render(stories=[Story("a title", [], hops)], groups=[], cases_known=True, cases_shown=1)
+    assert '<li class="hop-done">✔ in the log <small>once</small></li>' in told
+    assert '<li class="hop-missing">✘ applied <small>never</small></li><li class="hop-unknown">? committed</li>' in told
+    plain = template.render(stories=[Story("a title", [], [])], groups=[], cases_known=True, cases_shown=1)
+    assert "hops" not in plain
+    style = asset("page.css")
+    rules = [line for line in style.splitlines() if line.startswith((".hop-", "ol.hops"))]
+    assert all(f".hop-{state}" in style for state in get_args(HopState))
+    assert not [rule for rule in rules if "#" in rule], "colours come from variables, so that both themes have them"
+
+
+def test_what_nobody_answered_or_wrote_down_is_unknown_and_not_done(tmp_path: Path) -> None:
+    (tmp_path / "journal").mkdir()
+    (tmp_path / "journal" / "a.parquet").write_bytes(b"half")
+    states = {
+        hop.name: hop.state for hop in chain(Material(tmp_path, None), SENT | {"kind": "SKIPPED", "outcome": "SENT"})
+    }
+    assert (states["acknowledged"], states["handed over"], states["committed"]) == ("unknown",) * 3
+    assert chain(Material(tmp_path, None), SENT | {"kind": "LOST"}) == []
+
+
+def test_a_case_of_the_log_and_a_run_without_applications_have_no_hops(tmp_path: Path) -> None:
+    assert list(events(Material(tmp_path, None), CASE | {"kind": "LOST"})) == []
+    assert list(events(Material(tmp_path, None), CASE | {"kind": "SKIPPED"})) == []
+    assert explanation(Material(tmp_path, None), CASE | {"kind": "LOST"}) == ""
+    assert explanation(Material(tmp_path, None), CASE | {"kind": "SKIPPED"}) == ""
+
+
+def test_a_journal_that_cannot_be_read_is_missing_and_explains_nothing(tmp_path: Path) -> None:
+    (tmp_path / "journal").mkdir()
+    (tmp_path / "journal" / "a.parquet").write_bytes(b"half")
+    run = Material(tmp_path, None)
+    assert list(events(run, CASE | {"kind": "SKIPPED"})) == []
+    assert explanation(run, CASE | {"kind": "SKIPPED"}) == "", "that nobody was given it would be a lie"
+    assert {part.name for part in run.missing} == {"journal"}
