@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(not ENGINE, reason="no engine is named in KDV_TE
 PROJECT = f"kdvt{uuid.uuid4().hex[:6]}"
 REPLICATION, CLIENTS, DOOR = (f"{PROJECT}_{name}" for name in ("replication", "kafka", "door"))
 SUBNET = "10.213.94"
-SHELL = "trap 'exit 143' TERM; while :; do sleep 0.1; done"
+SHELL = "trap 'exit 143' TERM; echo ready; while :; do sleep 0.1; done"
 
 
 def docker(*arguments: str, check: bool = True) -> str:
@@ -88,6 +88,11 @@ def door() -> Iterator[DoorProcess]:
         yield door
 
 
+def starts(container: str) -> int:
+    """How often the shell of the container has begun to handle SIGTERM."""
+    return docker("logs", container).count("ready")
+
+
 def states(client: DoorClient) -> dict[int, tuple[str, int | None, bool]]:
     return {node.node: (node.state, node.exit_code, bool(node.cut)) for node in client.nodes()}
 
@@ -104,8 +109,11 @@ def test_each_operation_bites_and_is_seen(door: DoorProcess) -> None:
     assert states(client)[1] == ("frozen", None, False)
     client.carry_out(lease, broker, "kill")  # a frozen process does not wake up before it dies
     wait_until(lambda: states(client)[1] == ("exited", -9, False), "the kill to be seen", 30)
+    before = starts(broker)
     client.carry_out(lease, broker, "start")
     assert states(client)[1] == ("running", None, False) and client.nodes()[0].started_at != address
+    # The kernel drops a SIGTERM for the first process of a container, until that process has a handler.
+    wait_until(lambda: starts(broker) > before, "the shell to handle SIGTERM", 30)
     client.carry_out(lease, broker, "kill", signal="SIGTERM")
     wait_until(lambda: states(client)[1] == ("exited", 143, False), "the orderly end to be seen", 30)
     client.carry_out(lease, broker, "start")
