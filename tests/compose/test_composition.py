@@ -74,7 +74,7 @@ def test_a_safe_producer_holds_when_the_leader_is_killed_and_sparks_worker_recon
 
 def test_a_run_that_is_violated_is_red_and_only_its_gate_has_failed(started: Composition) -> None:
     if started.way != "docker":
-        pytest.skip("the gate is the same wherever brokers run; the catalogue's run is VIOLATED in both ways")
+        pytest.skip("the gate is the same wherever brokers run")
     run_id = f"acks-1-{started.way}"
     assert started.run(DAG_ID, run_id, ACKS_1) == "failed"
     assert set(subjects(started, run_id).values()) == {"VIOLATED"}
@@ -82,6 +82,8 @@ def test_a_run_that_is_violated_is_red_and_only_its_gate_has_failed(started: Com
 
 
 def test_a_scenario_of_the_catalogue_loses_as_predicted_and_its_control_does_not(started: Composition) -> None:
+    if started.way != "docker":
+        pytest.skip("the catalogue's DAG triggers the one that was just shown in both ways")
     run_id = f"catalogue-{started.way}"
     assert started.run(CATALOGUE_DAG_ID, run_id, {"names": [SCENARIO]}) == "success"
     [item] = started.catalogue(run_id).items
