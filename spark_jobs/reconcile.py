@@ -131,8 +131,7 @@ def write_books(
             views = views_job.result() if views_job else committed.NONE
         load_job = pool.submit(_write_load, ledger, counts.ledger, run, scenario, output)
         with output.timed("screen"):
-            damaged = {(row["arm"], row["partition"]) for row in counts.log.to_pylist() if row["corrupted"]}
-            proven = screen.prove(counted, damaged) if counted else None
+            proven = screen.prove(counted, _damaged(counts.log)) if counted else None
             output.counts |= proven.counts if proven else {}
         with output.timed("match"):
             inputs = MatchingInputs(ledger, log, visible, counts, scenario, offsets, output, bound, together)
@@ -154,9 +153,10 @@ def write_books(
         summarized=summarized,
         views=views,
         missing=output.counts,
+        effects=effects,
         opinion=second_opinion.opinion(scenario, offsets, output),
     )
-    _write_tables(output, evidence._replace(effects=effects))
+    _write_tables(output, evidence)
 
 
 def _frames(spark: SparkSession, run: RunDirectory) -> tuple[DataFrame, DataFrame, bool]:
@@ -201,6 +201,11 @@ def _write_load(
     output.write_table("timeline/latency", timeline.latency(summary.intervals))
     names = [arm.name for arm in scenario.loaded]
     return {name: (_attempts(summary.intervals, name), _attempts(summary.slots, name)) for name in names}
+
+
+def _damaged(log_census: pa.Table) -> set[tuple[str, int]]:
+    """Returns the partitions, as (arm, partition), that have corrupted records. `log_census`: `Census.log`."""
+    return {(row["arm"], row["partition"]) for row in log_census.to_pylist() if row["corrupted"]}
 
 
 def _attempts(table: pa.Table, arm: str) -> int:

@@ -51,8 +51,9 @@ def modules_of_bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_our_own_operators_do_what_their_examples_say() -> None:
     import mutants_code
+    import mutants_operators
 
-    for operator in mutants_code.OWN:
+    for operator in mutants_operators.OWN:
         for example in operator.examples():
             codes = [code for _, code in mutants_code.changes(example.pre_mutation_code, operator())]
             assert codes[example.occurrence] == example.post_mutation_code

@@ -181,8 +181,8 @@ class Member:
 
 
 def main() -> int:
-    """Runs one member. Returns 0 if the member was stopped in order, 1 if the client refused the settings, and 3 after
-    a fatal client error."""
+    """Runs one member. Returns 0 if the member was stopped in order, 1 if the client refused the settings, 3 after a
+    fatal client error, and 4 if nobody knows whether a commit of `commit_first` was accepted."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=MemberSpec)
     try:
         client = Consumer({"log_level": 3, **spec.connection, **spec.settings})
@@ -196,6 +196,9 @@ def main() -> int:
     except KafkaException as error:
         print(f"fatal client error: {error.args[0].str()}", file=sys.stderr)
         return 3
+    except CommitUnknown as error:
+        print(error, file=sys.stderr)
+        return 4
     return 0
 
 

@@ -186,7 +186,7 @@ def _done(evidence: Evidence) -> str:
     """Returns what was done to the cluster, e.g. `the leader was killed twice`."""
     bit = Counter(injection.action for injection in evidence.injections if injection.bit)
     return " and ".join(
-        f"{_subject(evidence, action)} {_predicate(action)} {_times(count)}" for action, count in bit.items()
+        f"{_subject(evidence, action)} {_predicate(action)} {times(count)}" for action, count in bit.items()
     )
 
 
@@ -239,7 +239,8 @@ def _predicate(action: str) -> str:
     return done or f"was hit by {action}"
 
 
-def _times(count: int) -> str:
+def times(count: int) -> str:
+    """Returns how often something happened, in words: once, twice, 3 times."""
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 

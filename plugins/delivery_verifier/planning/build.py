@@ -53,7 +53,7 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
             load=load,
             records=records,
             producers=int(params.get("producers") or 1),
-            application=catalogue.APPLICATIONS.get(params.get("application", "")),
+            application=catalogue.APPLICATIONS[params["application"]] if params.get("application") else None,
             cluster=ClusterSpec(backend=default_name(), kafka_version=version, brokers=3),
             seed=int(params.get("seed") or 0),
             min_exposed=int(params["min_exposed"]) if params.get("min_exposed") is not None else _min_exposed(records),

@@ -26,7 +26,7 @@ Grade = Literal["exactly_once", "at_least_once", "at_most_once", "none"]
 """The guarantee that a consumer gives: the first in this list that holds."""
 
 MEANINGS: dict[Grade, str] = subset(
-    "a consumer is told the strongest that holds; contract and order are told apart from it",
+    "a guarantee of a consumer is one of these; the contract and the order have rows of their own",
     {
         "exactly_once": "every record that consumers see is applied once",
         "at_least_once": "no record that consumers see is skipped; some may be applied again",
@@ -35,14 +35,15 @@ MEANINGS: dict[Grade, str] = subset(
     },
 )
 
-OWN_TROUBLE = 3
-"""The first three SITUATIONS are troubles of the consumer itself. They decide which guarantee a consumer has. The other
-situations are troubles of the consumer group or of the log."""
-
-SITUATIONS: tuple[FaultClass, ...] = (
+TROUBLES: tuple[FaultClass, ...] = (
     FaultClass(name="quiet day", summary="nothing but rebalances, for which a late heartbeat is enough"),
     FaultClass(name="member killed", summary="a member ends with records in hand", kinds=("application_crash",)),
     FaultClass(name="member frozen", summary="a member stands still, and goes on later", kinds=("application_freeze",)),
+)
+"""The troubles of a consumer itself, as classes of faults. They decide which guarantee the consumer has."""
+
+SITUATIONS: tuple[FaultClass, ...] = (
+    *TROUBLES,
     FaultClass(name="group set back", summary="an operator sets the group's offsets back", kinds=("rewind",)),
     FaultClass(
         name="log cut off",
@@ -51,7 +52,7 @@ SITUATIONS: tuple[FaultClass, ...] = (
         replicas=3,
     ),
 )
-"""What may befall an application, as classes of faults."""
+"""What may befall an application, as classes of faults: troubles of the consumer, of its group and of the log."""
 
 
 class ConsumerExplanation(Struct, frozen=True, kw_only=True):
@@ -92,18 +93,16 @@ def explain(settings: Settings, application: Application, condition: str = "") -
     ConsumerExplanation."""
     consumed = settings.consumed_by(application)
     earliest = dataclasses.replace(consumed, auto_offset_reset="earliest")
-    rows = [_row(consumed, situation) for situation in SITUATIONS]
-    own_trouble = [disturbance for situation in SITUATIONS[:OWN_TROUBLE] for disturbance in situation.disturbances]
-    rulings = contract(consumed, own_trouble)
+    rulings = contract(consumed, [disturbance for trouble in TROUBLES for disturbance in trouble.disturbances])
     return ConsumerExplanation(
         name=application.name,
         discipline=application.discipline,
         meaning=DISCIPLINES[application.discipline],
         condition=condition,
         consumer=application.consumer,
-        gives=_grade(rows[:OWN_TROUBLE]),
-        from_the_start=_grade([_row(earliest, situation) for situation in SITUATIONS[:OWN_TROUBLE]]),
-        situations=rows,
+        gives=_grade([_row(consumed, trouble) for trouble in TROUBLES]),
+        from_the_start=_grade([_row(earliest, trouble) for trouble in TROUBLES]),
+        situations=[_row(consumed, situation) for situation in SITUATIONS],
         rulings=[rulings[anomaly] for anomaly in EFFECTS],
     )
 

@@ -11,10 +11,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from delivery_verifier.applications import commits
+from delivery_verifier.applications import member as member_process
 from delivery_verifier.applications.control import Control, State, Word
 from delivery_verifier.applications.journal import read_journal
 from delivery_verifier.applications.lives import last_markers
@@ -182,6 +184,22 @@ def test_commit_first_ends_where_nobody_knows_whether_the_group_took_its_commit(
     with pytest.raises(commits.CommitUnknown, match="batch"):
         member.run()
     assert not [deed for deed in client.did if deed[0] in ("apply", "seek")]
+
+
+def test_the_process_of_such_a_member_ends_with_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The pool takes every exit code but 0 for a death, so that the run ends without a verdict."""
+    spec = spec_of(tmp_path, "commit_first")
+    client = Client([message(0)], lambda: None)
+    client.answers = [KafkaError.REQUEST_TIMED_OUT, KafkaError.ILLEGAL_GENERATION]
+    monkeypatch.setattr(commits, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(member_process, "Consumer", lambda settings: client)
+    monkeypatch.setattr(member_process.signal, "signal", lambda *_: None)
+    (tmp_path / "spec.json").write_bytes(msgspec.json.encode(spec))
+    monkeypatch.setattr(member_process.sys, "argv", ["member", str(tmp_path / "spec.json")])
+    assert member_process.main() == 4
+    assert "nobody knows whether" in capsys.readouterr().err
 
 
 def test_a_refusal_stands_in_the_journal_by_its_name(tmp_path: Path) -> None:

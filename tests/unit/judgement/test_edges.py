@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from support import findings
 from support.evidence import (
     BITE,
     RECOVERED,
@@ -107,17 +108,7 @@ def test_an_interval_of_the_timeline_is_inside_from_the_first_to_the_last_micros
 
 
 def finding(count: int, tolerance: int | None, also: int = 0) -> Finding:
-    return Finding(
-        anomaly="LOST",
-        ruling="FORBIDDEN",
-        ruled_by="contract",
-        rule="r",
-        sentence="",
-        source="",
-        tolerance=tolerance,
-        count=count,
-        also=also,
-    )
+    return findings.finding("LOST", count, also, tolerance, ruling="FORBIDDEN")
 
 
 CHECKER = Doubt(kind="checker", name="c", detail="")

@@ -10,6 +10,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 from support.evidence import BITE, CANARY_ARM, RUN, SUBJECT, WEAK, a_scenario, arm, evidence_of, judged, the_injections
+from support.findings import finding
 
 from delivery_verifier.judgement import sentences
 from delivery_verifier.judgement.evidence import ArmEvidence
@@ -32,21 +33,6 @@ def verdict() -> RunVerdict:
 
 def subjects() -> list[ArmVerdict]:
     return [arm(verdict())]
-
-
-def finding(anomaly: str = "LOST", count: int = 0, also: int = 0, tolerance: int | None = 0, **more: Any) -> Finding:
-    plain = Finding(
-        anomaly=anomaly,
-        ruling="FORBIDDEN" if tolerance == 0 else "PERMITTED",
-        ruled_by="contract",
-        rule="r",
-        sentence="",
-        source="",
-        tolerance=tolerance,
-        count=count,
-        also=also,
-    )
-    return msgspec.structs.replace(plain, **more)
 
 
 def doubt(detail: str, kind: Any = "coverage") -> Doubt:
@@ -294,4 +280,4 @@ def test_the_circumstances_name_one_bite_or_several_and_no_fault_without_proof()
 
 
 def test_numbers_of_times_are_words_up_to_two() -> None:
-    assert [sentences._times(count) for count in (1, 2, 3, 10)] == ["once", "twice", "3 times", "10 times"]
+    assert [sentences.times(count) for count in (1, 2, 3, 10)] == ["once", "twice", "3 times", "10 times"]

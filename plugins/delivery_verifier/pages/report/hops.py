@@ -13,6 +13,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from delivery_verifier.judgement.sentences import times
 from delivery_verifier.model.anomalies import EFFECTS, Anomaly
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.words import number
@@ -108,7 +109,7 @@ def _state(count: int, most: int | None = None) -> HopState:
 
 
 def _times(count: int) -> str:
-    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
+    return times(count) if count else "never"
 
 
 def _doubling(effects: list[Row], journal: list[Row]) -> str:
