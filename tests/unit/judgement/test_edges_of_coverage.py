@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import pytest
-from support.evidence import BITE, HEALED, LAST, RUN, SECOND, SUBJECT, Rows, a_scenario, evidence_of
+from support.evidence import BITE, HEALED, LAST, RUN, SECOND, SUBJECT, Rows, a_scenario, evidence_of, setting
 from support.run_directories import scenario
 
 from delivery_verifier.judgement import canary
 from delivery_verifier.judgement.canary.layout import NOWHERE
-from delivery_verifier.judgement.coverage_doubts import _load, _unplanned, coverage_doubts
+from delivery_verifier.judgement.coverage_doubts import _elsewhere, _load, _unplanned, coverage_doubts
 from delivery_verifier.judgement.evidence import ArmEvidence
+from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.scenario import Arm
 
@@ -92,6 +93,8 @@ def test_an_unplanned_unclean_election_counts_where_the_topic_allows_it_or_someb
     doubt = [("unplanned_disturbance", "a: 1 x unclean_election, first: seen")]
     assert doubts(allowing, unclean) == doubts(plain, unclean, asked) == doubt
     assert doubts(plain, unclean) == doubts(plain, asked) == []
+    later = msgspec.structs.replace(unclean, detail="seen later")
+    assert doubts(allowing, unclean, later) == [("unplanned_disturbance", "a: 2 x unclean_election, first: seen")]
 
 
 def test_an_arm_without_counts_attempted_and_reported_nothing() -> None:
@@ -102,3 +105,32 @@ def test_an_arm_without_counts_attempted_and_reported_nothing() -> None:
         ("nothing_reported", "a: not one record was reported, there is nothing to hold"),
         ("load_incomplete", f"a: 0 records were attempted, {RUN.arm(SUBJECT).records} were planned"),
     ]
+
+
+@pytest.mark.parametrize(("reported", "few"), [(98, True), (99, False)])
+def test_of_9900_records_99_must_be_reported(reported: int, few: bool) -> None:
+    scenario = SimpleNamespace(min_exposed=9999)
+    run = SimpleNamespace(scenario=scenario, ended_early={}, injections=[], books=evidence_of(RUN).books)
+    totals = {"attempted": 9900, "reported": reported}
+    arm = SimpleNamespace(name="a", spec=SimpleNamespace(records=9900), totals=totals, run=run)
+    assert [name for name, _ in _load(cast(ArmEvidence, arm))] == (["too_little_reported"] if few else [])
+
+
+@pytest.mark.parametrize(("reported", "few"), [(0, True), (1, False)])
+def test_without_a_least_exposure_an_injection_must_expose_one_report(reported: int, few: bool) -> None:
+    exposed = setting("books/exposure.parquet", "reported", reported, arm=SUBJECT)
+    assert ("too_little_exposed" in names(exposed, min_exposed=0)) is few
+
+
+def test_cases_elsewhere_name_the_first_cause_and_a_cause_without_a_topic_may_touch_every_partition() -> None:
+    books = SimpleNamespace(cases_at=lambda *_: 3)
+    run = SimpleNamespace(scenario=SimpleNamespace(load=SimpleNamespace(partitions=2)), books=books)
+    rulings = {Anomaly.LOST: SimpleNamespace(because=("leader_change", "isr_power_loss"))}
+
+    def doubts(*causes: Disturbance) -> list[tuple[str, str]]:
+        arm: Any = SimpleNamespace(name="a", run=run, rulings=rulings, disturbances=causes)
+        return list(_elsewhere(arm))
+
+    change = Disturbance(kind="leader_change", at_us=1, planned=True, topic="t", partitions=[0])
+    assert doubts(change) == [("unexplained", "a: 3 LOST on partitions [1], where no leader_change was seen")]
+    assert doubts(change, Disturbance(kind="isr_power_loss", at_us=1, planned=True)) == []

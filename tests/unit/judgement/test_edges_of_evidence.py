@@ -3,6 +3,7 @@ not."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -134,3 +135,11 @@ def test_a_run_without_what_was_done_to_the_cluster_is_no_evidence(tmp_path: Pat
         (other / name).unlink()
         with pytest.raises(IncompleteRun):
             Evidence.load(other)
+
+
+def test_only_notes_of_loads_that_ended_early_say_so(tmp_path: Path) -> None:
+    run = older_run(NAMES[0], tmp_path)
+    manifest = json.loads((run.path / "produce.json").read_text())
+    manifest["notes"] = {"ended_early/a/0/0": "fatal client error: _FENCED", "versions": "of the clients"}
+    (run.path / "produce.json").write_text(json.dumps(manifest))
+    assert Evidence.load(run.path).ended_early == {"a/0/0": "fatal client error: _FENCED"}

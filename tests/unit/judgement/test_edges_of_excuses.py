@@ -25,6 +25,7 @@ from delivery_verifier.judgement.evidence import ArmEvidence
 from delivery_verifier.judgement.excuses import (
     _is_unexplained,
     _Permission,
+    _permissions,
     _proven_since_us,
     excuse_among,
     excuse_doubts,
@@ -262,3 +263,17 @@ def test_no_leader_was_missed_where_the_last_observation_agrees_with_the_snapsho
 def test_a_partition_without_any_leader_epoch_is_never_proven() -> None:
     unknown = partition(RUN, 5, NAME, 1, 2, -1, [2])
     assert proven(unknown, leader=2, leader_epoch=-1) == {0: 1, 2: 1}
+
+
+def test_a_change_of_leader_may_have_been_unclean_if_one_of_several_causes_is_an_unclean_election() -> None:
+    plain = RUN.arm(NAME)
+    topic = {**plain.profile.topic, "unclean.leader.election.enable": True}
+    unclean = msgspec.structs.replace(plain, profile=msgspec.structs.replace(plain.profile, topic=topic))
+    arms = [unclean if arm.name == NAME else arm for arm in RUN.arms]
+    run = msgspec.structs.replace(RUN, arms=arms)
+    elected = partition(run, BITE + 4 * SECOND, NAME, 0, 1, 2, [1])
+    evidence = evidence_of(run, observations=[*the_observations(run), elected])
+    (arm,) = (arm for arm in evidence.loaded if arm.name == NAME)
+    permission = _permissions(arm)[LOST]
+    assert {each.disturbance.kind for each in permission.reached} > {"unclean_election"}
+    assert {each.disturbance.kind for each in permission.possible} == {"leader_change"}
