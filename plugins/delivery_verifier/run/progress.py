@@ -98,9 +98,10 @@ class Follower:
         """Returns the line that a terminal shows: the steps under way with their seconds, and what the load does."""
         now_s = time.monotonic()
         steps = ", ".join(f"{step} {now_s - begun_s:.0f} s" for step, begun_s in {**self._begun_s}.items())
+        steps = steps or ("next step" if self._over else "starting")
         load = self._load() if "produce" in self._begun_s else None
         rest = load or (f"about {self._after_load_s():.0f} s left" if self._over else "")
-        return "  ".join(part for part in (f"{self._elapsed_s():6.1f} s", steps or "starting", rest) if part)
+        return "  ".join(part for part in (f"{self._elapsed_s():6.1f} s", steps, rest) if part)
 
     def _load(self) -> str | None:
         """Returns in words how many attempts are reported, how fast, whether a fault is on, and how much time is left.
