@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from delivery_verifier import __version__
-from delivery_verifier.command_line import catalogue, host, stored
+from delivery_verifier.command_line import catalogue, completion, host, init, opening, stored
 from delivery_verifier.command_line import compare as comparing
 from delivery_verifier.command_line import price as pricing
 from delivery_verifier.command_line import prune as pruning
@@ -26,7 +26,7 @@ from delivery_verifier.host import variables
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.store.run_directory import IncompleteRun
 
-GROUPS = (running, catalogue, stored, comparing, pricing, host, pruning)
+GROUPS = (running, init, catalogue, stored, opening, comparing, pricing, host, pruning, completion)
 """The modules that add commands, in the order in which the help shows their commands."""
 HOST_ERRORS = (OSError, subprocess.SubprocessError)
 """Errors of the host, for example a full disk or a missing tool. Their messages are printed without a traceback."""
@@ -38,7 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Also prints the traceback of an unexpected error, i.e. a bug. `argv` holds the arguments; if it is None, the
     arguments of this process are used.
     """
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    completion.answer(parser)
+    arguments = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, _terminate)
     try:
         for warning in variables.check():

@@ -1,10 +1,12 @@
-"""The files that a command writes besides its output: JUnit XML for a CI server, and the bundle for a ticket."""
+"""The output of a command: text that fits the terminal, JUnit XML for a CI server, and the bundle for a ticket."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +18,17 @@ from delivery_verifier.store.run_directory import RunDirectory
 VerdictWriter = Callable[[Path, RunVerdict], None]
 """A function that takes a run directory and the verdict of its run, and writes the verdict as JUnit XML if --junit is
 given."""
+
+
+def write_text(text: str) -> None:
+    """Prints `text`. On a terminal, wraps its lines between words at the terminal's width. A pipe gets whole lines."""
+    if not sys.stdout.isatty():
+        sys.stdout.write(text)
+        return
+    width = max(40, shutil.get_terminal_size().columns)
+    for line in text.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        print(textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False))
 
 
 def add_junit(parser: argparse.ArgumentParser) -> None:

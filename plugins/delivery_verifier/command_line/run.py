@@ -152,7 +152,7 @@ def plan(arguments: argparse.Namespace) -> int:
     from delivery_verifier.planning.explanation import describe
 
     scenario = scenario_from_params(options.params_of(arguments), "planned")
-    sys.stdout.write(dumps(scenario).decode() if arguments.json else describe(scenario))
+    _write(arguments, dumps(scenario).decode(), describe(scenario))
     return 0
 
 
@@ -167,8 +167,16 @@ def explain(arguments: argparse.Namespace) -> int:
     scenario = scenario_from_params(params, "explained")
     if name := params.get("scenario"):
         explained = explanation.explain_scenario(catalogue.SCENARIOS[name], scenario)
-        sys.stdout.write(dumps(explained).decode() if arguments.json else explanation.scenario_text(explained))
+        _write(arguments, dumps(explained).decode(), explanation.scenario_text(explained))
         return 0
     of_subject = explanation.explain(scenario, scenario.subjects[0], arguments.consumer_config, arguments.client)
-    sys.stdout.write(dumps(of_subject).decode() if arguments.json else explanation.explanation_text(of_subject))
+    _write(arguments, dumps(of_subject).decode(), explanation.explanation_text(of_subject))
     return 0
+
+
+def _write(arguments: argparse.Namespace, as_json: str, text: str) -> None:
+    """Prints `as_json` if the user asked for JSON, else `text`."""
+    if arguments.json:
+        sys.stdout.write(as_json)
+    else:
+        outputs.write_text(text)

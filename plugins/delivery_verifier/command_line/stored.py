@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from pathlib import Path
 
 from delivery_verifier import catalogue
@@ -28,7 +29,7 @@ def register(add: Add) -> None:
     ):
         sub = add(name, command, text)
         sub.set_defaults(reads_stored_run=True)
-        sub.add_argument("run", metavar="RUN_DIR", help="a run directory, or the name of a run")
+        sub.add_argument("run", metavar="RUN_DIR", help="a run directory, the name of a run, or `latest`")
         sub.add_argument("--json", action="store_true", help="print verdict.json and nothing else")
         outputs.add_junit(sub)
         if command is report:
@@ -81,7 +82,7 @@ def reconcile(arguments: argparse.Namespace) -> int:
 def list_(arguments: argparse.Namespace) -> int:
     """Carries out `kdv list`: prints the profiles, applications, faults, scenarios and stored runs, or one of these.
 
-    Returns 0.
+    Runs are in order of time, newest first. Returns 0.
     """
     from delivery_verifier.planning import consumers
     from delivery_verifier.planning.own_settings import profiles
@@ -106,9 +107,14 @@ def list_(arguments: argparse.Namespace) -> int:
             print(f"  {entry.name:<32} {entry.title} [{', '.join(entry.tags)}]")
     if arguments.what in ("all", "runs"):
         print(f"runs in {folders.runs_dir()}")
-        for scenario in sorted(folders.runs_dir().glob("*/scenario.json")):
-            print(f"  {scenario.parent.name:<40} {_verdict_word(scenario.parent)}")
+        for run in folders.stored_runs():
+            print(f"  {_planned_at(run)}  {run.name:<44} {_verdict_word(run)}")
     return 0
+
+
+def _planned_at(run_dir: Path) -> str:
+    """Returns the local time at which the run was planned, to the minute."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime((run_dir / "scenario.json").stat().st_mtime))
 
 
 def _verdict_word(run_dir: Path) -> str:
@@ -171,12 +177,14 @@ def run_dir_of(name: str) -> Path:
     try:
         path = Path(name) if Path(name).is_dir() else folders.runs_dir() / Path(name).name
         is_run = bool(name) and (path / "scenario.json").is_file()
-        runs = [scenario.parent.name for scenario in folders.runs_dir().glob("*/scenario.json")]
+        runs = [run.name for run in folders.stored_runs()]
     except OSError as error:
         raise bad_input("run", name, allowed, f"it cannot be read: {error.strerror}") from None
     is_named = (path.is_dir() and path == Path(name)) or Path(name).name == name
     if is_run and is_named:
-        return path
+        return path.resolve() if path.is_symlink() else path
+    if name == folders.LATEST and not runs:
+        raise bad_input("run", name, allowed, "there is no run yet; `kdv run` makes one")
     if Path(name).name in ("scenario.json", "verdict.json", "report.html") and Path(name).is_file():
         raise bad_input("run", name, allowed, f"give its folder: {Path(name).parent}")
     suggestion = nearest(Path(name).name, runs)

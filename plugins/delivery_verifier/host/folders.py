@@ -22,6 +22,9 @@ may have this name."""
 CATALOGUES = "catalogues"
 """The name of the folder, below the runs folder, that holds the catalogue runs: runs of many scenarios one
 after another, with one result page. No run directory may have this name."""
+LATEST = "latest"
+"""The name of a symbolic link, below the runs folder, to the directory of the run that was planned last. No run
+directory may have this name."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 _MAX_NAME = 120
@@ -71,8 +74,8 @@ def run_directory_name(run_id: str) -> str:
     """Returns the name of a run's directory: `run_id` if it is a safe name, else a safe name that is made from
     `run_id`.
 
-    A safe name has 1 to 120 of the characters `A-Za-z0-9_.-`, and begins with a letter or digit. DATA_DOCS and
-    CATALOGUES are not safe. An unsafe run id becomes safe in these steps:
+    A safe name has 1 to 120 of the characters `A-Za-z0-9_.-`, and begins with a letter or digit. DATA_DOCS, CATALOGUES
+    and LATEST are not safe. An unsafe run id becomes safe in these steps:
 
     1. Each character that is not allowed becomes `-`.
     2. If the first character is no letter or digit, `run` is put before it.
@@ -88,7 +91,7 @@ def run_directory_name(run_id: str) -> str:
     safe = _UNSAFE.sub("-", run_id)
     if not safe[0].isalnum():
         safe = f"run{safe}"
-    if safe == run_id and len(safe) <= _MAX_NAME and safe not in (DATA_DOCS, CATALOGUES):
+    if safe == run_id and len(safe) <= _MAX_NAME and safe not in (DATA_DOCS, CATALOGUES, LATEST):
         return safe
     return f"{safe[: _MAX_NAME - 9]}-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}"
 
@@ -109,6 +112,30 @@ def check_run_id(run_id: str) -> str:
 def run_directory(run_id: str) -> Path:
     """Returns the path of the run directory that belongs to `run_id`. The directory need not exist."""
     return runs_dir() / run_directory_name(run_id)
+
+
+def point_latest_at(run_dir: Path) -> None:
+    """Makes the link LATEST beside `run_dir` point at `run_dir`. Does nothing if LATEST is no link but a folder."""
+    link = run_dir.with_name(LATEST)
+    if link.exists() and not link.is_symlink():
+        return
+    fresh = run_dir.with_name(f".{LATEST}.{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(run_dir.name)
+    fresh.replace(link)
+
+
+def stored_runs(runs: Path | None = None) -> list[Path]:
+    """Returns the directories of all planned runs, newest first, by the time when scenario.json was written.
+
+    `runs` is the folder of the run directories, by default `runs_dir()`. The folder need not exist.
+    """
+    planned = [
+        (scenario.stat().st_mtime, scenario.parent)
+        for scenario in (runs or runs_dir()).glob("*/scenario.json")
+        if not scenario.parent.is_symlink() and scenario.parent.name != DATA_DOCS and scenario.parent.name[0] != "."
+    ]
+    return [path for _, path in sorted(planned, reverse=True)]
 
 
 REMOVED = ".removed"

@@ -1,5 +1,5 @@
-"""Progress on a terminal: the current step, the number of reported attempts, and the estimated rest of the run's
-time."""
+"""Progress on a terminal: the current steps, the number of reported attempts, the rate, the fault, and the estimated
+rest of the run's time."""
 
 from __future__ import annotations
 
@@ -9,32 +9,47 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from delivery_verifier.host import folders
 from delivery_verifier.load.live_ledger import Control, Word
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.progress import StepProgress
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.run import estimates
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 EVERY_S = 2.0
-"""Seconds between two printed lines of progress while the producers send the load."""
-AFTER_LOAD_S = 60.0
-"""About how many seconds the steps after `produce` take. The estimate of the remaining time includes them."""
+"""Seconds between two lines of progress, where there is no terminal."""
+REDRAW_S = 0.5
+"""Seconds between two drawings of the one line that shows progress on a terminal."""
 
 
 class Follower:
     """Prints the progress of one run on stderr. The run takes place in the block of this context manager.
 
-    A line is printed when a step changes its state and, while the load flows, every EVERY_S seconds. `run_dir` is the
-    run directory, which need not exist yet. If `quiet` is true, nothing is printed.
+    A line is printed when a step changes its state. Between these lines, a terminal shows one line that is redrawn
+    every REDRAW_S seconds. Where there is no terminal, a line about the load is printed every EVERY_S seconds.
+    `run_dir` is the run directory, which need not exist yet. If `quiet` is true, nothing is printed.
     """
 
     def __init__(self, run_dir: Path, quiet: bool = False) -> None:
         self._run_dir, self._quiet = run_dir, quiet
         self._start = time.monotonic()
-        self._running: set[str] = set()
+        self._begun_s: dict[str, float] = {}
+        self._over: set[str] = set()
+        self._reported = (self._start, 0)
+        self._usual_s: dict[str, float] | None = None
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._tick, name="progress", daemon=True)
+        console = Console(stderr=True, highlight=False, emoji=False)
+        self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
 
     def __enter__(self) -> Follower:
+        if self._live is not None and not self._quiet:
+            self._live.start()
         self._thread.start()
         return self
 
@@ -43,46 +58,94 @@ class Follower:
     ) -> None:
         self._done.set()
         self._thread.join(timeout=5)
+        if self._live is not None:
+            self._live.stop()
 
     def say(self, text: str) -> None:
         """Prints one line: the seconds since the start, and `text`."""
-        if not self._quiet:
-            print(f"{time.monotonic() - self._start:6.1f} s  {text}", file=sys.stderr, flush=True)
+        if self._quiet:
+            return
+        line = f"{self._elapsed_s():6.1f} s  {text}"
+        if self._live is not None and self._live.is_started:
+            self._live.console.print(Text(line))
+        else:
+            print(line, file=sys.stderr, flush=True)
 
     def step_changed(self, progress: StepProgress) -> None:
         """Prints the new state of a step. A caller passes this method to the run as its ProgressListener."""
         if progress.state == "running":
-            self._running.add(progress.step)
+            self._begun_s[progress.step] = time.monotonic()
         else:
-            self._running.discard(progress.step)
+            self._begun_s.pop(progress.step, None)
+            self._over.add(progress.step)
         if progress.state in ("running", "success", "failed", "upstream_failed"):
             self.say(f"{progress.step:<14} {progress.state}")
 
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self._start
+
     def _tick(self) -> None:
-        """Prints the line of `_load_line` every EVERY_S seconds during the step produce."""
-        while not self._done.wait(EVERY_S):
-            if "produce" in self._running and (line := self._load_line()):
-                self.say(line)
+        """Shows the state of the run again and again, until the run is over."""
+        while not self._done.wait(EVERY_S if self._live is None else REDRAW_S):
+            if self._quiet:
+                continue
+            if self._live is not None:
+                self._live.update(Text(self._line(), no_wrap=True, overflow="ellipsis"), refresh=True)
+            elif "produce" in self._begun_s and (load := self._load()):
+                self.say(load)
 
-    def _load_line(self) -> str | None:
-        """Returns one line that says how many attempts of each arm are reported, and how long the run still takes.
+    def _line(self) -> str:
+        """Returns the line that a terminal shows: the steps under way with their seconds, and what the load does."""
+        now_s = time.monotonic()
+        steps = ", ".join(f"{step} {now_s - begun_s:.0f} s" for step, begun_s in {**self._begun_s}.items())
+        steps = steps or ("next step" if self._over else "starting")
+        load = self._load() if "produce" in self._begun_s else None
+        rest = load or (f"about {self._after_load_s():.0f} s left" if self._over else "")
+        return "  ".join(part for part in (f"{self._elapsed_s():6.1f} s", steps, rest) if part)
 
-        An example with the arms idempotent and control-acks_0 is
-        `reported 120,000 of 1,000,000 (idempotent), 4,100 of 1,000,000 (control-acks_0); about 40 s left`.
+    def _load(self) -> str | None:
+        """Returns in words how many attempts are reported, how fast, whether a fault is on, and how much time is left.
 
-        Returns None if the run has no cluster yet.
+        An example: `reported 120,000 of 1,000,000 (idempotent), 4,100 of 1,000,000 (control-acks_0), 21,300/s; fault
+        kill_leader; about 40 s left`. Returns None if the run has no cluster yet.
         """
         run = RunDirectory(self._run_dir)
         try:
             scenario, start_cluster = run.read_scenario(), run.manifest("start_cluster")
         except (IncompleteRun, ValueError):
             return None
-        live = Path(start_cluster.notes["workspace"]) / "live"
-        parts = []
-        for arm in scenario.loaded:
-            producers = [folder for folder in (live / arm.name).glob("*") if (folder / "control").exists()]
-            reported = sum(Control(folder)[Word.REPORTED] for folder in producers)
-            parts.append(f"{reported:,} of {arm.records:,} ({arm.name})")
+        counts = _reported(scenario, Path(start_cluster.notes["workspace"]) / "live")
+        arms = ", ".join(f"{counts[arm.name]:,} of {arm.records:,} ({arm.name})" for arm in scenario.loaded)
+        state = "over" if "inject_fault" in self._over else scenario.fault.name
+        fault = f"; fault {state}" if scenario.fault.steps else ""
         elapsed_s = (now_us() - start_cluster.finished_at_us) / 1e6
-        remaining_s = max(0.0, scenario.load.duration_s + scenario.load.recovery_s - elapsed_s) + AFTER_LOAD_S
-        return f"reported {', '.join(parts)}; about {remaining_s:.0f} s left"
+        load_s = max(0.0, scenario.load.duration_s + scenario.load.recovery_s - elapsed_s)
+        estimate = f"about {load_s + self._after_load_s():.0f} s left"
+        return f"reported {arms}, {self._rate(sum(counts.values())):,.0f}/s{fault}; {estimate}"
+
+    def _rate(self, reported: int) -> float:
+        """Returns the reports per second since the last call. `reported`: the number of reports so far."""
+        now_s = time.monotonic()
+        (before_s, before), self._reported = self._reported, (now_s, reported)
+        return max(0, reported - before) / max(now_s - before_s, 1e-3)
+
+    def _after_load_s(self) -> float:
+        """Returns about how many seconds the steps after the load still take, from earlier runs on this host."""
+        if self._usual_s is None:
+            self._usual_s = estimates.seconds_of(folders.stored_runs())
+        now_s = time.monotonic()
+        since_s = {step: now_s - begun_s for step, begun_s in {**self._begun_s}.items()}
+        if "reconcile" in since_s:  # the step that users see contains read_topic
+            since_s["read_topic"] = min(since_s["reconcile"], self._usual_s["read_topic"])
+            since_s["reconcile"] -= since_s["read_topic"]
+        over = self._over | ({"read_topic"} if "reconcile" in self._over else set())
+        return estimates.remaining_s(self._usual_s, over, since_s)
+
+
+def _reported(scenario: Scenario, live: Path) -> dict[str, int]:
+    """Maps each arm to the number of its reported attempts. `live`: the folder of the producers' control files."""
+    counts = {}
+    for arm in scenario.loaded:
+        producers = [folder for folder in (live / arm.name).glob("*") if (folder / "control").exists()]
+        counts[arm.name] = sum(Control(folder)[Word.REPORTED] for folder in producers)
+    return counts

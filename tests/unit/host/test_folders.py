@@ -3,6 +3,7 @@ for different run ids."""
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -66,3 +67,21 @@ def test_the_environment_says_where_things_are(monkeypatch: pytest.MonkeyPatch, 
     assert (folders.runs_dir(), folders.state_dir()) == (tmp_path / "runs", tmp_path / ".kdv")
     monkeypatch.setenv("KDV_RUNS", str(tmp_path / "elsewhere"))
     assert folders.runs_dir() == tmp_path / "elsewhere"
+
+
+def test_latest_points_at_the_run_planned_last_and_is_no_run_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KDV_RUNS", str(tmp_path))
+    for name, at_s in (("b", 100), ("a", 200)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "scenario.json").write_text("{}")
+        os.utime(tmp_path / name / "scenario.json", (at_s, at_s))
+        folders.point_latest_at(tmp_path / name)
+    assert (tmp_path / folders.LATEST).resolve() == tmp_path / "a"
+    assert [run.name for run in folders.stored_runs()] == ["a", "b"]
+    assert folders.run_directory_name(folders.LATEST) != folders.LATEST
+    (tmp_path / folders.LATEST).unlink()
+    (tmp_path / folders.LATEST).mkdir()
+    folders.point_latest_at(tmp_path / "a")
+    assert not (tmp_path / folders.LATEST).is_symlink()

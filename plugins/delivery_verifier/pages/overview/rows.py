@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from delivery_verifier.catalogue.applications import profile_and_application
-from delivery_verifier.host.folders import DATA_DOCS
+from delivery_verifier.host import folders
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.steps import STEPS
 from delivery_verifier.model.verdict import Exposure, exposed
@@ -110,9 +110,8 @@ def rows(runs: Path) -> list[StoredRunRow]:
     A run directory without scenario.json is left out, because the run was never planned. Returns an empty list if the
     folder does not exist.
     """
-    files = [run for run in runs.glob("*/scenario.json") if run.parent.name[0] != "." and run.parent.name != DATA_DOCS]
-    newest = sorted(((_stamp(file)[0], file.parent) for file in files), reverse=True)[:READ_AT_MOST]
-    return sorted((read(run) for _, run in newest), key=lambda row: (row.planned_at, row.name), reverse=True)
+    newest = folders.stored_runs(runs)[:READ_AT_MOST]
+    return sorted((read(run) for run in newest), key=lambda row: (row.planned_at, row.name), reverse=True)
 
 
 def profiles(listed: Iterable[StoredRunRow]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Properties: reads and writes text in the syntax of Java's `.properties` files.
+"""Properties: reads and writes text in the syntax of Java's `.properties` files, and reads files of Spring Boot.
 
 The values of connection and security properties are withheld: they are dropped as soon as they are read.
 """
@@ -12,6 +12,7 @@ import javaproperties
 
 from delivery_verifier.model.data import setting_text
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.planning.own_settings import spring
 
 CONNECTION_NAMES = frozenset(
     {
@@ -46,22 +47,42 @@ SECRET_PREFIXES = (
 
 
 def read_file(path: str, field: str) -> dict[str, str]:
-    """Returns the properties of the file at `path`. Java's encoding of such files is Latin-1 with escapes.
+    """Returns the properties of the file at `path`, under the names of the Kafka client.
 
-    `field` is the field of the run that names the file; messages show it. Raises BadInput if the file cannot be read or
-    if `parse` refuses its content.
+    Java's encoding of .properties files is Latin-1 with escapes. A file that ends with .yml or .yaml is read as YAML.
+    In a file of Spring Boot, the properties below `spring.kafka` count (see `spring`). `field` is the field of the run
+    that names the file; messages show it. Raises BadInput if the file cannot be read or its content is refused.
     """
+    is_yaml = path.lower().endswith((".yml", ".yaml"))
     try:
-        text = Path(path).expanduser().read_bytes().decode("latin-1").removeprefix(_UTF_8_MARK)
+        content = Path(path).expanduser().read_bytes()
     except OSError as error:
         raise BadInput(
-            f"{field} is {path!r}: cannot be read ({error.strerror}). Give a file in .properties syntax"
+            f"{field} is {path!r}: cannot be read ({error.strerror}). Give a file in .properties syntax, or an "
+            "application.yml of Spring Boot"
         ) from None
-    return parse(text, field)
+    if is_yaml:
+        entries = spring.flat(content.decode("utf-8", "replace"), field)
+    else:
+        entries = _entries(content.decode("latin-1").removeprefix(_UTF_8_MARK), field)
+    if spring.is_spring(entries):
+        entries = _without_secrets(spring.client_properties(entries, _role(field)))
+        spring.refuse_placeholders(entries, field)
+        return entries
+    if is_yaml:
+        raise BadInput(f"{field} is {path!r}, which has nothing below {spring.PREFIX[:-1]}. Give .properties syntax")
+    return _without_secrets(entries)
+
+
+def _role(field: str) -> spring.Role:
+    """Returns whose settings `field` asks for. Raises BadInput for topic settings, which Spring Boot does not have."""
+    if field == "topic_config":
+        raise BadInput("topic_config names a file of Spring Boot, which has no topic settings. Give .properties syntax")
+    return "consumer" if field == "consumer_config" else "producer"
 
 
 def parse(text: str, field: str) -> dict[str, str]:
-    """Maps the name of each property in `text` to its value.
+    """Maps the name of each property in `text`, which has .properties syntax, to its value.
 
     As in Kafka, surrounding blanks are dropped, and the last value of a repeated name counts.
 
@@ -69,13 +90,21 @@ def parse(text: str, field: str) -> dict[str, str]:
     the field of the run that the text comes from; messages show it. Raises BadInput for a broken Unicode escape, and
     for a line without a name.
     """
+    return _without_secrets(_entries(text, field))
+
+
+def _entries(text: str, field: str) -> dict[str, str]:
     try:
         values = javaproperties.loads(text)
     except ValueError:  # The error's own message is not shown: it holds the line, which may hold a password.
         raise BadInput(f"{field} has a broken \\u escape: write \\u and four hexadecimal digits") from None
     if any(not name.strip() for name in values):
         raise BadInput(f"{field} has a line without a name; allowed: name=value; put # before what is a comment")
-    return {name.strip(): "" if is_withheld(name.strip()) else value.strip() for name, value in values.items()}
+    return {name.strip(): value.strip() for name, value in values.items()}
+
+
+def _without_secrets(properties: Mapping[str, str]) -> dict[str, str]:
+    return {name: "" if is_withheld(name) else value for name, value in properties.items()}
 
 
 def text(properties: Mapping[str, object]) -> str:

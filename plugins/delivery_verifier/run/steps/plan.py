@@ -23,6 +23,8 @@ from delivery_verifier.store.run_directory import RunDirectory
 def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
     """Plans the run called `name`, and returns its run directory, which now holds scenario.json.
 
+    The link `latest` in the runs folder points at this directory then.
+
     `params` holds the fields of a form or of a command line, by name. Raises BadInput if a field is wrong or the run
     exists already, and lease.HostBusy if another run uses this host. Raises Unfit if the host cannot do the run now,
     and Unavailable if the host can never do the run (see `preflight.require`).
@@ -42,6 +44,7 @@ def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
         output.notes[rules_version.NOTE] = __version__
         if owner := params.get("owner"):
             output.notes["owner"] = _owner(owner)
+    folders.point_latest_at(run.path)
     return run.path
 
 

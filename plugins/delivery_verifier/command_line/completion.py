@@ -1,0 +1,91 @@
+"""The command `kdv completion`, and the completion of a command line that a shell asks for.
+
+argcomplete completes the names of commands and options by itself. This module adds the values of options.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable
+
+from delivery_verifier import catalogue
+from delivery_verifier.command_line.parsers import Add
+from delivery_verifier.host import folders
+
+SHELLS = ("bash", "zsh", "fish")
+_WHERE = {
+    "bash": "kdv completion bash > ~/.local/share/bash-completion/completions/kdv",
+    "zsh": 'kdv completion zsh > "${fpath[1]}/_kdv"',
+    "fish": "kdv completion fish > ~/.config/fish/completions/kdv.fish",
+}
+
+
+def register(add: Add) -> None:
+    """Adds `kdv completion` to the command line by a call of `add` (see `parsers.Add`)."""
+    places = "\n".join(f"  {command}" for command in _WHERE.values())
+    text = "Print a script that lets your shell complete commands, options and names."
+    add("completion", completion, text, epilog=f"once per shell:\n{places}").add_argument("shell", choices=SHELLS)
+
+
+def completion(arguments: argparse.Namespace) -> int:
+    """Carries out `kdv completion`: prints the script for the shell. Returns 0."""
+    from argcomplete.shell_integration import shellcode
+
+    sys.stdout.write(shellcode(["kdv"], shell=arguments.shell))
+    return 0
+
+
+def answer(parser: argparse.ArgumentParser) -> None:
+    """If a shell asks for completions, writes them and ends this process. Otherwise does nothing.
+
+    The shell sets the variable _ARGCOMPLETE when it asks. The import of argcomplete costs other commands nothing.
+    """
+    if "_ARGCOMPLETE" not in os.environ:
+        return
+    import argcomplete
+
+    _add_values(parser)
+    argcomplete.autocomplete(parser)
+
+
+def _add_values(parser: argparse.ArgumentParser) -> None:
+    """Gives each option and argument below `parser` that takes a known name the function that lists these names."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for sub_parser in action.choices.values():
+                _add_values(sub_parser)
+        elif action.dest in _VALUES:
+            action.completer = _completer(_VALUES[action.dest])  # type: ignore[attr-defined]
+
+
+def _completer(values: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
+    return lambda prefix, **_: [value for value in values() if value.startswith(prefix)]
+
+
+def _profiles() -> Iterable[str]:
+    from delivery_verifier.planning.own_settings import profiles
+
+    return profiles.known()
+
+
+def _in_braces(field: str) -> Callable[[], Iterable[str]]:
+    """Returns a function that lists the values of an option whose help shows them in braces."""
+    from delivery_verifier.command_line.options import RUN_FIELDS
+
+    return lambda: str(RUN_FIELDS[field]["metavar"]).strip("{}").split(",")
+
+
+def _runs() -> Iterable[str]:
+    return [folders.LATEST, *(run.name for run in folders.stored_runs())]
+
+
+_VALUES: dict[str, Callable[[], Iterable[str]]] = {
+    "profile": _profiles,
+    "scenario": lambda: catalogue.SCENARIOS,
+    "application": lambda: catalogue.APPLICATIONS,
+    "run": _runs,
+    **{field: _in_braces(field) for field in ("fault", "claim", "pacing", "fail_step")},
+}
+"""Maps the name of an option or argument to a function that lists its values."""

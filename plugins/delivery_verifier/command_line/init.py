@@ -1,0 +1,109 @@
+"""The command `kdv init`, which makes a profile from the settings of the user's own producer."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from delivery_verifier.command_line.parsers import Add
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.scenario import Client, Profile
+
+_EXAMPLES = """examples:
+  kdv init                               asks five questions
+  kdv init application.yml               takes what is below spring.kafka.producer
+  kdv init producer.properties --topic-config topic.properties --name orders
+"""
+
+
+class Question(NamedTuple):
+    """One question about a setting. `text`: what is asked, with what the setting is for."""
+
+    setting: str
+    text: str
+    choices: tuple[str, ...]
+    default: str
+
+
+QUESTIONS = (
+    Question("acks", "acks: which brokers must have a record before it counts as sent?", ("0", "1", "all"), "all"),
+    Question("enable.idempotence", "enable.idempotence: do brokers drop copies?", ("true", "false"), "true"),
+    Question("retries", "retries: how often does the client send a failed record again?", (), "2147483647"),
+    Question("min.insync.replicas", "min.insync.replicas of the topic: how many replicas need a record?", (), "1"),
+)
+"""The questions about settings. The first question of all, which is not here, asks for the client."""
+_OF_TOPIC = frozenset({"min.insync.replicas"})
+
+
+def register(add: Add) -> None:
+    """Adds `kdv init` to the command line by a call of `add` (see `parsers.Add`)."""
+    text = "Make a profile from your own producer's settings: from a file, or by five questions."
+    sub = add("init", init, text, epilog=_EXAMPLES)
+    sub.add_argument("file", nargs="?", metavar="FILE", help="producer settings: .properties, or an application.yml")
+    sub.add_argument("--topic-config", metavar="FILE", help="topic settings in .properties syntax")
+    sub.add_argument("--client", choices=("java", "librdkafka"), help="whose defaults fill the gaps of the file")
+    sub.add_argument("--name", metavar="NAME", help="name of the profile (default: from the file's name, or mine)")
+
+
+def init(arguments: argparse.Namespace) -> int:
+    """Carries out `kdv init`: saves the profile, and prints which commands use it. Returns 0.
+
+    Raises BadInput if a setting or the name is refused, or if there is neither a file nor a terminal to ask in.
+    """
+    from delivery_verifier.planning.build import check_settings
+    from delivery_verifier.planning.own_settings import profiles
+
+    if arguments.file is None:
+        profile = _asked()
+    else:
+        profile = profiles.from_files(None, arguments.file, arguments.topic_config, None, arguments.client)
+    check_settings(profile)
+    saved = profiles.save(profile, arguments.name or _name(arguments.file))
+    for note in saved.notes:
+        print(note)
+    print(f"saved      {profiles.folder() / saved.name}.json")
+    print(f"explain    kdv explain --profile {saved.name}")
+    print(f"verify     kdv run --profile {saved.name}")
+    return 0
+
+
+def _name(file: str | None) -> str:
+    """Returns a name for the profile: the file's name with only the characters that a name may have."""
+    stem = re.sub(r"[^A-Za-z0-9_.-]", "-", Path(file).stem) if file else "mine"
+    return stem if stem[:1].isalnum() else f"my-{stem}"
+
+
+def _asked() -> Profile:
+    """Asks the user for the settings, and returns their profile. Raises BadInput without a terminal."""
+    if not sys.stdin.isatty():
+        raise BadInput("FILE is missing, and there is no terminal to ask in: kdv init application.yml")
+    from rich.prompt import Prompt
+
+    from delivery_verifier import catalogue
+    from delivery_verifier.planning.own_settings import producer, topic
+    from delivery_verifier.planning.own_settings.profiles import OWN
+
+    client = Prompt.ask("client: which Kafka client do you use?", choices=["java", "librdkafka"], default="java")
+    answers = {
+        question.setting: Prompt.ask(question.text, choices=[*question.choices] or None, default=question.default)
+        for question in QUESTIONS
+    }
+    of_producer = {name: value for name, value in answers.items() if name not in _OF_TOPIC}
+    of_topic = {name: value for name, value in answers.items() if name in _OF_TOPIC}
+    which: Client = "java" if client == "java" else "librdkafka"
+    produced = producer.with_defaults(producer.translate(of_producer, which), which)
+    topics = topic.with_defaults(topic.translate(of_topic))
+    return replace(
+        catalogue.PROFILES["safe"],
+        name=OWN,
+        summary="Settings from the answers to kdv init.",
+        producer=produced.settings,
+        topic=topics.settings,
+        notes=(*produced.lines(), *topics.lines()),
+        client=which,
+    )

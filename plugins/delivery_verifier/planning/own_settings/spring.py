@@ -1,0 +1,128 @@
+"""Spring Boot's configuration files: finds the settings of the Kafka client in an application.yml or
+application.properties.
+
+Spring Boot has the client's settings under names of its own: `spring.kafka.producer.batch-size` is batch.size. What
+stands below `properties` has Kafka's own names. Source: Spring Boot reference, "Apache Kafka Support", and
+`KafkaProperties`, whose docstrings name each setting.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from delivery_verifier.model.inputs import BadInput
+
+Role = Literal["producer", "consumer"]
+PREFIX = "spring.kafka."
+"""Every property of Spring Boot that is for Kafka begins with this prefix."""
+RENAMED = {
+    "transaction.id.prefix": "transactional.id",
+    "auto.commit.interval": "auto.commit.interval.ms",
+    "fetch.max.wait": "fetch.max.wait.ms",
+    "fetch.min.size": "fetch.min.bytes",
+    "heartbeat.interval": "heartbeat.interval.ms",
+    "max.poll.interval": "max.poll.interval.ms",
+}
+"""Spring Boot's names, with dots, whose Kafka property has another name."""
+SIZES = frozenset({"batch.size", "buffer.memory", "fetch.min.bytes"})
+"""The properties for which Spring Boot takes a size with a unit, e.g. 16KB."""
+_SECTIONS = ("properties", "security", "ssl", "jaas", "admin", "streams", "listener", "template", "retry")
+_UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+_TIMES = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+_SIZE = re.compile(r"([0-9]+)(B|KB|MB|GB)")
+_TIME = re.compile(r"([0-9]+)(ms|s|m|h)")
+
+
+def is_spring(properties: Mapping[str, str]) -> bool:
+    """Returns whether one of the properties is Spring Boot's for Kafka."""
+    return any(name.startswith(PREFIX) for name in properties)
+
+
+def flat(text: str, field: str) -> dict[str, str]:
+    """Returns the properties of a YAML text. The name of a property is its path of keys, joined with dots.
+
+    Leaves out documents that only one of Spring's profiles activates. `field` is the field of the run that names the
+    file; messages show it. Raises BadInput if the text is no YAML, or no mapping.
+    """
+    import yaml
+
+    properties: dict[str, str] = {}
+    try:
+        documents = list(yaml.safe_load_all(text))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}" if mark else ""
+        raise BadInput(f"{field} is no valid YAML{where}. Give an application.yml, or .properties syntax") from None
+    for document in documents:
+        if document is None:
+            continue
+        if not isinstance(document, dict):
+            raise BadInput(f"{field} holds no mapping of names to values. Give an application.yml")
+        entries = dict(_paths(document))
+        if not any(name.startswith(("spring.config.activate.", "spring.profiles")) for name in entries):
+            properties |= entries
+    return properties
+
+
+def client_properties(properties: Mapping[str, str], role: Role) -> dict[str, str]:
+    """Returns the settings of the producer or the consumer under Kafka's own names.
+
+    A consumer gets enable.auto.commit=false if the file does not set this property: Spring for Apache Kafka does the
+    same since version 2.3 (Spring for Apache Kafka reference, "Committing Offsets"). Spring Boot uses the Java client,
+    with a StringSerializer or StringDeserializer for keys unless the file names another.
+    """
+    client = "org.apache.kafka.common.serialization.String"
+    settings = (
+        {"key.serializer": f"{client}Serializer"}
+        if role == "producer"
+        else {"key.deserializer": f"{client}Deserializer", "enable.auto.commit": "false"}
+    )
+    for section in ("", f"{role}."):  # a setting of the client counts more than the common one
+        for name, value in properties.items():
+            if (known := _kafka_name(name, section)) is not None:
+                settings[known] = _plain(known, value)
+    return settings
+
+
+def refuse_placeholders(properties: Mapping[str, str], field: str) -> None:
+    """Raises BadInput, which names the property, if a value has a placeholder of Spring, e.g. `${ACKS}`."""
+    for name, value in properties.items():
+        if "${" in value:
+            raise BadInput(f"{field} has {name}={value}, a placeholder of Spring. Write the value in its place")
+
+
+def _paths(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yields each value below `value` with its path. Brackets around a key, which Spring needs for keys with dots, are
+    dropped."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            name = str(key).removeprefix("[").removesuffix("]")
+            yield from _paths(inner, f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        yield path, ",".join(str(item) for item in value)
+    elif value is not None:
+        yield path, str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _kafka_name(name: str, section: str) -> str | None:
+    """Returns Kafka's name for the property, or None if it does not belong to `section`."""
+    if not name.startswith(PREFIX + section):
+        return None
+    rest = name.removeprefix(PREFIX + section)
+    if rest.startswith("properties."):
+        return rest.removeprefix("properties.").strip("[]")
+    if not section or rest.split(".")[0] in _SECTIONS:
+        return "bootstrap.servers" if rest == "bootstrap-servers" else None
+    dotted = rest.replace("-", ".")
+    return RENAMED.get(dotted, dotted)
+
+
+def _plain(name: str, value: str) -> str:
+    """Returns the value without the unit that Spring allows: a size in bytes, or a time in ms."""
+    if name in SIZES and (size := _SIZE.fullmatch(value)):
+        return str(int(size[1]) * _UNITS[size[2]])
+    if name.endswith(".ms") and (time := _TIME.fullmatch(value)):
+        return str(int(time[1]) * _TIMES[time[2]])
+    return value

@@ -1,0 +1,59 @@
+"""Estimates: how long each step of a run takes on this host, from earlier runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from statistics import median
+
+import msgspec
+from msgspec import Struct
+
+from delivery_verifier.model.steps import DECLARED
+
+RUNS_READ = 10
+"""How many earlier runs an estimate reads at most: the newest."""
+AFTER_LOAD = tuple(step.name for step in DECLARED if "produce" in step.rests_on)
+"""The steps between the end of the load and the verdict, in their order."""
+DEFAULTS_S: dict[str, float] = dict(zip(AFTER_LOAD, (6.0, 14.0, 26.0, 6.0, 8.0), strict=True))
+"""Seconds per step of a default run on two cores. They count where no earlier run of this host tells more. Measured:
+docs/results/default-run-2026-11-21.md."""
+
+
+class _Times(Struct):
+    """The part of a manifest that says when its step began and ended, in µs since the epoch."""
+
+    started_at_us: int
+    finished_at_us: int
+
+
+def seconds_of(run_dirs: Iterable[Path]) -> dict[str, float]:
+    """Maps each step in AFTER_LOAD to its usual seconds: the median over the newest finished runs among `run_dirs`.
+
+    `run_dirs` are run directories, newest first. At most RUNS_READ finished runs are read. A step that no run has gets
+    the value in DEFAULTS_S.
+    """
+    finished = [run for run in run_dirs if (run / "conclude.json").is_file()][:RUNS_READ]
+    usual = DEFAULTS_S.copy()
+    for step in AFTER_LOAD:
+        if seconds := [taken for run in finished if (taken := _seconds(run / f"{step}.json")) is not None]:
+            usual[step] = median(seconds)
+    return usual
+
+
+def remaining_s(usual_s: Mapping[str, float], done: Iterable[str], since_s: Mapping[str, float]) -> float:
+    """Returns the seconds from now until the verdict, for the steps in AFTER_LOAD.
+
+    `usual_s`: the usual seconds of each step. `done`: the steps that have ended. `since_s`: for each step under way,
+    how many seconds ago the step began. A step that takes longer than usual counts as nearly over.
+    """
+    ended = {*done}
+    return sum(max(0.0, seconds - since_s.get(step, 0.0)) for step, seconds in usual_s.items() if step not in ended)
+
+
+def _seconds(manifest: Path) -> float | None:
+    try:
+        times = msgspec.json.decode(manifest.read_bytes(), type=_Times)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return (times.finished_at_us - times.started_at_us) / 1e6
