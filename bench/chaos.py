@@ -16,7 +16,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -28,6 +27,7 @@ import chaos_trial
 from chaos_trial import Trial
 
 from delivery_verifier.host import folders, machine
+from delivery_verifier.host.ports import free_ports
 from delivery_verifier.planning.provenance import versions_of
 
 BENCH = Path(__file__).parent
@@ -65,7 +65,7 @@ def main() -> int:
     state = _load(file)
     only = {int(number) for number in arguments.only.split(",") if number}
     done, kinds = {row["number"] for row in state["rows"]}, arguments.kinds.split(",")
-    with chaos_host.own_host(arguments.port or int(os.environ.get("KDV_PORT") or _free_port())) as folder:
+    with chaos_host.own_host(arguments.port or int(os.environ.get("KDV_PORT") or free_ports(1)[0])) as folder:
         for mode in ("direct", "airflow"):
             if mode not in state["undisturbed_s"]:
                 state["undisturbed_s"][mode] = _undisturbed(mode, folder)
@@ -226,12 +226,6 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 def _commit() -> str:
     command = ["git", "describe", "--always", "--dirty"]
     return subprocess.run(command, cwd=BENCH, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 if __name__ == "__main__":

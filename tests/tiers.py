@@ -1,5 +1,5 @@
-"""Runs the tests tier by tier, cheapest tier first. Prints how long each tier took. Fails if a test fails, or if a
-process is left behind."""
+"""Runs the tests tier by tier, in two lanes. Prints how long each tier took. Fails if a test fails, or if a process is
+left behind."""
 
 from __future__ import annotations
 
@@ -18,56 +18,56 @@ from typing import NamedTuple
 import psutil
 
 HERE = Path(__file__).parent
+MARK = "KDV_TEST_RUN"
+"""The environment variable that all processes of a tier inherit. Its value names the run of the tests and the tier."""
 ENDS_WITHIN_S = 30.0
-ROUNDS = ((("unit", "airflow"), ("spark", "quality")), (("kafka",),), (("e2e",),))
-"""The rounds, one after another. The lanes of a round run side by side, and the tiers of a lane run one after another.
-The tiers that start clusters each have a round of their own."""
-TIERS = tuple(tier for lanes in ROUNDS for lane in lanes for tier in lane)
+LANES = (("kafka", "e2e"), ("unit", "airflow", "spark", "quality"))
+"""The lanes, side by side. The tiers of a lane run one after another. The tiers of the first lane start clusters, of
+which a host has one at a time. They mostly wait. The tiers of the second lane mostly compute."""
+NICENESS = (0, 10)
+"""The niceness of each lane. Whoever computes gives way to clusters, whose faults have moments."""
+TIERS = ("unit", "airflow", "spark", "quality", "kafka", "e2e")
 OUTCOMES = ("tests", "failures", "errors", "skipped")
 
 
 class Row(NamedTuple):
-    """The result of one tier. `counts`: the figures named in OUTCOMES."""
+    """The result of one tier. `counts`: the figures named in OUTCOMES. `left`: the processes that it left behind."""
 
     tier: str
     seconds: float
     counts: dict[str, int]
+    left: list[str]
 
 
 def main() -> int:
     """Runs the tiers that the command line names, or all tiers. Returns 0 if every tier passed and no process is left
     running, otherwise 1."""
-    mark = f"KDV_TEST_RUN={os.getpid()}"
-    os.environ["KDV_TEST_RUN"] = str(os.getpid())
     wanted = sys.argv[1:] or TIERS
     if unknown := sorted({*wanted} - {*TIERS}):
         sys.exit(f"no such tier: {', '.join(unknown)}; there are {', '.join(TIERS)}")
-    rows: list[Row] = []
-    left: dict[str, str] = {}
+    lanes = [([tier for tier in lane if tier in wanted], nice) for lane, nice in zip(LANES, NICENESS, strict=True)]
+    asked = [(lane, nice) for lane, nice in lanes if lane]
     begun = time.monotonic()
-    for lanes in ROUNDS:
-        asked = [lane for tiers in lanes if (lane := [tier for tier in tiers if tier in wanted])]
-        with ThreadPoolExecutor(max(1, len(asked))) as pool:
-            rows += itertools.chain(*pool.map(lambda lane: _lane(lane, alone=len(asked) == 1), asked))
-        names = " or ".join(itertools.chain(*asked))
-        left |= {process: names for process in (_left_behind(mark) if asked else ()) if process not in left}
-    return _told(rows, left, time.monotonic() - begun)
+    with ThreadPoolExecutor(len(asked)) as pool:
+        done = pool.map(lambda lane: _lane(*lane) if len(asked) > 1 else _lane(lane[0]), asked)
+        rows = [*itertools.chain(*done)]
+    return _told(sorted(rows, key=lambda row: TIERS.index(row.tier)), time.monotonic() - begun)
 
 
-def _lane(tiers: Sequence[str], alone: bool) -> list[Row]:
-    return [_run(tier, alone) for tier in tiers]
+def _lane(tiers: Sequence[str], niceness: int | None = None) -> list[Row]:
+    return [_run(tier, niceness) for tier in tiers]
 
 
-def _run(tier: str, alone: bool) -> Row:
-    """Runs one tier and returns its result. The output appears at once if the tier runs alone. Otherwise it appears in
-    one piece when the tier has ended."""
-    start = time.monotonic()
-    if alone:
-        print(f"== {tier}", flush=True)
+def _run(tier: str, niceness: int | None) -> Row:
+    """Runs one tier and returns its result. The output appears at once if the tier has no lane beside it, i.e. if
+    `niceness` is None. Otherwise it appears in one piece when the tier has ended."""
+    start, alone, mark = time.monotonic(), niceness is None, f"{os.getpid()}-{tier}"
+    print(f"== {tier}" if alone else f"== {tier} begins", flush=True)
     with tempfile.NamedTemporaryFile(suffix=".xml") as report, tempfile.TemporaryFile("w+") as said:
-        command = [sys.executable, "-m", "pytest", str(HERE / tier), f"--junitxml={report.name}", "--durations=12"]
+        command = ["nice", "-n", str(niceness or 0), sys.executable, "-m", "pytest", str(HERE / tier)]
+        command += [f"--junitxml={report.name}", "--durations=12"]
         output = {} if alone else {"stdout": said, "stderr": subprocess.STDOUT}
-        code = subprocess.run(command, check=False, **output).returncode  # type: ignore[call-overload]
+        code = subprocess.run(command, check=False, env={**os.environ, MARK: mark}, **output).returncode  # type: ignore[call-overload]
         said.seek(0)
         if not alone:
             print(f"== {tier}\n{said.read()}", flush=True)
@@ -75,10 +75,10 @@ def _run(tier: str, alone: bool) -> Row:
     counts = {key: int(suite.get(key, 0)) if suite is not None else 0 for key in OUTCOMES}
     if code and not counts["failures"] + counts["errors"]:
         counts["errors"] += 1
-    return Row(tier, time.monotonic() - start, counts)
+    return Row(tier, time.monotonic() - start, counts, _left_behind(mark))
 
 
-def _told(rows: list[Row], left: dict[str, str], seconds: float) -> int:
+def _told(rows: list[Row], seconds: float) -> int:
     """Prints the summary of all tiers. Returns the exit code: 1 if a test failed or a process is left, otherwise 0."""
     for row in rows:
         print(
@@ -86,8 +86,8 @@ def _told(rows: list[Row], left: dict[str, str], seconds: float) -> int:
             f"{row.counts['failures'] + row.counts['errors']} failed"
         )
     print(f"{'all':<10} {seconds:7.1f} s  by the clock")
-    for process, tier in left.items():
-        print(f"left behind by {tier}: {process}")
+    left = [f"left behind by {row.tier}: {process}" for row in rows for process in row.left]
+    print("\n".join(left), end="\n" * bool(left))
     totals = {key: sum(row.counts[key] for row in rows) for key in OUTCOMES}
     failed = totals["failures"] + totals["errors"] + len(left)
     print(
@@ -98,8 +98,8 @@ def _told(rows: list[Row], left: dict[str, str], seconds: float) -> int:
 
 
 def _left_behind(mark: str) -> list[str]:
-    """Waits until no process that the tests started is running, at most 30 s. Returns the processes that still run
-    then. The tests pass the environment variable `mark` (`name=value`) on to all their processes.
+    """Waits until no process of the tier with the mark `mark` is running, at most 30 s. Returns the processes that
+    still run then.
 
     The wait is needed because a JVM ends seconds after its Python process: the JVM first notices the end of its
     standard input.
@@ -111,15 +111,10 @@ def _left_behind(mark: str) -> list[str]:
 
 
 def _marked(mark: str) -> list[str]:
-    name, value = mark.split("=")
     found = []
     for process in psutil.process_iter(["pid", "cmdline"]):
         try:
-            if (
-                process.pid != os.getpid()
-                and process.environ().get(name) == value
-                and process.status() != psutil.STATUS_ZOMBIE
-            ):
+            if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(f"{process.pid} {' '.join(process.info['cmdline'] or [])[:150]}")
         except psutil.Error:
             continue

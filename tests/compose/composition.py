@@ -13,9 +13,9 @@ from typing import Any
 
 import httpx
 import msgspec
-from support.airflow import free_port
 
 from delivery_verifier.host.folders import CATALOGUES
+from delivery_verifier.host.ports import free_ports
 from delivery_verifier.model.catalogue_run import CatalogueRun
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.local.client import ENDED, AirflowSilent, Client
@@ -31,7 +31,7 @@ class Composition:
 
     def __init__(self, folder: Path, compose: str) -> None:
         self.folder, self._compose, self.way = folder, compose, ""
-        self.port, self.spark_port = free_port(), free_port()
+        self.port, self.spark_port = free_ports(2)
         self._copy()
         self._volumes = self._all_volumes()
 

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from support.airflow import LocalAirflow
 from support.browser import PLAIN, plain_run, shots  # noqa: F401  (two are fixtures)
 from support.own_host import own_host
 from support.readme import breaking_example, terminal  # noqa: F401  (fixtures)
 
 from delivery_verifier.host import folders
+from delivery_verifier.orchestration.local.run import RunFailed
 from delivery_verifier.run import direct
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -26,6 +28,17 @@ def e2e_host() -> Iterator[Path]:
     """The folder with the home, the lock and the workspaces of all end-to-end runs."""
     with own_host() as folder:
         yield folder
+
+
+@pytest.fixture(scope="session")
+def red_run(local_airflow: LocalAirflow) -> str:
+    """The id of a run through Airflow whose first step failed. Nothing exists then, neither a run directory nor a
+    cluster."""
+    run_id = "red+at:once"
+    with pytest.raises(RunFailed) as failure:
+        local_airflow.run({"fail_step": "plan"}, run_id)
+    assert failure.value.task_id == "plan"
+    return run_id
 
 
 @pytest.fixture(scope="session")

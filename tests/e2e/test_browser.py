@@ -100,12 +100,17 @@ def test_the_page_of_all_runs_leads_out_of_its_frame_to_the_form(admin: Visitor,
     assert admin.page.url.endswith(f"/dags/{DAG_ID}")
 
 
+@pytest.fixture(scope="module")
+def viewer(browser: Browser, finished: str, local_airflow: LocalAirflow, shots: Path) -> Visitor:
+    return Visitor(browser, local_airflow, shots).log_in(local_airflow, "viewer")
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", ["wide", "narrow"])
 def test_a_viewer_reads_every_page_in_every_look_and_none_is_wider_than_its_frame(
-    browser: Browser, local_airflow: LocalAirflow, shots: Path, finished: str, theme: str, size: str
+    viewer: Visitor, theme: str, size: str
 ) -> None:
-    viewer = Visitor(browser, local_airflow, shots, theme, size).log_in(local_airflow, "viewer")
+    viewer.turn(theme, size)
     of_run = f"/dags/{DAG_ID}/runs/{RUN_ID}/plugin"
     pages = {
         "all-runs": ("/plugin/delivery", "Delivery"),
@@ -119,7 +124,6 @@ def test_a_viewer_reads_every_page_in_every_look_and_none_is_wider_than_its_fram
         background = frame.locator("body").evaluate("body => getComputedStyle(body).backgroundColor")
         assert (_brightness(background) > 128) == (theme == "light"), f"{name} is {background}"
     assert (viewer.strangers, viewer.errors) == ([], [])
-    viewer.page.context.close()
 
 
 def _brightness(colour: str) -> int:

@@ -108,25 +108,19 @@ def test_a_taken_port_is_refused_by_name_with_the_remedy(local_airflow: LocalAir
         second.up()
 
 
-def test_the_tab_of_a_run_that_failed_quotes_the_log_of_its_task(local_airflow: LocalAirflow) -> None:
-    client, run_id = local_airflow.client(), "failed+at:once"
-    client.trigger(DAG_ID, run_id, {"fail_step": "plan"})
-    wait_until(lambda: client.state(DAG_ID, run_id) == "failed", "the run to fail", 90)
-    tab = local_airflow.http("viewer").get(f"/delivery/dag/{DAG_ID}/{run_id}/").text
+def test_the_tab_of_a_run_that_failed_quotes_the_log_of_its_task(red_run: str, local_airflow: LocalAirflow) -> None:
+    tab = local_airflow.http("viewer").get(f"/delivery/dag/{DAG_ID}/{red_run}/").text
     assert "Step plan failed" in tab
     assert "StepFailed: scenario.fail_step is plan" in tab
     assert "refresh" not in tab
 
 
-def test_a_run_that_fails_is_told_to_whom_the_variable_names(local_airflow: LocalAirflow) -> None:
-    client, run_id = local_airflow.client(), "red+at:once"
-    client.trigger(DAG_ID, run_id, {"fail_step": "plan"})
-    wait_until(lambda: client.state(DAG_ID, run_id) == "failed", "the run to fail", 90)
+def test_a_run_that_fails_is_told_to_whom_the_variable_names(red_run: str, local_airflow: LocalAirflow) -> None:
     wait_until(
-        lambda: bool(local_airflow.mail.about(run_id)), "the mail", 60, detail=lambda: str(local_airflow.mail.mails)
+        lambda: bool(local_airflow.mail.about(red_run)), "the mail", 60, detail=lambda: str(local_airflow.mail.mails)
     )
-    (text,) = local_airflow.mail.about(run_id)
-    assert text.startswith("Delivery run is red: NO VERDICT (red+at:once)")
+    (text,) = local_airflow.mail.about(red_run)
+    assert text.startswith(f"Delivery run is red: NO VERDICT ({red_run})")
     assert f"http://127.0.0.1:{local_airflow.port}/dags/{DAG_ID}/runs/" in text
     assert "not-to-be-told" not in text
 

@@ -17,14 +17,9 @@ from delivery_verifier.store import catalogue_runs
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
 
 
-@EVERY_LOOK
-def test_the_matrix_is_read_in_airflow(
-    browser: Browser,  # noqa: F811
-    local_airflow: LocalAirflow,
-    shots: Path,
-    theme: str,
-    size: str,
-) -> None:
+@pytest.fixture(scope="module")
+def viewer(browser: Browser, local_airflow: LocalAirflow, shots: Path) -> Visitor:  # noqa: F811
+    """A logged-in user with the role Viewer. The newest catalogue run of this Airflow is made up."""
     with local_airflow.environment():
         catalogue_runs.write(
             catalogue(
@@ -33,10 +28,14 @@ def test_the_matrix_is_read_in_airflow(
                 started_at=datetime.now(UTC).isoformat(timespec="seconds"),  # the newest is shown
             )
         )
-    viewer = Visitor(browser, local_airflow, shots, theme, size).log_in(local_airflow, "viewer")
+    return Visitor(browser, local_airflow, shots).log_in(local_airflow, "viewer")
+
+
+@EVERY_LOOK
+def test_the_matrix_is_read_in_airflow(viewer: Visitor, theme: str, size: str) -> None:
+    viewer.turn(theme, size)
     frame = viewer.frame("/plugin/delivery-matrix", "Not green: 1 of 2")
     viewer.shoot("matrix")
     assert frame.get_by_text("acks_1.frozen_followers").first.is_visible()
     check_look(frame, theme)
     assert (viewer.strangers, viewer.errors) == ([], [])
-    viewer.page.context.close()

@@ -26,12 +26,12 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 TINY = {"profile": "safe", "fault": "none", "records": 1000, "pacing": "flat_out"}
 FAILING = {
-    "plan": "nothing exists yet, neither a run directory nor a cluster",
     "inject_fault": "another task works at the same time and must end, too",
     "reconcile": "the task is an operator of another kind",
     "stop_cluster": "all work is done and there is a verdict: the failure of this teardown alone makes the run red",
 }
-"""The steps that fail in a real run, and why a real run is needed to show each of them."""
+"""The steps that fail in a real run, and why a real run is needed to show each of them. `red_run` is one more: its
+first step fails."""
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +81,13 @@ def test_a_step_that_is_cleared_alone_leaves_the_verdict_of_a_green_run_as_it_wa
     assert "conclude has let this run through already" in "\n".join(client.log_tail(DAG_ID, RUN_ID, validate()))
     wait_until(lambda: client.state(DAG_ID, RUN_ID) in ENDED, "the run to end", 60)
     assert (plain_run.path / "conclude.json").read_bytes() == sealed and read_verdict(plain_run.path).green
+
+
+def test_if_the_first_step_fails_the_run_is_red_and_says_nothing_is_held(
+    red_run: str, local_airflow: LocalAirflow
+) -> None:
+    assert local_airflow.client().state(DAG_ID, red_run) == "failed"
+    assert not (local_airflow.runs / folders.run_directory_name(red_run) / "verdict.json").exists()
 
 
 @pytest.mark.parametrize("step", FAILING)

@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from support.airflow import free_port
 from support.readme import ROOT, WITHIN_S, Example, commands, quoted, typed
+
+from delivery_verifier.host.ports import free_ports
 
 
 def test_the_readme_has_the_two_commands_and_one_that_breaks() -> None:
@@ -18,7 +19,7 @@ def test_the_readme_has_the_two_commands_and_one_that_breaks() -> None:
 
 @pytest.mark.timeout(WITHIN_S + 20)
 def test_make_verify_holds_a_million_records_and_says_where_to_look(terminal: dict[str, str]) -> None:
-    terminal["KDV_PORT"] = str(free_port())  # free now, and for the commands that come later
+    terminal["KDV_PORT"] = str(free_ports(1)[0])  # free now, and for the commands that come later
     code, said = typed("make verify", terminal)
     assert code == 0, said
     assert "HELD (as expected)" in said

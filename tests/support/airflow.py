@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ import httpx
 import pytest
 
 from delivery_verifier.host import processes
+from delivery_verifier.host.ports import free_ports
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.orchestration.local import lifecycle, settings
 from delivery_verifier.orchestration.local.client import Client
@@ -25,7 +25,7 @@ class LocalAirflow:
     mail: Sink
 
     def __init__(self, home: Path) -> None:
-        self.home, self.port = home, free_port()
+        self.home, self.port = home, free_ports(1)[0]
         self.progress: list[StepProgress] = []
 
     @property
@@ -73,13 +73,6 @@ class LocalAirflow:
         self.progress.clear()
         with self.environment():
             return run_through_airflow(conf, run_id or f"test-{uuid.uuid4().hex[:8]}", self.progress.append)
-
-
-def free_port() -> int:
-    """Returns a port on which no process listens now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="session")

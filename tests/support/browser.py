@@ -75,6 +75,15 @@ class Visitor:
         self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
 
+    def turn(self, theme: str, size: str) -> Visitor:
+        """Gives the browser another colour scheme and its window another size. Pages that are opened now have this
+        look. Returns this visitor."""
+        width, height = SIZES[size]
+        self.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.look = f"{theme}-{size}"
+        return self
+
     def _requested(self, request: Request) -> None:
         self.requests.append(request.url)
 

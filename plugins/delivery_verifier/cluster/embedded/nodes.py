@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from delivery_verifier.cluster.layout import CONTROLLER, HOST, ClusterLayout
 from delivery_verifier.host.java.class_archive import ClassArchive
 from delivery_verifier.host.java.jars import cache_dir, kafka_jars
 from delivery_verifier.host.java.runtime import java_home
+from delivery_verifier.host.ports import free_ports
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.scenario import ClusterSpec
 
@@ -51,7 +51,7 @@ def lay_out(workspace: Path, spec: ClusterSpec) -> ClusterLayout:
     if a data folder cannot be formatted, and DiskError if a file system cannot be made.
     """
     ids = list(range(1, spec.brokers + 1))
-    controller, *ports = _free_ports(1 + 4 * len(ids))
+    controller, *ports = free_ports(1 + 4 * len(ids))
     client, replication, proxied, proxy = (dict(zip(ids, ports[kind::4], strict=True)) for kind in range(4))
     layout = ClusterLayout(
         workspace=str(workspace),
@@ -184,14 +184,3 @@ def _template(layout: ClusterLayout) -> Path:
     for node in nodes:
         shutil.rmtree(Path(layout.workspace) / "data" / str(node))
     return template
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for listener in sockets:
-            listener.bind((HOST, 0))
-        return [int(listener.getsockname()[1]) for listener in sockets]
-    finally:
-        for listener in sockets:
-            listener.close()
