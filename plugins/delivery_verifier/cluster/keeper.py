@@ -190,8 +190,8 @@ def start_keeper(module: str, spec: KeeperSpec) -> None:
 
 
 def keep(spec: KeeperSpec, new_keeper: Callable[[], Keeper]) -> None:
-    """Runs the keeper that `new_keeper` returns, in this process, until the cluster has ended. Holds the host's lock
-    from before the call of `new_keeper`."""
+    """Runs the keeper that `new_keeper` returns, in this process, until the cluster has ended. Takes the host's lock
+    before it calls `new_keeper`, and holds the lock until the end."""
     inherited = spec.lock_descriptor
     host_lock = lease.acquire_host(spec.run_id) if inherited is None else os.fdopen(inherited, "a+")
     lease.hand_over(host_lock, Path(spec.workspace))

@@ -36,7 +36,8 @@ LINKS_OF_THE_NETWORK: tuple[Link, ...] = ("controller", "replication")
 """A broker that is disconnected from the network of the brokers and controllers loses all these links at the same
 time."""
 FENCED_WITHIN_S = 3.0
-"""A broker whose session has ended is fenced. The other brokers must learn this within so many seconds."""
+"""Seconds in which the other brokers must learn that a broker was fenced. The controller fences a broker when the
+broker's session ends."""
 _OPERATIONS = {
     "SIGKILL": ("kill", {"signal": "SIGKILL"}),
     "SIGTERM": ("kill", {"signal": "SIGTERM"}),

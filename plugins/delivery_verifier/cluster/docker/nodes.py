@@ -37,7 +37,8 @@ class Node(Struct, frozen=True, kw_only=True):
     * `started_at`: when the container's process started, in the engine's format. Changes with every start.
     * `connected`: the networks with `FAULT_LABEL` that the container is in.
     * `cut`: the networks with `FAULT_LABEL` that the container belongs to, but is not in.
-    * `astray`: why other brokers may reach the broker on another network, too; an empty text if they may not.
+    * `astray`: why other brokers might still reach the broker by another network when it is disconnected from the
+      networks with `FAULT_LABEL`. An empty text if they cannot.
     """
 
     container: str
@@ -102,8 +103,9 @@ def node_of(container: Mapping[str, Any], networks: Sequence[str]) -> Node:
 def _why_astray(
     settings: Mapping[str, str], alias: str, joined: Mapping[str, Mapping[str, Any]], networks: Sequence[str]
 ) -> str:
-    """Returns why the other brokers may reach this broker on another network than `networks`; an empty text if they may
-    not. They use the name that the broker advertises on its inter-broker listener. `alias`: its name in `networks`."""
+    """Returns why the other brokers might reach this broker by another network than `networks`; an empty text if they
+    cannot. They use the name that the broker advertises on its inter-broker listener. `alias`: the name in `networks`.
+    """
     listener = settings.get("KAFKA_INTER_BROKER_LISTENER_NAME", "")
     pairs = (text.strip().partition("://") for text in settings.get("KAFKA_ADVERTISED_LISTENERS", "").split(","))
     host = next((address.rpartition(":")[0] for name, _, address in pairs if name == listener), "")
