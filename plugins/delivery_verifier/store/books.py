@@ -43,7 +43,7 @@ SECOND_OPINION = "second_opinion"
 SECOND_OPINION_SINCE = 4
 """The first version of the run directory's format whose books have the law SECOND_OPINION."""
 SECOND_OPINION_RECORDS = 10_000_000
-"""The books of a run have the law SECOND_OPINION if the run has at most so many records."""
+"""The greatest number of records of a run whose books have the law SECOND_OPINION."""
 
 BOOKS = (
     declared.PRODUCERS,
@@ -78,7 +78,7 @@ class Books:
     ) -> Books:
         """Returns the books with the tables `tables`. Each key of `tables` is the file of a table, as in TABLES.
 
-        `applied`: whether an arm of the run has an application. Only then there must be the table books/effects.
+        `applied`: whether an arm of the run has an application. Only then must the table books/effects exist.
         `version` is the `format_version` in the manifest of the step that wrote the tables. The tables must have
         exactly the columns of this version. `problems` lists whatever is wrong with the tables. No error is raised.
         """
@@ -120,8 +120,8 @@ class Books:
     def totals(self, arm: str) -> dict[str, int]:
         """The sum of each column of COUNTS over the arm's rows of books/producers, by column.
 
-        A column that the table lacks has no entry, because 0 would say that nothing was found. If the books have
-        effects of the arm, their sums are there, too, by `effects_<column>`.
+        A column that the table lacks has no entry, because 0 would say that nothing was found. If the arm has rows in
+        books/effects, the result also has the sums of their columns, under the keys `effects_<column>`.
         """
         rows, effects = self.rows("producers", arm=arm), self.rows("effects", arm=arm)
         counted = {name: _sum(rows[name]) for name in COUNTS if name in rows.column_names}
