@@ -138,7 +138,7 @@ def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
     """Yields a doubt for every injection that exposed too few reported attempts of the arm.
 
     An injection must expose at least `min_exposed` reported attempts (see Scenario), and at least one. An injection
-    into applications exposes what was at stake there, which may be little; an arm without an application,
+    into applications exposes what was at stake there, which may be little. In an arm without an application, it exposes
     nothing.
     """
     needed = max(1, arm.run.scenario.min_exposed)  # with 0, an arm that no fault could hurt could be HELD

@@ -177,7 +177,7 @@ def _sent_before(case: Case, reach: Reach) -> bool:
 
 
 def _before_the_end(case: Case, reach: Reach) -> bool:
-    """Whether the record was sent to a partition that the disturbance touched before the reach was over."""
+    """Whether the record went to a partition that the disturbance touched, and was sent before the reach was over."""
     return case.partition is not None and reach.touches(case.partition) and _sent_before(case, reach)
 
 
