@@ -62,7 +62,7 @@ def validate(run_dir: Path) -> None:
 def evaluate(evidence: Evidence, runs: Path) -> Validation:
     """Evaluates every planned expectation, and writes Data Docs to `runs`/data_docs. Returns the results.
 
-    `runs`: the folder of all run directories. Raises filelock.Timeout as `validate` does.
+    `runs`: the folder of all run directories. Raises filelock.Timeout if another validation locks Data Docs too long.
     """
     (runs / SITE).mkdir(parents=True, exist_ok=True)
     with FileLock(runs / f".{SITE}.lock", timeout=SITE_LOCK_S):

@@ -66,7 +66,7 @@ def _offset_laws(parts: Rows) -> Iterable[Law]:
 
 
 def _outcome_laws(producers: pa.Table, missing: Mapping[str, int]) -> Iterable[Law]:
-    """Yields two laws per partition. `producers`: PRODUCERS. `missing`: as in LawInputs.
+    """Yields two laws per partition. `producers`: PRODUCERS. `missing`: the counts `missing/...` of the manifest.
 
     1. The number of attempts is the sum of the numbers of attempts with each outcome.
     2. The number of reported attempts is the number of found, lost and missing attempts.

@@ -109,7 +109,7 @@ def read_committed(
 
     The last stable offset should be behind the markers, which are the last records of each partition, because every
     earlier transaction had ended when the snapshot was taken. `check_committed` checks this afterwards. `connection`:
-    as in `read_topics`.
+    options by which Spark reaches the brokers (see `read_topics`).
     """
     selected = [part for part in offsets.partitions if part.arm in arms]
     return read_topics(spark, msgspec.structs.replace(offsets, partitions=selected), "read_committed", connection)

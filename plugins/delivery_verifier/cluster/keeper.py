@@ -44,7 +44,7 @@ ANSWER_DEADLINE_S = 60.0
 
 class KeeperSpec(Struct, frozen=True, kw_only=True):
     """The inputs of a keeper. They are stored in the file `keeper.json` in the workspace, the folder of the cluster. A
-    backend adds the layout of its clusters.
+    backend's own class adds the layout of its clusters.
 
     `run_id`, `workspace`, `deadline_s` and `owner` are copied from the `StartRequest`. `lock_descriptor`: the
     descriptor of an open file that holds the host's lock. None: the keeper takes the lock itself. `lease_s`: seconds

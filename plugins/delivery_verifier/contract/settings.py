@@ -107,7 +107,7 @@ class Settings:
 
     @classmethod
     def of_arm(cls, scenario: Scenario, arm: Arm) -> Settings:
-        """Returns the settings of `arm`. Raises ContradictorySettings as `of_profile` does.
+        """Returns the settings of `arm`. Raises ContradictorySettings if librdkafka refuses them.
 
         `scenario` decides how many replicas there are, and whether the cluster keeps eligible leader replicas (`elr`).
         """

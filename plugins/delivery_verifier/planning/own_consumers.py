@@ -60,7 +60,7 @@ def consumers(
     """Explains which guarantee `application` gives, and which a consumer with the settings in `file` gives. Both may be
     None.
 
-    The other parameters are those of `of_file`.
+    `settings`: those of the arm whose topic is consumed. `client`: the client for which the file was written, or None.
     """
     explained = [explain(settings, application)] if application else []
     return explained + (of_file(settings, file, client) if file else [])

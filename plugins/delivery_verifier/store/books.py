@@ -30,11 +30,12 @@ COUNTS = tuple(count.name for count in declared.COUNTS)
 """The names of the columns of books/producers.parquet that count attempts, records or cases."""
 
 STRANGERS = "strangers/"
-"""The prefix of counts of reconcile.json: `strangers/<arm>` is the number of records in the arm's topic that another
-client wrote."""
+"""The prefix of some keys in the counts of reconcile.json. The count `strangers/<arm>` is the number of records in the
+arm's topic that another client wrote."""
 MISSING = "missing/"
-"""The prefix of counts of reconcile.json: `missing/<arm>/<partition>` is the number of reported attempts that were not
-found, but are not proven LOST, because the partition has unreadable offsets. Counts of 0 are left out."""
+"""The prefix of some keys in the counts of reconcile.json. The count `missing/<arm>/<partition>` is the number of
+reported attempts that were not found, but are not proven LOST, because the partition has unreadable offsets. Counts of
+0 are left out."""
 STRANGERS_SINCE = 2
 """The first version of the run directory's format that has the counts STRANGERS. In earlier versions, a record that
 another client wrote counts as a corrupted record."""
@@ -89,7 +90,8 @@ class Books:
     @classmethod
     def read(cls, run_dir: Path, version: int = declared.FORMAT_VERSION, applied: bool = False) -> Books:
         """Reads the books of the run directory `run_dir`. A missing file raises no error, but is listed in
-        `problems`. `version` and `applied`: see `from_tables`.
+        `problems`. `version`: the format version of the step that wrote the books. `applied`: whether an arm has an
+        application.
 
         Raises pyarrow.ArrowInvalid if a file is not Parquet.
         """
@@ -223,7 +225,7 @@ def _empty(table: Table) -> pa.Table:
 def _problems(declaration: Table, table: pa.Table | None, version: int) -> list[tuple[str, str]]:
     """Lists what is wrong with a table: pairs of a doubt's name and a sentence. A doubt is a reason to give no verdict.
 
-    `table` is None if its file is missing. `version` is as in `Books.from_tables`.
+    `table` is None if its file is missing. `version`: the format version of the step that wrote the table.
     """
     file = declaration.file
     if table is None:

@@ -32,7 +32,7 @@ class Node(Struct, frozen=True, kw_only=True):
     * `image_id`: the digest of the image's content.
     * `node`: the node id in Kafka.
     * `broker`: True for a broker, False for a node that is only a controller.
-    * `state`, `exit_code`: see keeper_operations.NodeStatus.
+    * `state`, `exit_code`: the state of the container's process, in the form of keeper_operations.NodeStatus.
     * `fresh`: whether the container was never started.
     * `started_at`: when the container's process started, in the engine's format. Changes with every start.
     * `connected`: the networks with `FAULT_LABEL` that the container is in.
