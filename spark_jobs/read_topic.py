@@ -116,7 +116,7 @@ def read_committed(
 
 
 def view(offsets: Offsets, snapshot_view: str = SNAPSHOT, tail_view: str = TAIL) -> Column:
-    """A column with the view of each row of RAW: `snapshot_view` in the snapshot, `tail_view` behind the snapshot.
+    """The column `view` for the rows of RAW: `snapshot_view` for records in the snapshot, `tail_view` for those behind.
 
     Which records are in the snapshot depends only on its bounds in `offsets`. So a repeated read finds the same records
     in the snapshot, whatever was written since.

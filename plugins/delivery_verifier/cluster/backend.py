@@ -75,7 +75,7 @@ class RunningCluster(Protocol):
 
     @property
     def socket(self) -> Path:
-        """The path of the Unix socket at which the keeper (the parent process of the brokers) takes requests."""
+        """The path of the Unix socket at which the keeper (the process in charge of the cluster) takes requests."""
         ...
 
     @property
@@ -107,7 +107,7 @@ class RunningCluster(Protocol):
 
     @property
     def keeper(self) -> KeeperOperations:
-        """The object that sends requests to the keeper (the parent process of the brokers) of this cluster."""
+        """The object that sends requests to the keeper, the process in charge of this cluster."""
         ...
 
     @property

@@ -32,8 +32,8 @@ CONVICTING = subset(
     "learn of a leader late",
     (Anomaly.LOST, Anomaly.MISPLACED),
 )
-"""A case of these anomalies is a violation if no disturbance can excuse it. A case of any other anomaly is then only a
-doubt."""
+"""The anomalies of which a case is a violation if no disturbance can excuse it. Such a case of any other anomaly only
+raises a doubt."""
 
 
 @dataclass

@@ -14,12 +14,13 @@ FAULT_LABEL, ALLOWED = "kafka-delivery-verifier.fault", "allowed"
 """The name and the value of a label. The door may change only containers with this label. It may disconnect them only
 from networks with this label."""
 ALIAS_LABEL = "kafka-delivery-verifier.alias"
-"""The label of a container that holds the container's name in the networks with `FAULT_LABEL`. The door never
-disconnects a container without this label."""
+"""The name of a label. Its value is the container's name in the networks with `FAULT_LABEL`. The door never disconnects
+a container without this label."""
 ADDRESS_LABEL = "kafka-delivery-verifier.address"
-"""The label of a container that holds its fixed IPv4 address in the networks with `FAULT_LABEL`. It may be missing."""
+"""The name of a label. Its value is the container's fixed IPv4 address in the networks with `FAULT_LABEL`. A container
+may lack this label."""
 PROJECT_LABEL = "com.docker.compose.project"
-"""The label in which Compose writes the name of the project that a container or network belongs to."""
+"""The name of a label. Its value is the name of the Compose project that a container or network belongs to."""
 _STATES: dict[str, ProcessState] = {"running": "running", "paused": "frozen"}
 _KILLED = 137
 """The exit code that the engine reports of a container whose process was killed by SIGKILL: 128 + 9."""
