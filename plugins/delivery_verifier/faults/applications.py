@@ -68,7 +68,7 @@ class KillApplication:
 
 
 class RestartApplication:
-    """Starts all members again that were killed. This action has no proof."""
+    """Starts again all members that were killed. This action has no proof."""
 
     def do(self, context: ActionContext) -> int:
         """Starts the members, and waits until each has its partitions. Raises DeadlinePassed."""

@@ -34,8 +34,8 @@ _DEADLINE_S = 3600.0
 
 
 def drain_applications(scenario: Scenario, cluster: Cluster, snapshot: Offsets, output: StepOutput) -> None:
-    """Runs all applications until every partition is drained. Then stops them orderly, and writes their effects and
-    journals to `output`.
+    """Runs all applications until every partition is drained. Then stops them in an orderly way, and writes their
+    effects and journals to `output`.
 
     `snapshot` says where each partition ends. If no record is applied for `STALLED_S` seconds, stops earlier, and names
     in the notes the partitions that are not drained. Writes nothing if no arm has an application. Raises MemberDied if
