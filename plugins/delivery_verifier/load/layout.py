@@ -68,8 +68,8 @@ class LoadLayout(NamedTuple):
 def choose(records: int, rate: float, partitions: int) -> LoadLayout:
     """Returns a layout for a producer that sends `records` records at `rate` records per second.
 
-    The blocks are so small that the producer sends at least about 150 blocks per second, and that each partition gets
-    at least about ten blocks in all.
+    The blocks are so small that the producer sends about 150 or more per second, and each partition gets about ten or
+    more.
     """
     by_rate = int(rate / BLOCKS_PER_SECOND)
     by_share = records // (partitions * 10)

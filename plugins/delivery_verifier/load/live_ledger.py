@@ -49,11 +49,11 @@ NEVER_KNOWN = -15_000
 class Word(IntEnum):
     """The words of a producer's control block: int64 numbers in memory that several processes share.
 
-    The value of a member is the index of its word in the block. The docstring of a member says what its word holds.
-    The producer writes the word, unless the docstring names another writer. The supervisor is the process that started
-    the producer. A resend is an attempt of a record after the first. In a round of resends, the producer sends once
-    more each record whose last attempt is INDETERMINATE. The warm-up is one block of records to each partition, before
-    the load. A scripted load is sent only as the fault plan asks for it.
+    The value of an item of this enumeration is the index of its word in the block. The docstring of an item says what
+    its word holds. The producer writes the word, unless the docstring names another writer. The supervisor is the
+    process that started the producer. A resend is an attempt of a record after the first. In a round of resends, the
+    producer sends once more each record whose last attempt is INDETERMINATE. The warm-up is one block of records to
+    each partition, before the load. A scripted load is sent only as the fault plan asks for it.
     """
 
     ANNOUNCED = 0
@@ -118,8 +118,8 @@ class Word(IntEnum):
     """Index of the word that counts the attempts that never get a report, because the producer's process was killed.
     They are INDETERMINATE, too."""
     MISCOUNTED = 22
-    """Index of the word that counts the reports by which the counters of killed processes differ from the slots. A
-    difference of one report that the kill explains is not included (see `resends.recount`)."""
+    """The number of reports by which the counters of killed processes differ from the slots. A difference of one report
+    that the kill explains is not included (see `resends.recount`)."""
 
 
 WORDS = 32
