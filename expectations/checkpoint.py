@@ -62,7 +62,7 @@ def validate(run_dir: Path) -> None:
 def evaluate(evidence: Evidence, runs: Path) -> Validation:
     """Evaluates every planned expectation, and writes Data Docs to `runs`/data_docs. Returns the results.
 
-    `runs`: the folder of all run directories. Raises filelock.Timeout as `validate` does.
+    `runs`: the folder of all run directories. Raises filelock.Timeout if another validation locks Data Docs too long.
     """
     (runs / SITE).mkdir(parents=True, exist_ok=True)
     with FileLock(runs / f".{SITE}.lock", timeout=SITE_LOCK_S):
@@ -124,10 +124,10 @@ class _Session:
         )
 
     def _suite(self, name: Suite) -> Any:
-        """Returns the suite `name` from its committed JSON file, without the expectations in `_left_out`.
+        """Returns the suite `name` from its committed JSON file.
 
-        An older version of the verifier did not search for every anomaly. If it made the run, the expectations on the
-        other anomalies are left out.
+        Leaves out the expectations on anomalies for which the run was not searched, because an older version of the
+        verifier made the run.
         """
         from expectations.suites import load
 

@@ -172,7 +172,7 @@ def cases(producers: pa.Table, written: Mapping[tuple[str, str], int], bound: in
 
 
 def _entries(row: dict[str, Any]) -> Iterator[tuple[BookKey, str]]:
-    """Yields (key, column) for each count in the books to which `row` of SIGNATURES adds. `key`: see BookKey."""
+    """Yields (key, column) for each count in the books to which `row` of SIGNATURES adds. The key names a row."""
     if row["role"] == "extra":
         yield from ((_book_key(row, row["partition"]), name) for name in ("extra_copies", "log_records"))
         return

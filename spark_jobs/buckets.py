@@ -127,8 +127,8 @@ def _sums() -> list[Column]:
 
 
 def _spans() -> list[Column]:
-    """The least and the greatest value of each column in which claims are compared with copies: for claims, and for
-    copies."""
+    """The least and the greatest value of each column in which claims are compared with copies, once among the claims
+    and once among the copies."""
     measured: dict[str, tuple[Any, tuple[str, ...]]] = {
         "claimed": (_is_claim(), ("shift", "position", "partition_sequence", "sequence")),
         "logged": (_is_copy(), ("shift", "position", "partition_sequence")),

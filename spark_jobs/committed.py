@@ -80,7 +80,7 @@ def visibility_anomalies(
     stands at its acknowledged offset. FAILED attempts are left out, because they are not part of any transaction.
 
     `ledger`: LEDGER. `committed`: the rows of LOG of view `committed`. `damaged`: the arms with corrupted records.
-    `few`: as in `attribute`.
+    `few`: whether the corrupted records fit in memory; if so, the ledger is not shuffled.
     """
     claims = promise(ledger, LEDGER).where(
         F.col("arm").isin(*arms) & F.col("transaction").isNotNull() & (F.col("outcome") != Outcome.FAILED)

@@ -19,15 +19,15 @@ from spark_jobs.summary import recovered_us
 def exposure(slots: pa.Table, injections: Sequence[Injection], scenario: Scenario) -> pa.Table:
     """Returns EXPOSURE from `Summary.slots`: one row per injection and arm that carries load.
 
-      The column `reported` counts reported attempts for which all of these conditions hold:
+    The column `reported` counts reported attempts for which all of these conditions hold:
 
-      * The attempt went to a partition that the injection touched (`Injection.hit`).
-      * The attempt was sent before the recovery, and settled no earlier than one second (LEAD_US) before the bite.
-      * The attempt is in no transaction, or in a committed transaction, because only a committed transaction can
-    become visible in part.
+    * The attempt went to a partition that the injection touched (`Injection.hit`).
+    * The attempt was sent before the recovery, and settled no earlier than one second (LEAD_US) before the bite.
+    * The attempt is in no transaction, or in a committed transaction, because only a committed transaction can become
+      visible in part.
 
-      The column `outstanding` counts, in all partitions, the attempts that were sent before the bite, and settled after
-      the bite or never.
+    The column `outstanding` counts, in all partitions, the attempts that were sent before the bite, and settled after
+    the bite or never.
     """
     keys = ["arm", "partition", "sent_since", "settled_since", "exposable"]
     groups = slots.group_by(keys).aggregate([("attempts", "sum")]).to_pylist()

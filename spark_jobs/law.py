@@ -1,4 +1,7 @@
-"""A law of the books as a row of books/laws.parquet, and the inputs from which the laws are computed."""
+"""The form of a row of books/laws.parquet, and the inputs from which the rows are computed.
+
+A law says that two counts are equal. It has a row for each arm or partition in which it must hold.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ Rows = list[dict[str, Any]]
 
 
 class Law(NamedTuple):
-    """One equation of a law: a row of books/laws.parquet.
+    """One row of books/laws.parquet: two counts, `left` and `right`, that the law `law` requires to be equal.
 
-    `partition` is -1 if the equation is about the whole arm. `left_name` and `right_name` say what was counted. A
+    `left_name` and `right_name` say what was counted. `partition` is -1 if the counts are about the whole arm. A
     missing count is -1.
     """
 

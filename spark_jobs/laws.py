@@ -4,8 +4,9 @@ The two counts are made independently of each other, with one exception: for rec
 number of attempted records and the number of found records are the same count. Other laws check that these records were
 read and counted at all (docs/adr/0014), and `spark_jobs.second_opinion` counts all records once more.
 
-A law has several equations, for example one for each partition of each arm. If the two counts of an equation differ,
-the evidence of the run cannot be trusted: the verdict is then neither HELD nor VIOLATED.
+A law holds in several places, for example in each partition of each arm. The table LAWS has a row with the two counts
+for each place. If the two counts of a row differ, the evidence of the run cannot be trusted: the verdict is then
+neither HELD nor VIOLATED.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from spark_jobs.second_opinion import opinion_laws
 
 
 def laws(evidence: LawInputs) -> pa.Table:
-    """Returns LAWS: the equations of every law, whether they hold or not.
+    """Returns LAWS: one row for each place in which a law must hold, whether its two counts are equal or not.
 
     The law `canary` is missing here, because the judgement adds it (`judgement.evaluation`).
     """
@@ -65,7 +66,7 @@ def _offset_laws(parts: Rows) -> Iterable[Law]:
 
 
 def _outcome_laws(producers: pa.Table, missing: Mapping[str, int]) -> Iterable[Law]:
-    """Yields two laws per partition. `producers`: PRODUCERS. `missing`: as in LawInputs.
+    """Yields two laws per partition. `producers`: PRODUCERS. `missing`: the counts `missing/...` of the manifest.
 
     1. The number of attempts is the sum of the numbers of attempts with each outcome.
     2. The number of reported attempts is the number of found, lost and missing attempts.
@@ -126,8 +127,8 @@ def _view_laws(evidence: LawInputs, arm: str) -> Iterable[Law]:
 
 
 def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
-    """Yields an equation per partition of the transactional arms. It says that a read_committed consumer saw as many
-    records as the log must show to this consumer.
+    """Yields the law that a read_committed consumer saw as many records as the log must show to this consumer. There is
+    one row per partition of the transactional arms.
 
     The log must show one record per offset, except for control records, records of aborted transactions and unreadable
     offsets. The step `settle` counted these exceptions without the ledger and without a consumer.
@@ -143,7 +144,7 @@ def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
 
 
 def _plan_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
-    """Yields two equations per arm: the books and the snapshot have as many rows as planned. `parts`: rows of
+    """Yields two laws for each arm: the books and the snapshot have as many rows as planned. `parts`: rows of
     PARTITIONS."""
     books = Counter(row["arm"] for row in evidence.producers.to_pylist())
     snapshot = Counter(row["arm"] for row in parts)
@@ -163,7 +164,7 @@ def _plan_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
 
 
 def _case_laws(evidence: LawInputs) -> Iterable[Law]:
-    """Yields an equation per arm and kind: anomalies/ has a row for each case in the books, at most `bound` rows."""
+    """Yields a law for each arm and kind: anomalies/ has a row for each case in the books, at most `bound` rows."""
     for row in cases(evidence.producers, evidence.written, evidence.bound).to_pylist():
         count, name = (evidence.bound, "bound") if row["cut"] else (row["cases"], "cases in the books")
         yield Law("anomaly_rows", row["arm"], -1, f"rows of {row['kind']}", row["written"], name, count)

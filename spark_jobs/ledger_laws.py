@@ -46,7 +46,8 @@ def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
 def summary_laws(census: Rows, summarized: Mapping[str, tuple[int, int]], scenario: Scenario) -> Iterable[Law]:
     """Yields the law that the summary of the load has every attempt of the ledger, for each arm that carries load.
 
-    `census`: rows of `Census.ledger`. `summarized`: as in LawInputs. If `summarized` lacks an arm, its counts are 0.
+    `census`: rows of `Census.ledger`. `summarized` maps each arm to two counts of its attempts: one made by the
+    timeline, one by silences and exposure. If `summarized` lacks an arm, its counts are 0.
     """
     for arm in scenario.loaded:
         rows = sum(row["attempted"] for row in census if row["arm"] == arm.name)

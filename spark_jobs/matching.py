@@ -26,11 +26,11 @@ from spark_jobs.schemas import ANOMALIES, LEDGER, LOG, arrow
 
 FEW = 100_000
 """The greatest number of corrupted records that Spark broadcasts to every task. If there are more, Spark shuffles the
-ledger instead. Also the greatest number of rows that `_collected` may collect."""
+ledger instead. Also the greatest number of rows that are collected into one Spark partition each of ledger and log."""
 
 FEW_DAMAGED = 1_000
-"""The greatest number of corrupted records with which `_collected` is used. It puts the offsets of these records into a
-condition of a query."""
+"""The greatest number of corrupted records with which rows of ledger and log are collected. The query that collects
+these rows has a condition with the offsets of the corrupted records."""
 
 
 class MatchingInputs(NamedTuple):

@@ -136,7 +136,7 @@ def _is_record() -> Column:
 
 
 def _is_foreign(scenario: Scenario) -> Column:
-    """The column `foreign` of LOG: see `parse`."""
+    """The column `foreign` of LOG: true if the header names another run or arm, or if a stranger wrote the bytes."""
     ordinal = F.create_map(*[F.lit(part) for arm in scenario.arms for part in (arm.name, arm.ordinal)])
     other = (F.col("header_run") != scenario.run_token) | ~F.col("header_arm").eqNullSafe(ordinal[F.col("arm")])
     known = F.col("value").cast("string").rlike(traces(scenario.run_token))

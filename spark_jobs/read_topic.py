@@ -109,14 +109,14 @@ def read_committed(
 
     The last stable offset should be behind the markers, which are the last records of each partition, because every
     earlier transaction had ended when the snapshot was taken. `check_committed` checks this afterwards. `connection`:
-    as in `read_topics`.
+    options by which Spark reaches the brokers (see `read_topics`).
     """
     selected = [part for part in offsets.partitions if part.arm in arms]
     return read_topics(spark, msgspec.structs.replace(offsets, partitions=selected), "read_committed", connection)
 
 
 def view(offsets: Offsets, snapshot_view: str = SNAPSHOT, tail_view: str = TAIL) -> Column:
-    """A column with the view of each row of RAW: `snapshot_view` in the snapshot, `tail_view` behind the snapshot.
+    """The column `view` for the rows of RAW: `snapshot_view` for records in the snapshot, `tail_view` for those behind.
 
     Which records are in the snapshot depends only on its bounds in `offsets`. So a repeated read finds the same records
     in the snapshot, whatever was written since.

@@ -70,9 +70,9 @@ def reconcile(
 
     `from_log`: whether log/ exists already; if so, Kafka is not read. `exhaustive`: whether every record is matched,
     without the screen (see `spark_jobs.screen`). `bits`: each stretch of the screen has at least 2**bits sequences.
-    `connection`: as in `read_topics`. Raises IncompleteRun if an earlier step is missing or altered, BadInput if ledger
-    or log have wrong columns, and StepFailed if Kafka was not read completely. Raises every error of Spark, for example
-    if records disappeared between the snapshot and the read. After an error, there is no result.
+    `connection`: options by which Spark reaches the brokers. Raises IncompleteRun if an earlier step is missing or
+    altered, BadInput if ledger or log have wrong columns, and StepFailed if Kafka was not read completely. Raises every
+    error of Spark, e.g. if records disappeared between the snapshot and the read. After an error, there is no result.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -118,7 +118,8 @@ def write_books(
 ) -> None:
     """Runs the second half of a reconciliation: writes anomalies/, books/ and timeline/ from ledger/ and log/ of `run`.
 
-    `bound`: the most cases that are written per arm and kind of anomaly. `exhaustive` and `bits`: as in `reconcile`."""
+    `bound`: the most cases that are written per arm and kind of anomaly. `exhaustive`: whether every record is matched,
+    without the screen. `bits`: each stretch of the screen has at least 2**bits sequences."""
     ledger, both_views, together = _frames(spark, run)
     log, visible = both_views.where(F.col("view") == "raw"), both_views.where(F.col("view") == committed.VIEW)
     arms, offsets = scenario.transactional, read_offsets_of(run)
@@ -186,7 +187,7 @@ def _write_load(
 ) -> dict[str, tuple[int, int]]:
     """Writes books/exposure, books/gaps and timeline/. These tables are only about the arms that carry load.
 
-    Returns `LawInputs.summarized`.
+    Maps each arm to two counts of its attempts, which a law compares (see `LawInputs.summarized`).
     """
     loaded = ledger.where(F.col("arm").isin([arm.name for arm in scenario.loaded]))
     injections = read_injections((run.path / "injections.json").read_bytes())

@@ -112,7 +112,8 @@ ATTEMPTS = StructType(
 * `resent`: another attempt of the same sequence is in the log, too.
 * `reordered`: the attempt was reported, but a reported attempt that was sent later stands before it in the log.
 * `late`: the attempt is INDETERMINATE, and would be REORDERED if it were reported.
-* `aborted_visible`, `torn`: `spark_jobs.committed` sets them.
+* `aborted_visible`: a read_committed consumer sees the attempt, though its transaction was aborted. `torn`: no such
+  consumer sees the attempt, though its transaction was committed.
 * `astray`: the attempt refutes `spark_jobs.screen`. Either a record of the attempt has another partition sequence than
   the ledger says, or the attempt owns a corrupted record, but the ledger's row of the attempt is not among the rows
   that are matched.

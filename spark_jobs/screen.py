@@ -43,8 +43,8 @@ from spark_jobs.fingerprints import sums
 from spark_jobs.schemas import STRETCHES, arrow
 
 FEW_RANGES = 100
-"""A query leaves out the rows of proven stretches. Neighbouring proven stretches form a range. Up to this number of
-ranges, a condition of the query excludes them. If there are more, the query joins the proven stretches instead."""
+"""The greatest number of ranges of proven stretches that the condition of a query excludes. (Neighbouring stretches
+form a range.) If there are more ranges, the query joins the proven stretches instead."""
 
 Row = dict[str, Any]
 Stretch = tuple[str, int, int, int]
@@ -164,8 +164,8 @@ def _each_once(parts: list[Row]) -> bool:
 
 
 def _out_of_order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> set[Stretch]:
-    """Returns the stretches that may have records out of order (condition 2 in the module's docstring). `damaged`: as
-    in `prove`."""
+    """Returns the stretches that may have records out of order (condition 2 in the module's docstring). `damaged`:
+    every (arm, partition) with corrupted records."""
     spans_by_producer: dict[tuple[Any, ...], list[tuple[list[int], Stretch]]] = defaultdict(list)
     for row in rows:
         sides = ("logged", "claimed") if (row["arm"], row["partition"]) in damaged else ("logged",)
@@ -200,7 +200,7 @@ def _bound(row: Row, sides: Iterable[str], name: str, end: Any) -> int:
 
 
 def _signature(row: Row) -> Row:
-    """The row of SIGNATURES for the attempts of one bucket in a proven stretch. The books count all of them by it."""
+    """The row of SIGNATURES that stands in the books for all attempts of one bucket in a proven stretch."""
     return {
         "arm": row["arm"],
         "role": "attempt",

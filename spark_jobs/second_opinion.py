@@ -101,10 +101,10 @@ def count(run_dir: Path, scenario: Scenario, folder: Path) -> Opinion:
 
 
 def opinion_laws(counted: Mapping[str, Mapping[str, int]], producers: pa.Table, log_census: pa.Table) -> Iterable[Law]:
-    """Yields the equations of the law for each arm. Each equation says that DuckDB and Spark have the same count.
+    """Yields the law that DuckDB and Spark have the same counts: a row for each arm and count.
 
     `counted`: the counts of DuckDB. `producers`: PRODUCERS. `log_census`: `Census.log`. If an arm has damaged records,
-    the only equation is about their number.
+    its only row is about their number.
     """
     damaged, booked = _sums(log_census, "corrupted"), _sums(producers, *COUNTS)
     for arm, counts in counted.items():

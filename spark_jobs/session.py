@@ -91,8 +91,8 @@ def class_archive() -> ClassArchive:
 def local_session(records: int = 0, master: str = "local[*]") -> SparkSession:
     """Returns a session in a JVM of this process or, under `spark-submit`, the session that `spark-submit` configured.
 
-    `records`: as in `settings`. `master`: Spark's master URL. Under `spark-submit`, both are ignored, because the JVM
-    is running already. Spark's workers run the same Python interpreter as this process.
+    `records`: about how many records the run has. `master`: Spark's master URL. Under `spark-submit`, both are ignored,
+    because the JVM is running already. Spark's workers run the same Python interpreter as this process.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     _forget_ended_jvm()

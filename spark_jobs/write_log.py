@@ -32,7 +32,8 @@ def write_log(
 
     Unreadable offsets of the snapshot are not requested. Each of them gets an empty row. The topics of the arms in
     `Scenario.transactional` are read twice: as a read_uncommitted consumer sees them, and as a read_committed consumer
-    sees them. `connection`: as in `read_topics`. Raises the errors of `read_topics` and `check_committed`.
+    sees them. `connection`: options by which Spark reaches the brokers. Raises the errors of `read_topics` and
+    `check_committed`.
     """
     offsets = read_offsets_of(run)
     with run.writing(READ) as output:

@@ -27,9 +27,16 @@ Terms that many docstrings use:
 * A *fault plan* has steps, each with a trigger, an action and a target. A *cycle* is one pass through the fault plan.
   An *injection* is a fault that was done. It *bites* when it takes effect, which must be proven. It *exposes* the
   attempts that it could hurt, and it *hurts* an arm if cases of the arm belong to it.
-* A *ruling* forbids or permits an anomaly. The *tolerance* is the number of cases that is allowed. A *law* is an
-  equation that the counts in the books must satisfy. A *doubt* is a reason to give no verdict. A *finding* is a
-  ruling with its number of cases.
+* An *application* is a program under test that consumes an arm's topic and applies the records. Its processes are
+  called *members*. A *life* of a member is the time from one start of its process to the end of this process. A member
+  has a record *in hand* from the time when it gets the record until its work on the record is finished.
+* A *marker* is a record that the verifier writes after the load. The *snapshot* is the range of offsets of each
+  partition that is judged. It ends at a marker.
+* An *observation* is a change in the cluster that the observer saw. A *disturbance* is an event in the cluster, e.g. a
+  change of leader. It may *excuse* cases that it explains.
+* A *ruling* forbids or permits an anomaly. The *tolerance* is the number of cases that is allowed. A *law* says which
+  two counts in the books must be equal, in each arm or partition. A *doubt* is a reason to give no verdict. A *finding*
+  is a ruling with its number of cases.
 """
 
 __version__ = "0.1.0"

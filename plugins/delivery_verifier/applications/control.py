@@ -13,58 +13,69 @@ from delivery_verifier.host.mapped_words import map_words
 
 
 class Word(IntEnum):
-    """The words of a member's control block: int64 numbers.
+    """The words of the control block of a member (one process of an application): int64 numbers.
 
-    The member writes each word, unless the docstring of the word names another writer. The words up to PARKED are about
-    the latest life of the member: the supervisor sets them to 0 when another life begins.
+    The value of an item of this enumeration is the index of its word in the block. The docstring of an item says what
+    its word holds. The member writes the word, unless the docstring names another writer. The words up to PARKED are
+    about the latest life of the member: the supervisor sets them to 0 when another life begins.
     """
 
     STATE = 0
-    """How far the member has come: a `State`."""
+    """Index of the word that says how far the member has come: a `State`."""
     HANDED_OVER = 1
-    """The number of records that the client has handed over to the member."""
+    """Index of the word that counts the records that the client has handed over to the member."""
     APPLIED = 2
-    """The number of records that the member has applied. A record counts just after its effect was written."""
+    """Index of the word that counts the records that the member has applied. A record counts just after its effect was
+    written."""
     COMMITTED = 3
-    """The number of records whose offsets the member itself has committed, and for which the broker has answered.
+    """Index of the word that counts the records whose offsets the member itself has committed, and for which the broker
+    has answered.
 
     With `commit_after`, a record also counts if its commit failed, because it is no longer in hand. A record does not
     count if a timer of the client commits its offset."""
     MARKERS = 4
-    """How many of the applied records are markers. A marker is a record that the verifier writes after the load."""
+    """Index of the word that counts the markers among the applied records. A marker is a record that the verifier
+    writes after the load."""
     PARK_AT = 5
-    """Where the member is to park: the index of a crash point in `CRASH_POINTS`, plus 1. Written by the fault plan."""
+    """Index of the word that says where the member is to park. The word holds the index of a crash point in
+    `CRASH_POINTS`, plus 1. Written by the fault plan."""
     PARK_BATCH = 6
-    """In which batch the member is to park, counted from 1 after the order. Written by the fault plan."""
+    """Index of the word that says in which batch the member is to park, counted from 1 after the order. Written by the
+    fault plan."""
     PARK_RECORD = 7
-    """For the crash point `applied`: the number of records of the batch that the member applies before it parks.
-    Written by the fault plan."""
+    """Index of the word that says, for the crash point `applied`, how many records of the batch the member applies
+    before it parks. Written by the fault plan."""
     PARKS = 8
-    """How often the member was ordered to park in this life. The fault plan writes this word last, after the words that
-    say where to park."""
+    """Index of the word that counts how often the member was ordered to park in this life. The fault plan writes this
+    word last, after the words that say where to park."""
     PARKED = 9
-    """While the member is parked: the number of the order that it obeys, which is the value of PARKS. Otherwise 0.
+    """Index of the word that holds, while the member is parked, the number of the order that it obeys. This is the
+    count of PARKS at that time. Otherwise the word holds 0.
 
     If the member is killed while it is parked, the word keeps its value until the next life begins."""
     KILLS = 10
-    """How often the fault plan asked the supervisor to kill the member. Written by the fault plan."""
+    """Index of the word that counts how often the fault plan asked the supervisor to kill the member. Written by the
+    fault plan."""
     KILLS_DONE = 11
-    """How many of the kills that KILLS counts are carried out. Written by the supervisor."""
+    """Index of the word that counts the kills that were carried out, of those that KILLS counts. Written by the
+    supervisor."""
     STOPS = 12
-    """How often the fault plan asked the supervisor to stop the member in order. Written by the fault plan."""
+    """Index of the word that counts how often the fault plan asked the supervisor to stop the member in an orderly way.
+    Written by the fault plan."""
     STOPS_DONE = 13
-    """How many of the stops that STOPS counts are carried out. Written by the supervisor."""
+    """Index of the word that counts the stops that were carried out, of those that STOPS counts. Written by the
+    supervisor."""
     STARTS = 14
-    """How often the fault plan asked the supervisor to start the member again. Written by the fault plan."""
+    """Index of the word that counts how often the fault plan asked the supervisor to start the member again. Written by
+    the fault plan."""
     STARTS_DONE = 15
-    """How many of the starts that STARTS counts are carried out. Written by the supervisor."""
+    """Index of the word that counts the starts that were carried out, of those that STARTS counts. Written by the
+    supervisor."""
     EXIT = 16
-    """The exit code of the process in the latest life that has ended. If a signal ended the process, it is minus the
-    number of the signal.
-
-    Written by the supervisor."""
+    """Index of the word with the exit code of the process in the latest life that has ended. If a signal ended the
+    process, the code is minus the number of the signal. Written by the supervisor."""
     LIFE = 17
-    """The number of the latest life, counted from 0. Written by the supervisor."""
+    """Index of the word with the number of the latest life, counted from 0. Written by the supervisor."""
 
 
 WORDS = 32

@@ -18,7 +18,7 @@ from delivery_verifier.model.application import CrashPoint, Discipline
 from delivery_verifier.model.scenario import Scenario
 
 COMMAND_DEADLINE_S = 60.0
-"""Seconds in which the supervisor must carry out a command. If it stops the members in order, this may take 30 s."""
+"""Seconds in which the supervisor must carry out a command. An orderly stop of the members may take 30 s."""
 RESTART_DEADLINE_S = 90.0
 """Seconds in which members that were started again must have partitions."""
 UNCOMMITTED: tuple[Discipline, ...] = ("commit_after",)
@@ -96,7 +96,7 @@ class RunningApplications:
         self._command(Word.KILLS, Word.KILLS_DONE, "kill")
 
     def stop(self) -> None:
-        """Asks the supervisor to stop all members in order. Waits until they have left their groups.
+        """Asks the supervisor to stop all members in an orderly way. Waits until they have left their groups.
 
         Raises DeadlinePassed.
         """

@@ -47,9 +47,10 @@ def read_end(folder: Path) -> LifeEnd:
 
 
 def note_marker(folder: Path, partition: int, offset: int) -> None:
-    """Notes in `folder`, the folder of a life, that the member has applied the marker of `partition` at `offset`.
+    """Notes in `folder` that a member of an application has applied the marker at `offset` of `partition`.
 
-    A marker is a record that the verifier writes after the load.
+    A marker is a record that the verifier writes after the load. `folder` is the folder of one life of the member, i.e.
+    of the time from one start of its process to the end of this process.
     """
     (folder / f"{_MARKER}{partition}-{offset}").touch()
 

@@ -32,7 +32,7 @@ from delivery_verifier.model.scenario import ClusterSpec
 
 class Lack(NamedTuple):
     """Why this host lacks a backend or a capability (proxy, network or power). `why`: the reason and its remedy, in
-    words. `failed`: True if the check proved nothing, so that the host may have the backend or capability."""
+    words. `failed`: True if the check could not find out whether the host has the backend or capability."""
 
     why: str
     failed: bool = False
@@ -75,7 +75,7 @@ class RunningCluster(Protocol):
 
     @property
     def socket(self) -> Path:
-        """The path of the Unix socket at which the keeper (the parent process of the brokers) takes requests."""
+        """The path of the Unix socket at which the keeper (the process in charge of the cluster) takes requests."""
         ...
 
     @property
@@ -107,7 +107,7 @@ class RunningCluster(Protocol):
 
     @property
     def keeper(self) -> KeeperOperations:
-        """The object that sends requests to the keeper (the parent process of the brokers) of this cluster."""
+        """The object that sends requests to the keeper, the process in charge of this cluster."""
         ...
 
     @property
@@ -121,7 +121,7 @@ class RunningCluster(Protocol):
         ...
 
     def proxy_listens(self) -> bool:
-        """Whether the proxy takes requests of the method `proxy` yet. True if the cluster has no proxy."""
+        """Whether the proxy already takes requests. True if the cluster has no proxy."""
         ...
 
     def sync(self, brokers: Sequence[int]) -> None:
@@ -138,8 +138,8 @@ class RunningCluster(Protocol):
         ...
 
     def release(self) -> None:
-        """Removes what a killed keeper left on the host, e.g. mounts. The cluster's data and logs stay. It is harmless
-        to call this method after `finish`."""
+        """Removes what a killed keeper left on the host, e.g. mounts. The cluster's data and logs stay. Does no harm if
+        the keeper has ended the cluster itself."""
         ...
 
 
@@ -162,7 +162,7 @@ class Backend(Protocol):
         ...
 
     def describe(self, spec: ClusterSpec) -> str:
-        """Returns in words what cluster a run with `spec` gets."""
+        """Describes, in words, the cluster that a run with `spec` gets."""
         ...
 
     def start(self, request: StartRequest) -> RunningCluster:

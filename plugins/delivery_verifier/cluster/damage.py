@@ -80,10 +80,10 @@ def unreadable(fetch: FetchSome, start: int, end: int) -> Iterator[Unreadable]:
 
 
 def _patient_answer(fetch: FetchSome, offset: int) -> tuple[list[RawBatch], str]:
-    """Returns what `_answer` returns. If the answer has neither batches nor an error, repeats the request for EMPTY_S.
+    """Returns the whole batches of the broker's answer for `offset`, and why no further batch can be read (or "").
 
-    If all answers are empty, the log is damaged: a broker that cannot find a batch, because a length is damaged, sends
-    no data.
+    If the answer has neither batches nor an error, repeats the request for EMPTY_S seconds. If all answers are empty,
+    the log is damaged: a broker sends no data if it cannot find a batch because a length is damaged.
     """
     until_s = time.monotonic() + EMPTY_S
     while True:
@@ -116,11 +116,11 @@ def _answer(fetch: FetchSome, offset: int, most_bytes: int) -> tuple[list[RawBat
 
 
 def _next_batch(fetch: FetchSome, offset: int) -> int | None:
-    """Returns the first offset of the first sound batch behind the damage at `offset`, or None if this offset is
-    uncertain.
+    """Returns where the damage at `offset` ends: the first offset of the first sound batch behind it.
 
-    Takes this first offset from the headers of the batches. A damaged header can name any length and any offset.
-    Headers are therefore believed only if the batches follow each other without gaps, both in bytes and in offsets.
+    Takes this result from the headers of the batches. A damaged header can name any length and any offset. Headers are
+    therefore believed only if the batches follow each other without gaps, both in bytes and in offsets. Otherwise
+    returns None.
     """
     first = offset
     while True:
@@ -153,8 +153,8 @@ def _next_offset(fetch: FetchSome, offset: int, end: int, damaged: bytes) -> int
     """Returns the first offset behind the damage at `offset` for which the broker sends a sound batch; `end` if there
     is none.
 
-    `damaged`: as in `_serves`. Asks the broker for one offset after another. This proves that no consumer can read the
-    offsets before the result.
+    Asks the broker for one offset after another. This proves that no consumer can read the offsets before the result.
+    `damaged`: the bytes of the batch that showed the damage.
     """
     until_s = time.monotonic() + SEARCH_S
     for candidate in range(offset + 1, end):

@@ -29,7 +29,7 @@ class FakeBackend(LeavesNothing):
         return None
 
     def versions(self) -> dict[str, str]:
-        """Returns an empty dictionary: the version of Kafka says it all."""
+        """Returns an empty dictionary, because a run records the version of Kafka anyway."""
         return {}
 
     def describe(self, spec: ClusterSpec) -> str:

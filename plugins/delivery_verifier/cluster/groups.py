@@ -22,8 +22,8 @@ def committed_offsets(client: AdminClient, group: str, topic: str, partitions: I
 
 
 def set_offsets(client: AdminClient, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-    """Sets the committed offsets of `group`. `offsets` maps partitions of `topic` to them. The group must have no
-    members.
+    """Sets the committed offsets of `group`. `offsets` maps partitions of `topic` to the new offsets. The group must
+    have no members.
 
     Raises KafkaException if the coordinator refuses the whole request, and ValueError if it refuses one partition.
     """

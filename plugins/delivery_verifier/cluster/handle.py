@@ -53,7 +53,7 @@ class Cluster:
 
     @property
     def socket(self) -> Path:
-        """The Unix socket at which the keeper (the parent process of the brokers) takes requests."""
+        """The Unix socket at which the keeper (the process in charge of the cluster) takes requests."""
         return self.backend.socket
 
     @property

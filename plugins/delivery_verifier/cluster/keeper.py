@@ -44,7 +44,7 @@ ANSWER_DEADLINE_S = 60.0
 
 class KeeperSpec(Struct, frozen=True, kw_only=True):
     """The inputs of a keeper. They are stored in the file `keeper.json` in the workspace, the folder of the cluster. A
-    backend adds the layout of its clusters.
+    backend's own class adds the layout of its clusters.
 
     `run_id`, `workspace`, `deadline_s` and `owner` are copied from the `StartRequest`. `lock_descriptor`: the
     descriptor of an open file that holds the host's lock. None: the keeper takes the lock itself. `lease_s`: seconds
@@ -190,8 +190,8 @@ def start_keeper(module: str, spec: KeeperSpec) -> None:
 
 
 def keep(spec: KeeperSpec, new_keeper: Callable[[], Keeper]) -> None:
-    """Runs the keeper that `new_keeper` returns, in this process, until the cluster has ended. Holds the host's lock
-    from before the call of `new_keeper`."""
+    """Runs the keeper that `new_keeper` returns, in this process, until the cluster has ended. Takes the host's lock
+    before it calls `new_keeper`, and holds the lock until the end."""
     inherited = spec.lock_descriptor
     host_lock = lease.acquire_host(spec.run_id) if inherited is None else os.fdopen(inherited, "a+")
     lease.hand_over(host_lock, Path(spec.workspace))

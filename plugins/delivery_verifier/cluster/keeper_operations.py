@@ -31,7 +31,7 @@ class ClusterStatus(Struct, frozen=True, kw_only=True):
 
 
 class KeeperOperations(Protocol):
-    """The operations that a keeper (the parent process of the brokers) carries out on request.
+    """The operations that a keeper, the process in charge of a cluster, carries out on request.
 
     A refused operation raises RuntimeError with the reason. Nodes are given by their ids. Wall times are in µs.
     """

@@ -1,7 +1,7 @@
 """The lease, requests to the keeper, and the host's lock.
 
-The keeper is the parent process of a cluster's brokers. It ends the cluster when the lease runs out. The steps of a run
-renew the lease. The host's lock is a locked file. It lets only one run at a time have a cluster on this host.
+The keeper is the process in charge of a cluster. It ends the cluster when the lease runs out. The steps of a run renew
+the lease. The host's lock is a locked file. It lets only one run at a time have a cluster on this host.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ class Observer:
         """Records the state of a partition if the state differs from the last recorded state.
 
         `by_leader`: whether the partition's leader itself reports the state. `at_s`: the time of the newest answer.
-        Ignores
+        Ignores these states:
 
         * a state with an error code that is not in READABLE
         * a state with a lower leader epoch than the recorded state

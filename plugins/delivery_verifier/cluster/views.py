@@ -32,8 +32,12 @@ def newest(views: Mapping[int, View]) -> View:
 
 
 def _believed(reported: list[tuple[int, PartitionState]]) -> PartitionState:
-    """Returns the believed state of one partition (see `newest`). `reported`: pairs of a broker id and the state that
-    this broker reports, sorted by broker id."""
+    """Returns the state of one partition that is believed if brokers report different states.
+
+    The highest leader epoch counts first, then the report of the partition's leader, then the smallest ISR, and then
+    the number of brokers that report the state (`newest` gives the reasons). `reported`: pairs of a broker id and the
+    state that this broker reports, sorted by broker id.
+    """
     states = [state for _, state in reported]
     _, believed = max(
         reported,

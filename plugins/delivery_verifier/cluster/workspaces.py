@@ -43,7 +43,7 @@ def is_workspace(path: Path) -> bool:
 
 
 def is_served(workspace: Path) -> bool:
-    """Whether a keeper (the parent process of a cluster's brokers) may still run in the workspace. True if the keeper's
+    """Whether a keeper (the process in charge of a cluster) may still run in the workspace. True if the keeper's
     socket exists. A killed keeper leaves its socket behind, so True does not prove that the keeper lives."""
     return (workspace / KEEPER_SOCKET).exists()
 
@@ -56,7 +56,7 @@ def remove(path: Path) -> None:
 
 
 def is_kept(workspace: Path) -> bool:
-    """Whether a workspace must stay although no keeper (the parent process of the brokers) serves it. True if the
+    """Whether a workspace must stay although no keeper (the process in charge of a cluster) serves it. True if the
     workspace is marked as kept, or if the process that will give the verdict of its run still lives."""
     awaited = workspace / AWAITED
     return (workspace / KEPT).exists() or (awaited.is_file() and lives(awaited.read_text()))

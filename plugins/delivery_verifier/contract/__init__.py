@@ -3,7 +3,8 @@
 The contract is computed from data alone: it needs no files, no Kafka and no Spark. A new rule goes into `rules`.
 
 Owns: the rules with their sources, the rulings (whether an anomaly is forbidden or permitted, and by which rule), the
-    disturbances, the order of settings by strength, and the forecast of the disturbances that a fault plan causes.
+    disturbances and the reach of each (the time in which it can hurt records), the order of settings by strength, and
+    the forecast of the disturbances that a fault plan causes.
 May use: model.
 Weak spot: a change of leader excuses losses until the observer sees that the deposed leader has exited, or has learned
     of its successor. If the deposed leader stays in the ISR all the time, as in an election that harms no broker, the

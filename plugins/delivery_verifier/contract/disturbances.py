@@ -73,7 +73,7 @@ def disturbances_of_arm(
     * A disturbance of another topic is left out (see `disturbances_of_topic`).
     * A disturbance of a transaction coordinator is returned only if it disturbed a partition of `__transaction_state`
       that keeps a transactional.id of the arm. Its field `producers` then lists the producers with such ids.
-    * A late end of a transaction (`late_end`) is returned only for some producers (see `_late_ends`).
+    * A late end of a transaction (`late_end`) is returned only for the producers that it hurt or may have hurt.
 
     `coordinators`: the number of partitions of `__transaction_state`. 0 means: unknown. Every partition may then keep
     every transactional.id, and a disturbance of a coordinator counts as unplanned.
@@ -186,7 +186,7 @@ def _scope(injection: Injection, kind: DisturbanceKind) -> dict[str, list[int]]:
 
 
 def _detail(injection: Injection, topic: str) -> str:
-    """Returns the injection in words: `isolate of brokers 1` or `alter_topic of t: setting=flush.messages, value=1`."""
+    """Returns the injection in words, e.g. `isolate of brokers 1`, or with options `alter_topic of t: value=1`."""
     brokers = f"brokers {', '.join(map(str, injection.brokers))}" if injection.brokers else "the run"
     options = ", ".join(f"{name}={value}" for name, value in sorted(injection.options.items()))
     return f"{injection.action} of {topic or brokers}" + (f": {options}" if options else "")

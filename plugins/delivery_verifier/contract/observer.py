@@ -25,9 +25,10 @@ def in_window(injection: Injection, at_us: int) -> bool:
 
 
 def unrecovered_since_us(injections: Iterable[Injection], at_us: int) -> int:
-    """Returns when the earliest of the injections began from which the cluster may not have recovered at `at_us`.
+    """Returns since when the cluster may have been disturbed by injections at the time `at_us`.
 
-    The function takes the windows that contain `at_us` (see `in_window`), and returns the earliest beginning of these
-    windows. If no window contains `at_us`, returns `at_us`. All times are in µs since the epoch.
+    Each injection has a window, in which it may cause changes (see `in_window`). The result is the earliest beginning
+    of the windows that contain `at_us`. If no window contains `at_us`, the result is `at_us`. All times are in µs since
+    the epoch.
     """
     return min((each.bite_at_us - LEAD_US for each in injections if in_window(each, at_us)), default=at_us)

@@ -27,14 +27,14 @@ def isr_power_losses(observations: Sequence[Observation], injections: Iterable[I
 
     For a partition of `__transaction_state`, the kind is `coordinator_power_loss`, and the topic is empty.
 
-    A broker that lost unflushed data in a loss of power lacks this data until it has copied the data again. A partition
-    has this disturbance while every broker in its ISR lacks such data. Each state of the partition in this time belongs
-    to the last injection before it that cut power. The function yields only the worst state of each injection. A
-    planned state is worse than an unplanned state. Of two states that are both planned or both unplanned, the state
-    with more `replicas` is worse.
+    After a loss of power, a broker lacks the data that it had not flushed, until it has copied this data again. A
+    partition has this disturbance while every broker in its ISR lacks such data. In this time the partition may pass
+    through several states. Each state belongs to the last injection before it that cut power. The function yields only
+    the worst state of each injection. A planned state is worse than an unplanned state. Of two states that are both
+    planned or both unplanned, the state with more `replicas` is worse.
 
-    The field `replicas` is the greatest number m with this property: all members of the latest ISR that had at least m
-    members ended uncleanly, by a loss of power or a crash. `replicas` is 0 if no number has this property.
+    The field `replicas` is a number m of brokers. In the latest ISR that had at least m members, all members ended
+    uncleanly, by a loss of power or a crash. `replicas` is the greatest m for which this is true; 0 if there is none.
 
     The contract compares `replicas` with min.insync.replicas, because of eligible leader replicas (KIP-966). With
     min.insync.replicas=m, every member of the latest ISR with at least m members has every acknowledged record. Kafka
@@ -127,7 +127,8 @@ class _State:
 
     @property
     def replicas(self) -> int:
-        """The field `replicas` of the disturbance, as `isr_power_losses` defines it; 0 if no number qualifies."""
+        """The greatest m for which all members of the latest ISR of at least m members ended uncleanly; 0 if there is
+        none. This is the field `replicas` of the disturbance (see `isr_power_losses`)."""
         unclean = self.unpowered | self.crashed
         largest = max(len(isr) for isr in self.isrs)
         sizes = [size for size in range(1, largest + 1) if self._last_isr_of(size) <= unclean]

@@ -65,7 +65,8 @@ def reaches(
 
     The end of a reach is known only for these disturbances:
 
-    * Another leader or leader epoch: when no deposed leader can acknowledge anything any more (see `_end`).
+    * Another leader or leader epoch: when no deposed leader can acknowledge anything any more, i.e. each has exited,
+      leads again, or was seen to follow its successor.
     * A loss of power of the whole ISR: when the power was back (see `power_back`).
     * A late end of a transaction: when the cluster had recovered from the injection.
     * An ISR that shrank: when all its earlier members were seen in it again, so that brokers refuse no requests any

@@ -48,7 +48,8 @@ def satisfied(altered: Disturbance, partitions: Mapping[tuple[str, int], Sequenc
     demands.
 
     If the ISRs were large enough already, this is the time of the alteration. Returns None if a partition was not seen
-    with such an ISR. `altered`: a disturbance `topic_altered` of min.insync.replicas. `partitions`: as in `regained`.
+    with such an ISR. `altered`: a disturbance `topic_altered` of min.insync.replicas. `partitions`: the observations of
+    each (topic, partition).
     """
     return latest(
         _large_since(altered.at_us, int(altered.value), partitions.get((altered.topic, partition), ()))

@@ -107,7 +107,8 @@ class Settings:
 
     @classmethod
     def of_arm(cls, scenario: Scenario, arm: Arm) -> Settings:
-        """Returns the settings of `arm`. Raises ContradictorySettings as `of_profile` does.
+        """Returns the settings of `arm`. Raises ContradictorySettings if librdkafka refuses them, or if the contract
+        cannot rule on them.
 
         `scenario` decides how many replicas there are, and whether the cluster keeps eligible leader replicas (`elr`).
         """

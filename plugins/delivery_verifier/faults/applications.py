@@ -39,8 +39,8 @@ class Park:
 class KillApplication:
     """Kills all members of all applications at the same moment. `restart_application` heals the injection.
 
-    The proof has three parts. SIGKILL ended every member. In each arm, the members had a record in hand. Every member
-    that was ordered to park was parked.
+    The proof has three parts. SIGKILL ended every member. In each arm, the members had at least one record in hand,
+    i.e. a record that they had been given and had not finished. Every member that was ordered to park was parked.
     """
 
     def do(self, context: ActionContext) -> int:
@@ -68,7 +68,7 @@ class KillApplication:
 
 
 class RestartApplication:
-    """Starts all members again that were killed. This action has no proof."""
+    """Starts again all members that were killed. This action has no proof."""
 
     def do(self, context: ActionContext) -> int:
         """Starts the members, and waits until each has its partitions. Raises DeadlinePassed."""
@@ -84,7 +84,7 @@ class RestartApplication:
 class Rewind:
     """Sets the group of every application back to offset 0 of every partition, as an operator might.
 
-    Stops the members in order before that, and starts them again after that. The proof: every group had committed an
+    First stops the members in an orderly way, and then starts them again. The proof: every group had committed an
     offset above 0, and while no member ran, the brokers reported offset 0 for every partition.
     """
 

@@ -34,7 +34,7 @@ class KillProducer:
 
 
 class RestartProducer:
-    """Starts the producers again that the action `kill_producer` killed. This action has no proof."""
+    """Starts again the producers that the action `kill_producer` killed. This action has no proof."""
 
     def do(self, context: ActionContext) -> int:
         """Starts the killed producers again.

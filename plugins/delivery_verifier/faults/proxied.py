@@ -63,7 +63,7 @@ class DelayEnd(Frames):
 
     def proof(self, context: ActionContext) -> ActionProof:
         """Returns a mapping with the late requests that brokers have answered. A key names a late request. Its value
-        holds
+        holds these facts:
 
         * `error_code`: Kafka's error code in the answer (0: no error)
         * `late_ms`: the time from the request to the answer, in ms

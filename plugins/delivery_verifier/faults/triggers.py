@@ -45,8 +45,8 @@ class Triggers:
         self._step_ended_s, self._count_before = time.monotonic(), 0
 
     def end_step(self) -> None:
-        """Notes that a step ends or a cycle begins. From now on, the trigger `elapsed` or `reported` of the next step
-        counts."""
+        """Notes that a step ends or a cycle begins. If the next step has the trigger `elapsed` or `reported`, the time
+        or the reported records count from this moment."""
         self._step_ended_s, self._count_before = time.monotonic(), self._count_reported()
 
     def wait(self, step: FaultStep) -> None:

@@ -15,7 +15,7 @@ from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import Injection
 
 AT_STAKE = ("in hand of ", "rewound ")
-"""If an injection hit applications, keys of its proof begin with one of these texts and end with the name of an arm.
+"""The beginnings of two kinds of keys in the proof of an injection into applications. A key ends with an arm's name.
 The value of `in hand of <arm>` is how many records the arm's members had in hand when they were hit. The value of
 `rewound <arm>` is by how many records the arm's group was set back."""
 
@@ -32,7 +32,8 @@ def at_stake(injection: Injection, arm: str) -> int:
 
 
 def _proven(injection: Injection, key: str) -> int:
-    """Returns the first count above 0 under `key` in the proof of the injection; 0 if there is none."""
+    """Returns the count under `key` in the injection's proof, as it was right after the action or, if it is missing or
+    0 there, just before healing. Returns 0 if both are."""
     for moment in ("process", "process_before_heal"):
         proof = injection.proof.get(moment)
         count = proof.get(key) if isinstance(proof, dict) else None

@@ -87,8 +87,8 @@ def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> d
     over.
 
     An injection is over LAG_US after the cluster recovered from it. If the cluster never recovered from some injection,
-    the result is empty. If there are no injections, every record that was sent counts. `cases` are as in
-    `attribute_cases`.
+    the result is empty. If there are no injections, every record that was sent counts. `cases` has a row for each case,
+    with at least the columns COLUMNS.
     """
     ends_us = [window.end_us for window in _windows(injections)]
     if None in ends_us:

@@ -120,7 +120,8 @@ def _end_us(injection: Injection) -> int:
 
 
 def _last_reported_us(arm: ArmEvidence) -> int | None:
-    """Returns the earlier of two times (µs since the epoch): of the arm's last send, and of the arm's last report.
+    """Returns until when (µs since the epoch) the arm's load flowed: the arm's last send or last report, whichever is
+    earlier.
 
     The table timeline/load counts sends and reports per interval of time. So each of the two times is the beginning of
     an interval. The result is None if the table lacks these columns, or if it counts no send or no report of the arm.
@@ -138,7 +139,7 @@ def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
     """Yields a doubt for every injection that exposed too few reported attempts of the arm.
 
     An injection must expose at least `min_exposed` reported attempts (see Scenario), and at least one. An injection
-    into applications exposes what was at stake there, which may be little; an arm without an application,
+    into applications exposes what was at stake there, which may be little. In an arm without an application, it exposes
     nothing.
     """
     needed = max(1, arm.run.scenario.min_exposed)  # with 0, an arm that no fault could hurt could be HELD

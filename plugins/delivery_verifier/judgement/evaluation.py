@@ -67,7 +67,8 @@ books/laws must have one row for every arm, with -1 as the partition."""
 class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
     """One expectation that must be evaluated.
 
-    * `about`: the anomaly or the law (a key of LAWS) that it judges, or a value of UNEXPLAINED.
+    * `about`: what the expectation judges: an anomaly, a law (a key of LAWS), or the unexplained cases of an anomaly (a
+      value of UNEXPLAINED).
     * `arm`: empty in the suite `evidence`.
     * `rows`: the number of rows that the expectation must see.
     * `count`: how many records show the anomaly, or how many pairs of counts break the law. It is taken from the books

@@ -48,7 +48,7 @@ class Evidence:
     * `format_version`: the version of the format of settle.json. No step before settle has a newer version.
     * `searched`: the anomalies for which the run was searched (see `older_runs`).
     * `strangers`: by arm, the number of records in its topic without any trace of this run; empty for older formats.
-    * `load_began_us`: the time before which nothing was sent (µs since the epoch).
+    * `load_began_us`: when the step `produce` began (µs since the epoch). Nothing was sent before, not even a warm-up.
     * `ended_early`: the fatal client error that ended a producer's load, by producer (`<arm>/...`).
     * `transactions`: for each arm that writes transactions, the counts of its transactions.
     * `indeterminate`: by arm, the number of attempts that the client reported as INDETERMINATE.
@@ -190,7 +190,7 @@ class ArmEvidence:
     def late_convicts(self) -> bool:
         """Whether an INDETERMINATE attempt counts as REORDERED if it stands behind a later attempt in the log.
 
-        See `refuses_late` for the reason. False for the canary.
+        True if brokers must refuse such a record (see `refuses_late`). False for the canary.
         """
         settings = Settings.of_arm(self.run.scenario, self.spec)
         return not self.is_canary and refuses_late(settings, self.run.disturbances)
@@ -235,7 +235,7 @@ class ArmEvidence:
         """Returns two numbers: how many cases of `anomaly` the arm has, and how many attempts show `anomaly` but are
         cases of another anomaly.
 
-        See `case_counts` for the difference.
+        An attempt that shows several anomalies is a case of only the first of them, in order of precedence.
         """
         return case_counts(self.totals, anomaly)
 

@@ -32,8 +32,8 @@ CONVICTING = subset(
     "learn of a leader late",
     (Anomaly.LOST, Anomaly.MISPLACED),
 )
-"""A case of these anomalies is a violation if no disturbance can excuse it. A case of any other anomaly is then only a
-doubt."""
+"""The anomalies of which a case is a violation if no disturbance can excuse it. Such a case of any other anomaly only
+raises a doubt."""
 
 
 @dataclass
@@ -177,7 +177,7 @@ def _sent_before(case: Case, reach: Reach) -> bool:
 
 
 def _before_the_end(case: Case, reach: Reach) -> bool:
-    """Whether the record was sent to a partition that the disturbance touched before the reach was over."""
+    """Whether the record went to a partition that the disturbance touched, and was sent before the reach was over."""
     return case.partition is not None and reach.touches(case.partition) and _sent_before(case, reach)
 
 

@@ -92,13 +92,13 @@ def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
 
 
 def _rounds_with_cases(evidence: Evidence, cases: CasesByInjection) -> dict[str, set[int]]:
-    """Maps an anomaly to the numbers of cycles. Cases of the anomaly belong to injections of these cycles."""
+    """Maps an anomaly to the numbers of the cycles in which an injection hurt records in this way."""
     cycles = {injection.id: injection.cycle for injection in evidence.injections}
     return {kind: {cycles[number] for number in ids if number != OUTSIDE} for kind, ids in cases.items()}
 
 
 def _advised(scenario: Scenario, rounds: int) -> str:
-    """Returns advice on how often to repeat the fault. The bound for an unseen anomaly then falls to WANTED_BOUND.
+    """Returns advice on how often to repeat the fault, so that the bound for an unseen anomaly falls to WANTED_BOUND.
 
     `rounds` is the number of cycles of this run in which an injection bit. If the command of the run is known, the
     advice repeats it with the needed number of cycles. For a scenario of the catalogue, which has a fixed number of

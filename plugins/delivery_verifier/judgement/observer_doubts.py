@@ -55,7 +55,7 @@ def observer_doubts(evidence: Evidence) -> Iterator[ObserverDoubt]:
     * the cluster at least every OBSERVER_LAG_US during an injection.
 
     If one of these observations is missing, others may be missing, too. The contract would then rest on an incomplete
-    history. Pauses of the observer outside of injections matter only for a conviction (see `_blind_conviction`).
+    history. A pause of the observer outside of injections raises a doubt only about an arm that would be VIOLATED.
     """
     for arm in evidence.scenario.arms:
         yield from _first_observed(evidence, arm)

@@ -15,9 +15,9 @@ from delivery_verifier.judgement.evidence import ArmEvidence, Evidence, is_power
 from delivery_verifier.model.history import LEAD_US, Injection
 
 LEAST_ANSWERED = 0.5
-"""At least this share of the arm's attempts outside the windows of all injections (see `_is_inside`) must be reported.
-An undisturbed cluster answers every attempt. The share is below 1, because a fault inside a window may delay the
-outcome of an attempt until after the window."""
+"""The least share of an arm's attempts outside the windows of all injections that must be reported. `attribution`
+defines these windows. An undisturbed cluster answers every attempt. The share is below 1, because a fault inside a
+window may delay the outcome of an attempt until after the window."""
 
 
 def stakes(arm: ArmEvidence) -> Iterator[tuple[str, str]]:

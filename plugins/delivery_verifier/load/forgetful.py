@@ -24,7 +24,8 @@ PRODUCER = 1
 DEADLINE_S = 60.0
 """The longest time, in seconds, that the process may take. It needs about one second."""
 MOCK_CLUSTER = {"test.mock.num.brokers": "1"}
-"""The client properties with which the producer connects. They replace the addresses of brokers."""
+"""The client properties with which the producer connects. They make the client run the mock cluster and use it, so the
+producer needs no address of a broker."""
 
 
 def send_and_forget(scenario: Scenario, folder: Path, records: int) -> ProducerProcess:

@@ -33,9 +33,9 @@ class RunningLoad:
         return sum(arm.producers for arm in self._scenario.loaded)
 
     def reported(self) -> int:
-        """Returns how many attempts are reported as acknowledged or, with acks=0, as sent.
+        """Returns how many attempts of the subject arm are reported as acknowledged or, with acks=0, as sent.
 
-        If there are several subject arms, returns the smallest of their counts.
+        If there are several subject arms, returns the count of the arm that has the fewest.
         """
         return min(sum(control[Word.REPORTED] for control in self._controls(arm)) for arm in self._scenario.subjects)
 

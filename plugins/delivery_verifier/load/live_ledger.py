@@ -24,85 +24,99 @@ from delivery_verifier.model.outcomes import Outcome
 SHIFT = 17
 SLOTS = 1 << SHIFT
 MASK = SLOTS - 1
-"""The attempt to send record s is stored in slot `s & MASK` of the file (segment) with the number `s >> SHIFT`."""
+"""The bit mask that gives the slot of a record in its segment. The attempt to send record s is stored in slot
+`s & MASK` of the segment with the number `s >> SHIFT`."""
 
 # The column `result` of a slot: 0 means that the attempt is open: no report about it has come. n > 0 means that
 # the attempt was acknowledged at offset n - 1. The values below zero are:
 ACKED_NOWHERE = -1
-"""The attempt was acknowledged without an offset, because the broker found that an idempotent retry is a duplicate."""
+"""The result of an attempt that was acknowledged without an offset. A broker gives no offset when it finds that an
+idempotent retry is a duplicate."""
 SENT = -2
-"""The attempt was handed to the network with acks=0. No broker acknowledges such an attempt."""
+"""The result of an attempt that was handed to the network with acks=0. No broker acknowledges such an attempt."""
 FAILED = -10_000
-"""The attempt was certainly not written. Its result is FAILED minus librdkafka's error code. Such a code is greater
-than -1000 and less than 1000."""
+"""The base of the results of attempts that were certainly not written. Such a result is FAILED minus librdkafka's error
+code, which is greater than -1000 and less than 1000."""
 FAILED_UP_TO = -5_000
-"""A result r means FAILED if NEVER_KNOWN < r <= FAILED_UP_TO."""
+"""The highest result that means FAILED. A result r means FAILED if NEVER_KNOWN < r <= FAILED_UP_TO."""
 INDETERMINATE = -20_000
-"""The attempt ended with an error that does not tell whether the record was written. Its result is INDETERMINATE minus
-the error code."""
+"""The base of the results of attempts that ended with an error that does not tell whether the record was written. Such
+a result is INDETERMINATE minus librdkafka's error code."""
 NEVER_KNOWN = -15_000
-"""A result r means INDETERMINATE if r <= NEVER_KNOWN."""
+"""The highest result that means INDETERMINATE. A result r means INDETERMINATE if r <= NEVER_KNOWN."""
 
 
 class Word(IntEnum):
     """The words of a producer's control block: int64 numbers in memory that several processes share.
 
-    The producer writes each word, unless the docstring of the word names another writer. The supervisor is the process
-    that started the producer. A resend is an attempt of a record after the first. In a round of resends, the producer
-    sends once more each record whose last attempt is INDETERMINATE. The warm-up is one block of records to each
-    partition, before the load. A scripted load is sent only as the fault plan asks for it.
+    The value of an item of this enumeration is the index of its word in the block. The docstring of an item says what
+    its word holds. The producer writes the word, unless the docstring names another writer. The supervisor is the
+    process that started the producer. A resend is an attempt of a record after the first. In a round of resends, the
+    producer sends once more each record whose last attempt is INDETERMINATE. The warm-up is one block of records to
+    each partition, before the load. A scripted load is sent only as the fault plan asks for it.
     """
 
     ANNOUNCED = 0
-    """The number of first attempts that may have been sent. Each attempt is counted before the client gets it."""
+    """Index of the word that counts first attempts. Each is counted just before the client gets it."""
     ATTEMPTED = 1
-    """The producer's own count of its attempts, written at its exit. -1 until then."""
+    """Index of the word with the producer's own count of all its attempts. It holds -1 until the producer exits."""
     REPORTED = 2
-    """The number of attempts that the client reported as acknowledged or, with acks=0, as sent."""
+    """Index of the word that counts the attempts that the client reported as acknowledged or, with acks=0, as sent."""
     FAILED = 3
-    """The number of attempts that are FAILED, that is, were certainly not written."""
+    """Index of the word that counts the attempts that were certainly not written."""
     INDETERMINATE = 4
-    """The number of attempts that the client reported with an error and that may or may not have been written."""
+    """Index of the word that counts the attempts that the client reported with an error and that may or may not have
+    been written."""
     STATE = 5
-    """How far the producer has come: a `State`."""
+    """Index of the word that says how far the producer has come: a `State`."""
     GATE = 6
-    """How far the producer may go: a `Gate`. Written by the supervisor."""
+    """Index of the word that says how far the producer may go: a `Gate`. Written by the supervisor."""
     DUE = 7
-    """In a scripted load: how many records may be sent after the warm-up. Written by the fault plan."""
+    """Index of the word that says, for a scripted load, how many records may be sent after the warm-up. Written by the
+    fault plan."""
     HANDED_OVER = 8
-    """In a scripted load: how many records the producer has handed over to the client after the warm-up."""
+    """Index of the word that counts, in a scripted load, the records that the producer has handed over to the client
+    after the warm-up."""
     RESENT = 9
-    """The number of resends in all rounds. Each resend is counted before the client gets it."""
+    """Index of the word that counts the resends of all rounds. Each resend is counted before the client gets it."""
     KILLS = 10
-    """How often the fault plan asked the supervisor to kill the producer. Written by the fault plan."""
+    """Index of the word that counts how often the fault plan asked the supervisor to kill the producer. Written by the
+    fault plan."""
     STARTS = 11
-    """How often the fault plan asked the supervisor to start the killed producer again. Written by the fault plan.
+    """Index of the word that counts how often the fault plan asked the supervisor to start the killed producer again.
+    Written by the fault plan.
 
-    This number is one less than KILLS while the producer must stay dead. Otherwise both numbers are equal.
+    The count is one less than that of KILLS while the producer must stay dead. Otherwise both counts are equal.
     """
     EXIT = 12
-    """The exit code of the producer's process, noted when the supervisor kills the producer. 0 before the first kill.
+    """Index of the word with the exit code of the producer's process. The supervisor writes it when it kills the
+    producer. The word holds 0 before the first kill.
 
-    A code below zero is minus the number of the signal that ended the process. Written by the supervisor.
+    A code below zero is minus the number of the signal that ended the process.
     """
     ROUNDS = 13
-    """The number of rounds of resends that the fault plan asked a living producer for. Written by the fault plan."""
+    """Index of the word that counts the rounds of resends that the fault plan asked a living producer for. Written by
+    the fault plan."""
     ROUNDS_DONE = 14
-    """The number of rounds of resends in which the producer has handed over all records to its client."""
+    """Index of the word that counts the rounds of resends in which the producer has handed over all records to its
+    client."""
     LAST_ROUND = 15
-    """The number of attempts in the last round of resends."""
+    """Index of the word with the number of attempts in the last round of resends."""
     BEGUN = 16
-    """The number of transactions that were begun."""
+    """Index of the word that counts the transactions that were begun."""
     COMMITTED = 17
-    """The number of transactions that the client reported as committed."""
+    """Index of the word that counts the transactions that the client reported as committed."""
     ABORTED = 18
-    """The number of transactions that the client reported as aborted."""
+    """Index of the word that counts the transactions that the client reported as aborted."""
     KILLS_DONE = 19
-    """How many of the kills that the fault plan asked for are carried out. Written by the supervisor."""
+    """Index of the word that counts the kills that were carried out, of those that the fault plan asked for. Written by
+    the supervisor."""
     STARTS_DONE = 20
-    """How many of the starts that the fault plan asked for are carried out. Written by the supervisor."""
+    """Index of the word that counts the starts that were carried out, of those that the fault plan asked for. Written
+    by the supervisor."""
     ABANDONED = 21
-    """The number of attempts without a report whose process was killed. They are INDETERMINATE, too."""
+    """Index of the word that counts the attempts that never get a report, because the producer's process was killed.
+    They are INDETERMINATE, too."""
     MISCOUNTED = 22
     """The number of reports by which the counters of killed processes differ from the slots. A difference of one report
     that the kill explains is not included (see `resends.recount`)."""
@@ -113,9 +127,8 @@ WORDS = 32
 
 
 class State(IntEnum):
-    """How far a producer has come. `STARTING`: there is no Kafka client yet. `READY`: the client exists. `WARM`: every
-    record of the warm-up has an outcome. `LOADING`: the producer sends its load. `DONE`: the producer has ended its
-    load and counted its attempts."""
+    """How far a producer has come: `STARTING` (it has no Kafka client yet), `READY` (it has a client), `WARM` (every
+    record of the warm-up has an outcome), `LOADING` (it sends its load), `DONE` (it has ended and counted its load)."""
 
     STARTING = 0
     READY = 1

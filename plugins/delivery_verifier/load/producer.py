@@ -208,7 +208,8 @@ class SequencedProducer:
         """Calls `work`. If a fatal client error or Unended stops `work`, notes the error in `fatal`. Raises any other
         error.
 
-        `poll` raises KafkaException. `flush` raises KafkaError, although that class is no subclass of Exception.
+        Handles two kinds of client errors: the client's `poll` raises KafkaException, and its `flush` raises
+        KafkaError, which is no subclass of Exception.
         """
         try:
             work()

@@ -59,7 +59,8 @@ def publish_ledger(
 
     The file has `ledger.SCHEMA`. The first attempts of all records come first. The resends follow, in the order in
     which they were sent. An attempt without a delivery report is INDETERMINATE, and its `made_by` is `recovery`.
-    LedgerOwner explains the other parameters.
+    `session`: the number of the session in the headers of the records. `transaction_records`: the number of records in
+    a transaction, or 0 if the producer uses no transactions.
     """
     owner = LedgerOwner(arm, producer, session, folder, layout, transaction_records)
     rounds, control = read_rounds(folder), Control(folder)

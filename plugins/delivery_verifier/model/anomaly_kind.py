@@ -41,7 +41,7 @@ class AnomalyKind:
     * `losses`: settings or disturbances that may lose records.
     * `retries`: whatever makes the client write a record again.
     * `resends`: the application sends a record again.
-    * `applications`: when an application commits, and what befalls it or the log behind which it stands.
+    * `applications`: the moment at which an application commits, or a fault of the application or of the log it reads.
     * `nothing`: no rule permits the anomaly."""
     forbidden_by: tuple[Claim, ...] = ()
     """The claims that forbid the anomaly even where the settings permit it."""

@@ -31,7 +31,7 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── Unended                         a transaction could not be ended in time (RuntimeError)
 ├── Unresolved                      the target that a fault plan names stands for no broker now (RuntimeError)
 ├── ParallelStepFailed              a step that runs in parallel failed, or the cluster ended (RuntimeError)
-├── RunNotGreen                     an arm did not end as expected, or has no verdict (RuntimeError)
+├── RunNotGreen                     an arm did not end as expected, or is INCONCLUSIVE (RuntimeError)
 ├── ContradictorySettings           no producer can be made with these settings (ValueError)
 ├── JavaError                       there is no usable Java (RuntimeError)
 ├── JarError                        a jar could not be fetched, or has a wrong checksum (RuntimeError)

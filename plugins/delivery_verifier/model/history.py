@@ -201,7 +201,7 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     * `weakens_since_us`: in the kind `topic_altered`, a time (µs since the epoch). The contract applies the new value
       of the setting to all disturbances from this time on.
     * `replicas`: only in the kinds `isr_power_loss` and `coordinator_power_loss`. The contract compares this number
-      with min.insync.replicas. `isr_power_losses` says how it is computed.
+      with min.insync.replicas. `contract.power.isr_power_losses` defines this number.
     """
 
     kind: DisturbanceKind

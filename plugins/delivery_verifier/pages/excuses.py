@@ -53,7 +53,7 @@ def excuse_of_row(arm: ArmVerdict | None, row: dict[str, Any], time_text: TimeTe
 
     If no disturbance can be named, the text is one of these:
 
-    * `unexplained`: the case needs a disturbance, but no disturbance surely excuses it.
+    * `unexplained`: the case needs a disturbance, but no disturbance surely excuses it. (So the case may be doubtful.)
     * An en dash: the case needs no disturbance, the anomaly is forbidden, or nothing is known.
     """
     findings = [finding for finding in (arm.findings if arm else []) if finding.anomaly == row["kind"]]

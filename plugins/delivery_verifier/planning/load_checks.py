@@ -19,8 +19,8 @@ def check_exposure(scenario: Scenario) -> None:
     """Raises BadInput if the load has too few records: fewer than `min_exposed` times the number of cycles.
 
     If a cycle exposes fewer than `min_exposed` records, no arm can be HELD. The check is left out for a fault plan
-    without steps, and for a load without a rate whose pacing is not `spread`. (With `flat_out`, such a load sends as
-    many records as possible while the fault lasts.)
+    without steps. It is also left out if the user gave no rate and the pacing is not `spread`. (With `flat_out`, such a
+    load sends as many records as possible while the fault lasts.)
     """
     load, cycles, records = scenario.load, scenario.fault.cycles, scenario.subjects[0].records
     needed = scenario.min_exposed * cycles

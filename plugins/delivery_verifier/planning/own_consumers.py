@@ -1,4 +1,4 @@
-"""Consumers of the user's own: which guarantee a consumer gives that has the settings in the user's file.
+"""Consumers of the user's own: which guarantee a consumer with the settings in the user's file gives.
 
 Consumer settings often leave the discipline to the user's code. Then there is one explanation for each discipline that
 the code may have. It names the condition under which the code has this discipline.
@@ -60,7 +60,7 @@ def consumers(
     """Explains which guarantee `application` gives, and which a consumer with the settings in `file` gives. Both may be
     None.
 
-    The other parameters are those of `of_file`.
+    `settings`: those of the arm whose topic is consumed. `client`: the client for which the file was written, or None.
     """
     explained = [explain(settings, application)] if application else []
     return explained + (of_file(settings, file, client) if file else [])
@@ -92,7 +92,7 @@ def of_file(settings: Settings, file: str, client: Client | None) -> list[Consum
 
 
 def _clients_of(names: Collection[str]) -> tuple[Client, ...]:
-    """Returns the clients for which a file may be written that has properties with these `names`."""
+    """Returns the clients for which a file with these property `names` may have been written."""
     present = set(names)
     if "enable.auto.offset.store" in present or clients.LIBRDKAFKA_ONLY & present:
         return ("librdkafka",)

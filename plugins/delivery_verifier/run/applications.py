@@ -2,8 +2,8 @@
 sealed.
 
 A marker is a record that the verifier writes to every partition after the load. The snapshot of a partition ends at a
-marker. The partition is drained once this marker or a later one is applied. Late records may stand behind an earlier
-marker.
+marker. The partition is drained once this marker or a later one is applied. An earlier marker proves nothing, because
+late records may stand behind it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from delivery_verifier.store.run_directory import StepOutput
 from delivery_verifier.store.table import arrow_schema
 
 STALLED_S = 60.0
-"""If no record is applied for this many seconds, the members are no longer waited for."""
+"""Seconds that the run waits for members that apply no record. After that, it stops them."""
 _DEADLINE_S = 3600.0
 
 
 def drain_applications(scenario: Scenario, cluster: Cluster, snapshot: Offsets, output: StepOutput) -> None:
-    """Runs all applications until every partition is drained. Then stops them in order, and writes their effects and
-    journals to `output`.
+    """Runs all applications until every partition is drained. Then stops them in an orderly way, and writes their
+    effects and journals to `output`.
 
     `snapshot` says where each partition ends. If no record is applied for `STALLED_S` seconds, stops earlier, and names
     in the notes the partitions that are not drained. Writes nothing if no arm has an application. Raises MemberDied if
@@ -81,7 +81,7 @@ def _undrained(pool: MemberPool, ends: Mapping[tuple[str, int], int]) -> list[st
     """Returns the partitions that are not drained by the latest lives of the members, as `<arm>/<partition>`.
 
     A partition is drained if a member has applied, in its latest life, a marker at the partition's offset in `ends` or
-    at a higher offset. Only markers stand behind such a marker.
+    at a higher offset. Behind such a marker, there are only further markers.
     """
     applied = dict[tuple[str, int], int]()
     for member in pool.members:

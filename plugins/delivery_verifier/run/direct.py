@@ -66,9 +66,10 @@ def observe(
 ) -> Path:
     """Performs the first half of a run: all steps that need the cluster, up to the reading of the topics with Spark.
 
-    Returns the run directory. `params`, `name` and `listener` are those of `run`. `spark` returns the session that
-    reads the topics. `before_load` is called when the topics exist and no record has been sent yet. `planned` is called
-    when the step plan has finished. It can start slow work, which then runs while the cluster starts.
+    Returns the run directory. `params`: the fields of the run. `name`: the name of the run directory. `listener` is
+    called when a step begins and when a step ends. `spark` returns the session that reads the topics. `before_load` is
+    called when the topics exist and no record has been sent yet. `planned` is called when the step plan has finished.
+    It can start slow work, which then runs while the cluster starts.
 
     The cluster is stopped at the end, even if a step fails. If all steps succeed, the brokers' data stay until `judge`
     decides whether to keep them.

@@ -24,7 +24,7 @@ SparkProvider = Callable[[], "SparkSession"]
 def prepare_spark() -> None:
     """Sets the environment variables that Spark and its JVM read. Must be called before a session is started.
 
-    Also keeps tracebacks of KeyboardInterrupt out of the log of this process (see `_is_no_interruption`).
+    Also keeps the tracebacks that Py4J logs after Ctrl-C out of the log of this process.
     """
     os.environ.setdefault("JAVA_HOME", str(java_home()))
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

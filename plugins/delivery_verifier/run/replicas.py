@@ -62,7 +62,7 @@ class _Deadlines(NamedTuple):
 
     @property
     def passed(self) -> str:
-        """A text that says that a replica was not read until `end_s`."""
+        """A text for a replica that was not read in time, that is, before `end_s`."""
         return f"the reading of all replicas {TOO_LATE} {self.reading_s:g} s"
 
 

@@ -1,6 +1,7 @@
-"""The version of the verifier that made a run, and the version that judges the run. The rules have the same version.
+"""The version of the verifier that made a run, and the version that judges the run.
 
-A later version may judge a stored run again.
+The two can differ, because a later version may judge a stored run again. The rules by which a run is judged have no
+version of their own: they change with the verifier.
 """
 
 from __future__ import annotations

@@ -30,11 +30,12 @@ COUNTS = tuple(count.name for count in declared.COUNTS)
 """The names of the columns of books/producers.parquet that count attempts, records or cases."""
 
 STRANGERS = "strangers/"
-"""The prefix of counts of reconcile.json: `strangers/<arm>` is the number of records in the arm's topic that another
-client wrote."""
+"""The prefix of some keys in the counts of reconcile.json. The count `strangers/<arm>` is the number of records in the
+arm's topic that another client wrote."""
 MISSING = "missing/"
-"""The prefix of counts of reconcile.json: `missing/<arm>/<partition>` is the number of reported attempts that were not
-found, but are not proven LOST, because the partition has unreadable offsets. Counts of 0 are left out."""
+"""The prefix of some keys in the counts of reconcile.json. The count `missing/<arm>/<partition>` is the number of
+reported attempts that were not found, but are not proven LOST, because the partition has unreadable offsets. Counts of
+0 are left out."""
 STRANGERS_SINCE = 2
 """The first version of the run directory's format that has the counts STRANGERS. In earlier versions, a record that
 another client wrote counts as a corrupted record."""
@@ -43,7 +44,7 @@ SECOND_OPINION = "second_opinion"
 SECOND_OPINION_SINCE = 4
 """The first version of the run directory's format whose books have the law SECOND_OPINION."""
 SECOND_OPINION_RECORDS = 10_000_000
-"""The books of a run have the law SECOND_OPINION if the run has at most so many records."""
+"""The greatest number of records of a run whose books have the law SECOND_OPINION."""
 
 BOOKS = (
     declared.PRODUCERS,
@@ -78,7 +79,7 @@ class Books:
     ) -> Books:
         """Returns the books with the tables `tables`. Each key of `tables` is the file of a table, as in TABLES.
 
-        `applied`: whether an arm of the run has an application. Only then there must be the table books/effects.
+        `applied`: whether an arm of the run has an application. Only then must the table books/effects exist.
         `version` is the `format_version` in the manifest of the step that wrote the tables. The tables must have
         exactly the columns of this version. `problems` lists whatever is wrong with the tables. No error is raised.
         """
@@ -89,7 +90,8 @@ class Books:
     @classmethod
     def read(cls, run_dir: Path, version: int = declared.FORMAT_VERSION, applied: bool = False) -> Books:
         """Reads the books of the run directory `run_dir`. A missing file raises no error, but is listed in
-        `problems`. `version` and `applied`: see `from_tables`.
+        `problems`. `version`: the format version of the step that wrote the books. `applied`: whether an arm has an
+        application.
 
         Raises pyarrow.ArrowInvalid if a file is not Parquet.
         """
@@ -120,8 +122,8 @@ class Books:
     def totals(self, arm: str) -> dict[str, int]:
         """The sum of each column of COUNTS over the arm's rows of books/producers, by column.
 
-        A column that the table lacks has no entry, because 0 would say that nothing was found. If the books have
-        effects of the arm, their sums are there, too, by `effects_<column>`.
+        A column that the table lacks has no entry, because 0 would say that nothing was found. If the arm has rows in
+        books/effects, the result also has the sums of their columns, under the keys `effects_<column>`.
         """
         rows, effects = self.rows("producers", arm=arm), self.rows("effects", arm=arm)
         counted = {name: _sum(rows[name]) for name in COUNTS if name in rows.column_names}
@@ -223,7 +225,7 @@ def _empty(table: Table) -> pa.Table:
 def _problems(declaration: Table, table: pa.Table | None, version: int) -> list[tuple[str, str]]:
     """Lists what is wrong with a table: pairs of a doubt's name and a sentence. A doubt is a reason to give no verdict.
 
-    `table` is None if its file is missing. `version` is as in `Books.from_tables`.
+    `table` is None if its file is missing. `version`: the format version of the step that wrote the table.
     """
     file = declaration.file
     if table is None:

@@ -20,7 +20,7 @@ time, each producer sends a few records to warm up."""
 OUTCOMES_SINCE = 2
 """The format version from which on produce.json and settle.json hold the producers' own counts of outcomes."""
 MISCOUNTED = "miscounted"
-"""Can stand for an outcome in the function `outcomes_key`. The count is then the number of reports by which the
+"""A name that `outcomes_key` accepts in place of an outcome. The count is then the number of reports by which the
 counters of a killed producer process differ from the ledger. A difference that the kill explains is not included (see
 `load.resends.recount`)."""
 

@@ -57,9 +57,10 @@ _KILLED_PRODUCER = Entry(
     session_timeout_ms=6000,
     rules=("resent.application", "lost.never"),
 )
-"""The fault plan kills the producers of all arms. The control arm acks_1 gets no second copies: with acks=1, the leader
-answers without waiting for its followers. So the application knows before the kill that its records were written, and
-sends none of them again. This control shows that second copies need more than a kill: the answers must be missing, too.
+"""In this scenario, the fault plan kills the producers of all arms. The control arm acks_1 gets no second copies: with
+acks=1, the leader answers without waiting for its followers. So the application knows before the kill that its records
+were written, and sends none of them again. This control shows that second copies need more than a kill: the answers
+must be missing, too.
 """
 
 _HASTY = profile_of(

@@ -140,9 +140,10 @@ _FROZEN_FOLLOWERS = Entry(
     session_timeout_ms=15_000,
     rules=("duplicated.retries", "duplicated.never"),
 )
-"""The freeze is shorter than the session timeout of the brokers. So the frozen brokers stay members of the cluster, and
-the freeze causes only retries. In measurements, every record of the arm acks_all had four copies, and five on a busy
-host, where the freeze lasted longer than planned. The expectation asks for at least three copies per record on average.
+"""In this scenario, the followers are frozen for a time that is shorter than the session timeout of the brokers. So the
+frozen brokers stay members of the cluster, and the freeze causes only retries. In measurements, every record of the arm
+acks_all had four copies, and five on a busy host, where the freeze lasted longer than planned. The expectation asks for
+at least three copies per record on average.
 """
 
 _FROZEN_LEADER = Entry(

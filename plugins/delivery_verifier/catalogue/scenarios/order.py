@@ -66,9 +66,10 @@ _REFUSED_AND_TAKEN = Entry(
     deterministic=False,
     rules=("reordered.retries", "reordered.never"),
 )
-"""The fault plan kills a follower, so that two replicas are left in sync. This is too few for min.insync.replicas=3.
-While the leader is frozen, the plan lowers this setting to 2. When the leader wakes up, it refuses the requests that
-wait in its socket, until it learns the new value. In one measurement, it refused 108 of 1000."""
+"""In this scenario, the fault plan kills a follower, so that two replicas are left in sync. This is too few for
+min.insync.replicas=3. While the leader is frozen, the plan lowers this setting to 2. When the leader wakes up, it
+refuses the requests that wait in its socket, until it learns the new value. In one measurement, it refused 108 of
+1000."""
 
 
 def _record_by_record(profile: str) -> Profile:
@@ -121,10 +122,11 @@ _STALLED_LEADER = Entry(
     ),
     rules=("reordered.retries", "reordered.one_in_flight", "reordered.never"),
 )
-"""The load has three partitions, each with a leader of its own. The connection to one leader is stuck, because the
-proxy drops its requests. A request for metadata on this connection would wait behind them. So a client learns of the
-new leader only through a connection to another broker. The client sends the next records to the new leader. Later it
-sends the stuck records again, out of order: five in the arm acks_all, and one in the arm in_flight_1."""
+"""In this scenario, the load has three partitions, each with a leader of its own. The connection to one leader is
+stuck, because the proxy drops its requests. A request for metadata on this connection would wait behind them. So a
+client learns of the new leader only through a connection to another broker. The client sends the next records to the
+new leader. Later it sends the stuck records again, out of order: five in the arm acks_all, one in the arm
+in_flight_1."""
 
 _LARGE_BLOCK = 800
 """The number of records in a block. Records have 1000 bytes, so that a block fits into one request (batch.size is
@@ -188,10 +190,10 @@ _ACKS_0_PARTLY_SENT = Entry(
     session_timeout_ms=12_000,
     rules=("reordered.acks_0", "reordered.never"),
 )
-"""The frozen leader does not read, so its connection takes only a part of the first request. Then another replica is
-elected leader, and gets the second request. When the frozen broker is killed, the connection breaks, and the client
-sends the whole first request again, behind the second one. The election must come before the session of the frozen
-broker times out, because the client would then close the connection at once."""
+"""In this scenario, the leader is frozen and does not read, so its connection takes only a part of the first request.
+Then another replica is elected leader, and gets the second request. When the frozen broker is killed, the connection
+breaks, and the client sends the whole first request again, behind the second one. The election must come before the
+session of the frozen broker times out, because the client would then close the connection at once."""
 
 
 def _soon_gone(profile: str) -> Profile:
@@ -240,7 +242,8 @@ _ACKS_0_TWO_CONNECTIONS = Entry(
     ),
     rules=("reordered.acks_0", "reordered.never"),
 )
-"""The proxy holds back a client's first Produce request, and all later requests on this connection. A metadata request
-among them times out. So the client opens a new connection, and sends the next records to the same leader on it."""
+"""In this scenario, the proxy holds back a client's first Produce request, and all later requests on this connection. A
+metadata request among them times out. So the client opens a new connection, and sends the next records to the same
+leader on it."""
 
 ENTRIES: tuple[Entry, ...] = (_REFUSED_AND_TAKEN, _STALLED_LEADER, _ACKS_0_PARTLY_SENT, _ACKS_0_TWO_CONNECTIONS)

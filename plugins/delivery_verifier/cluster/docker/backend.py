@@ -78,7 +78,7 @@ class DockerBackend(LeavesNothing):
         return {"kafka-image": ", ".join(sorted({node.image_id for node in _door().nodes() if node.broker}))}
 
     def describe(self, spec: ClusterSpec) -> str:
-        """Returns in words what cluster a run with `spec` gets."""
+        """Describes, in words, the cluster that a run with `spec` gets."""
         return f"the composed Apache Kafka {spec.kafka_version}: {spec.brokers} brokers in containers; new topics"
 
     def start(self, request: StartRequest) -> DockerCluster:
@@ -134,7 +134,10 @@ def _lack_of_network(brokers: Sequence[Node]) -> Lack | None:
 
 
 def _uncuttable(plan: FaultPlan) -> list[str]:
-    """Returns a text for each set of links that a step of `plan` cuts, and that no container can lose alone."""
+    """Returns a text for each set of links that a step of `plan` cuts but that this backend cannot cut.
+
+    A container can only lose all of LINKS_OF_THE_NETWORK together.
+    """
     cuts = {links_cut(step.options) for step in plan.steps if step.action == "isolate"}
     return [
         f"its brokers lose the links {' and '.join(LINKS_OF_THE_NETWORK)} together, not {' and '.join(links)}"
@@ -144,8 +147,8 @@ def _uncuttable(plan: FaultPlan) -> list[str]:
 
 
 def _healed_nodes(client: DoorClient) -> list[Node]:
-    """Has the door heal, and returns the nodes. If something was healed, waits until all brokers are up, or a container
-    has exited again, or `UP_DEADLINE_S` have passed."""
+    """Makes the door heal the containers, and returns the nodes. If something was healed, first waits until all brokers
+    are up, a container has exited again, or `UP_DEADLINE_S` seconds have passed."""
     try:
         damage = client.heal()
     except DoorRefused:  # a run holds the lease, or the engine cannot start a container: the nodes show what is down

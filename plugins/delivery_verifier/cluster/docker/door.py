@@ -47,7 +47,7 @@ SHORTEST_TOKEN = 16
 MOST_BYTES = 4096
 """The greatest size of a request's body in bytes."""
 _STATUS: dict[type[Exception], int] = {Refusal: 403, Conflict: 409, EngineError: 502, NotANode: 502}
-"""Maps the class of an error to the HTTP status of the answer. The answer is for the request that caused the error."""
+"""Maps the class of an error that a request can cause to the HTTP status with which the door answers the request."""
 
 
 class _Routes:

@@ -33,10 +33,11 @@ DOOR_LEASE_S = 30.0
 """Seconds after the keeper's death until the door heals the containers. The keeper renews its lease each time it asks
 for the states of the nodes."""
 LINKS_OF_THE_NETWORK: tuple[Link, ...] = ("controller", "replication")
-"""A broker that is disconnected from the network of the brokers and controllers loses all these links at the same
-time."""
+"""The links that a broker loses, all at the same time, when it is disconnected from the network of the brokers and
+controllers."""
 FENCED_WITHIN_S = 3.0
-"""A broker whose session has ended is fenced. The other brokers must learn this within so many seconds."""
+"""Seconds in which the other brokers must learn that a broker was fenced. The controller fences a broker when the
+broker's session ends."""
 _OPERATIONS = {
     "SIGKILL": ("kill", {"signal": "SIGKILL"}),
     "SIGTERM": ("kill", {"signal": "SIGTERM"}),

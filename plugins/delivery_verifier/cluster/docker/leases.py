@@ -114,7 +114,7 @@ class LeasedEngine:
             await asyncio.sleep(CHECK_EVERY_S)
 
     def _watch(self) -> None:
-        """Makes `watch` heal now, and go on for `WATCH_S` seconds."""
+        """Makes the task `watch` heal the containers now, and look at them again for `WATCH_S` seconds."""
         self._look_at_s = time.monotonic()
         self._watch_ends_at_s = self._look_at_s + WATCH_S
 

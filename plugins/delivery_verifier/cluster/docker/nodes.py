@@ -14,12 +14,13 @@ FAULT_LABEL, ALLOWED = "kafka-delivery-verifier.fault", "allowed"
 """The name and the value of a label. The door may change only containers with this label. It may disconnect them only
 from networks with this label."""
 ALIAS_LABEL = "kafka-delivery-verifier.alias"
-"""The label of a container that holds the container's name in the networks with `FAULT_LABEL`. The door never
-disconnects a container without this label."""
+"""The name of a label. Its value is the container's name in the networks with `FAULT_LABEL`. The door never disconnects
+a container without this label."""
 ADDRESS_LABEL = "kafka-delivery-verifier.address"
-"""The label of a container that holds its fixed IPv4 address in the networks with `FAULT_LABEL`. It may be missing."""
+"""The name of a label. Its value is the container's fixed IPv4 address in the networks with `FAULT_LABEL`. A container
+may lack this label."""
 PROJECT_LABEL = "com.docker.compose.project"
-"""The label in which Compose writes the name of the project that a container or network belongs to."""
+"""The name of a label. Its value is the name of the Compose project that a container or network belongs to."""
 _STATES: dict[str, ProcessState] = {"running": "running", "paused": "frozen"}
 _KILLED = 137
 """The exit code that the engine reports of a container whose process was killed by SIGKILL: 128 + 9."""
@@ -32,12 +33,13 @@ class Node(Struct, frozen=True, kw_only=True):
     * `image_id`: the digest of the image's content.
     * `node`: the node id in Kafka.
     * `broker`: True for a broker, False for a node that is only a controller.
-    * `state`, `exit_code`: see keeper_operations.NodeStatus.
+    * `state`, `exit_code`: the state of the container's process, in the form of keeper_operations.NodeStatus.
     * `fresh`: whether the container was never started.
     * `started_at`: when the container's process started, in the engine's format. Changes with every start.
     * `connected`: the networks with `FAULT_LABEL` that the container is in.
     * `cut`: the networks with `FAULT_LABEL` that the container belongs to, but is not in.
-    * `astray`: why other brokers may reach the broker on another network, too; an empty text if they may not.
+    * `astray`: why other brokers might still reach the broker by another network when it is disconnected from the
+      networks with `FAULT_LABEL`. An empty text if they cannot.
     """
 
     container: str
@@ -102,8 +104,9 @@ def node_of(container: Mapping[str, Any], networks: Sequence[str]) -> Node:
 def _why_astray(
     settings: Mapping[str, str], alias: str, joined: Mapping[str, Mapping[str, Any]], networks: Sequence[str]
 ) -> str:
-    """Returns why the other brokers may reach this broker on another network than `networks`; an empty text if they may
-    not. They use the name that the broker advertises on its inter-broker listener. `alias`: its name in `networks`."""
+    """Returns why the other brokers might reach this broker by another network than `networks`; an empty text if they
+    cannot. They use the name that the broker advertises on its inter-broker listener. `alias`: the name in `networks`.
+    """
     listener = settings.get("KAFKA_INTER_BROKER_LISTENER_NAME", "")
     pairs = (text.strip().partition("://") for text in settings.get("KAFKA_ADVERTISED_LISTENERS", "").split(","))
     host = next((address.rpartition(":")[0] for name, _, address in pairs if name == listener), "")

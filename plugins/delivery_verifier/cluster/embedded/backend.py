@@ -35,11 +35,11 @@ class EmbeddedBackend:
         return None
 
     def versions(self) -> dict[str, str]:
-        """Returns an empty dictionary: the version of Kafka says it all."""
+        """Returns an empty dictionary, because a run records the version of Kafka anyway."""
         return {}
 
     def describe(self, spec: ClusterSpec) -> str:
-        """Returns in words what cluster a run with `spec` gets."""
+        """Describes, in words, the cluster that a run with `spec` gets."""
         return (
             f"a fresh embedded Apache Kafka {spec.kafka_version} on this host: 1 controller, {spec.brokers} brokers, "
             "on loopback; nothing else is touched"

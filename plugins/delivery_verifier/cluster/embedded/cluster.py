@@ -57,7 +57,7 @@ class EmbeddedCluster:
         return lease.call(self.workspace / PROXY_SOCKET, operation, server="proxy", **arguments)
 
     def proxy_listens(self) -> bool:
-        """Whether the proxy takes requests yet. True if the cluster has no proxy."""
+        """Whether the proxy already takes requests. True if the cluster has no proxy."""
         return "proxy" not in self.capabilities or (self.workspace / PROXY_SOCKET).exists()
 
     def sync(self, brokers: Sequence[int]) -> None:

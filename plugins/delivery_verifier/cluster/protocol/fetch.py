@@ -37,7 +37,7 @@ CORRUPT_MESSAGE = 2
 
 
 class Refused(ConnectionError):
-    """The broker answered a Fetch with an error `code`. `name`: the name of the partition."""
+    """The broker answered a Fetch with the error code `code`. `name`: the name of the partition."""
 
     def __init__(self, name: str, code: int) -> None:
         self.code = code
@@ -64,7 +64,7 @@ class RawBatch(NamedTuple):
 
     @property
     def computed_crc(self) -> int:
-        """The CRC-32C of the bytes of the batch. It equals `crc` unless these bytes have changed."""
+        """The CRC-32C of the bytes of the batch. If these bytes have changed, it differs from `crc` in the header."""
         return int(google_crc32c.value(self.data[_CHECKED_FROM:]))
 
     @property

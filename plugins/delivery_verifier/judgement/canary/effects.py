@@ -45,7 +45,7 @@ def ghost(planter: Planter, sequence: int) -> None:
 
 
 def overtaken(planter: Planter, sequence: int) -> None:
-    """Plants two healthy records. The first is applied behind the second."""
+    """Plants two healthy records. The first of them in the log is applied after the second."""
     planter.acked(sequence)
     planter.sequence += 1
     planter.acked(sequence + 1)
@@ -57,10 +57,11 @@ def overtaken(planter: Planter, sequence: int) -> None:
 def combine(planter: Planter) -> None:
     """Plants cases that combine anomalies, and records that look like cases and are none. In this order:
 
-    * Three records stand in the log twice. Both copies of the first are applied: it is carried, and no case. The second
-      is applied once, because the application is idempotent: no case of effects. The third is applied three times.
-    * Of the next two records, the first is applied behind the second, and is applied twice.
-    * The last record is healthy and never applied. In a partition without a marker it is pending, and no case.
+    * Three records stand in the log twice. Both copies of the first are applied: the application only passed on the
+      duplicate, so this is no case. The second is applied once, as by an idempotent application: no case of effects.
+      The third is applied three times.
+    * Of the next two records, the first is applied after the second, and is applied twice.
+    * The last record is healthy and never applied. Its partition has no marker, so the record is pending, and no case.
     """
     effects = planter.layout.effects
     for applied in (2, 1, 3):

@@ -91,7 +91,7 @@ class Planter:
         return len(self.layout.values) - 1
 
     def apply(self, position: int, value: bytes) -> None:
-        """Adds an effect. `write_bytes` adds one for each record already. `position`: see CanaryEffect."""
+        """Adds one more effect of a record. (`write_bytes` has added the first.) `position`: see CanaryEffect."""
         self.layout.effects.append(CanaryEffect(self.partition, position, value))
 
     def value(self, sequence: int, attempt: int = 0) -> bytes:
@@ -109,7 +109,7 @@ class Planter:
         )
 
     def claim(self, sequence: int, outcome: Outcome, acked_at: int | None = None, attempt: int = 0) -> None:
-        """Adds a row to the ledger, whether or not the log has the record. CanaryAttempt explains the parameters."""
+        """Adds a row to the ledger, whether or not the log has the record. The row is a CanaryAttempt."""
         name, transaction_outcome = self.transaction or (None, None)
         self.layout.rows.append(
             CanaryAttempt(sequence, attempt, outcome, acked_at, self.partition, name, transaction_outcome)

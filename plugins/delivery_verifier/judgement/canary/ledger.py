@@ -40,7 +40,8 @@ def ledger_table(scenario: Scenario, layout: CanaryLayout, offsets: list[int]) -
 
 
 def _offset(acked_at: int | None, offsets: list[int]) -> int | None:
-    """Returns the offset that `acked_at` stands for (see CanaryAttempt), or None. `offsets`: as in `ledger_table`."""
+    """Returns the acknowledged offset of an attempt: None if `acked_at` is None, `acked_at` itself from NOWHERE on, and
+    otherwise the offset of the record with this index."""
     if acked_at is None or acked_at >= NOWHERE:
         return acked_at
     return offsets[acked_at]

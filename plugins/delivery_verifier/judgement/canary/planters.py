@@ -19,14 +19,14 @@ from delivery_verifier.store.books import counts_of
 from delivery_verifier.store.tables import FORMAT_VERSION
 
 PER_KIND = 3
-"""How many times `lay_out` calls each planter in PLANTERS, and the planter `_absent`."""
+"""How many times `lay_out` calls each planter of single cases."""
 HEALTHY = 20
 """How many healthy records, i.e. records without any anomaly, `lay_out` adds first."""
 HEADER_TRACE = 13
-"""An illegible record keeps this many bytes at the beginning: the magic and the token of the run. Without these bytes,
-the record would count as a record of another client."""
+"""How many of its first bytes a damaged record of the canary keeps: the magic and the token of the run. Without them,
+it would count as a record of another client."""
 COMBINED = 9
-"""How many sequence numbers `_combined` uses, for records with two anomalies and for cases that are easily missed."""
+"""How many sequence numbers are used for records with two anomalies, and for cases that are easily missed."""
 
 FORGOTTEN = 10
 """The number of records that the canary's real producer process sends to a broker that acknowledges and forgets them
@@ -43,8 +43,8 @@ def lay_out(scenario: Scenario, version: int = FORMAT_VERSION) -> CanaryLayout:
     """Returns the canary's records and ledger rows, and the counts that the canary's books must then show.
 
     The canary has cases only of the anomalies that the verifier looks for in a run of the format `version` (see
-    `searched_for`). If an arm writes transactions, `_in_transactions` plants cases, too. If the topics have more than
-    one partition, the records of `_combined` and `_in_transactions` are in partition 1. All other records are in
+    `searched_for`). If an arm writes transactions, the canary has cases in transactions, too. If the topics have more
+    than one partition, these cases, and records with several anomalies, are in partition 1. All other records are in
     partition 0.
 
     Do not change a planter: the canaries of stored runs hold what it planted. Write a new planter for a new anomaly.

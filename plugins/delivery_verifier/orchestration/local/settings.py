@@ -17,7 +17,7 @@ from delivery_verifier.model.inputs import whole
 DAG_ID = "verify_delivery"
 CATALOGUE_DAG_ID = "verify_catalogue"
 NIGHTLY = "0 2 * * *"
-"""The default schedule of a run of the whole catalogue: a cron expression in UTC."""
+"""The schedule of catalogue runs that KDV_NIGHTLY=1 stands for: a cron expression in UTC."""
 DEFAULT_PORT = 8080
 MARK = "KDV_LOCAL_AIRFLOW"
 """The environment variable that marks all processes of one local Airflow. Its value is their AIRFLOW_HOME.

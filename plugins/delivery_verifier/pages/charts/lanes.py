@@ -18,8 +18,8 @@ from delivery_verifier.pages.material import Material
 LANES_SHOWN = 16
 """The greatest number of partitions that have a lane."""
 SEGMENTS_DRAWN = 200
-"""The greatest number of segments (see Segment) that are drawn per lane. If a lane has more, `_thin` chooses the
-segments that are drawn."""
+"""The greatest number of segments (see Segment) that are drawn per lane. If a lane has more, the segments with the
+smallest ISR, or without a leader, are drawn."""
 COUNTS_DRAWN = 2000
 """The greatest number of PartitionCounts that are drawn."""
 
@@ -39,8 +39,8 @@ class Segment:
 
 
 def segments(material: Material, clock: Clock, end_s: float) -> list[Segment]:
-    """The segments of all lanes, lane by lane, from 0 s to `end_s` on `clock`. If a lane has too many segments, `_thin`
-    chooses some of them."""
+    """The segments of all lanes, lane by lane, from 0 s to `end_s` on `clock`. There are at most SEGMENTS_DRAWN per
+    lane."""
     topic, leadership = subject_topic(material), Leadership(material.observations)
     all_segments = []
     for partition in lanes(material, leadership, topic):
@@ -131,7 +131,7 @@ class PartitionCounts:
 def partition_counts(material: Material, clock: Clock) -> list[PartitionCounts]:
     """The PartitionCounts after each observed change of a partition, in order of time.
 
-    If there are more than COUNTS_DRAWN PartitionCounts, consecutive ones are joined (see `_worst`).
+    If there are more than COUNTS_DRAWN PartitionCounts, consecutive ones are joined. Their greatest counts are kept.
     """
     topic = subject_topic(material)
     observations = [

@@ -59,10 +59,10 @@ class Story:
 def stories(material: Material, clock: Clock, groups: list[CaseGroup]) -> list[Story]:
     """The stories of a run: at most one story for each anomaly in KINDS_WITH_A_STORY.
 
-    `groups`: the case groups of the run, one per arm and anomaly (see `cases.groups`). `_rank` sorts the groups and
-    stories. The story of an anomaly is about a case of the first group with this anomaly. If no case shows an anomaly
-    in KINDS_WITH_A_STORY, one case of another anomaly gets a story. The canary gets no story, because its cases are
-    planted.
+    `groups`: the case groups of the run, one per arm and anomaly (see `cases.groups`). Groups with more cases than
+    tolerated come first, and groups of subjects come before groups of other arms. The story of an anomaly is about a
+    case of the first group with this anomaly. If no case shows an anomaly in KINDS_WITH_A_STORY, one case of another
+    anomaly gets a story. The canary gets no story, because its cases are planted.
     """
     ranked = sorted(
         (group for group in groups if group.role != "canary" and group.cases),

@@ -62,7 +62,8 @@ _ASSIGNORS = {
     "StickyAssignor": "cooperative-sticky",
     "CooperativeStickyAssignor": "cooperative-sticky",
 }
-"""Java's classes for partition.assignment.strategy, each with librdkafka's name for that strategy."""
+"""Maps Java's classes for partition.assignment.strategy to librdkafka's strategies. librdkafka has no sticky strategy
+that is not cooperative, so StickyAssignor becomes cooperative-sticky."""
 
 
 def translate(properties: Mapping[str, str]) -> Translation:

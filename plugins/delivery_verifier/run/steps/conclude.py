@@ -42,8 +42,8 @@ def judge_and_report(run_dir: Path) -> RunVerdict:
     """Judges the run, writes verdict.json and report.html, and returns the verdict.
 
     If another version of the verifier made the run, the verdict gets a note about this. At the end, removes the
-    brokers' data, unless the data may explain what was found (see `_explained_by_data`), or KDV_KEEP is 1. Raises
-    IncompleteRun if the output of an earlier step is missing or altered.
+    brokers' data, unless a subject is VIOLATED, an arm has a doubt in ON_DISK, or KDV_KEEP is 1. Raises IncompleteRun
+    if the output of an earlier step is missing or altered.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()

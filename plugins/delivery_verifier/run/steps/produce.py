@@ -32,7 +32,7 @@ INJECTOR_DEADLINE_S = 90.0
 def produce(run_dir: Path) -> None:
     """Runs all producers to their end, and writes their ledgers and their own counts to the run directory.
 
-    Beside them run the members of all applications, which are stopped in order at the end. The step settle starts them
+    Also runs the members of all applications, and stops them in an orderly way at the end. The step settle starts them
     once more. Raises MemberDied if a member ends by itself, ProducerDied if a producer ends before it has sent its
     load, DeadlinePassed if the load takes too long, ClusterGone if the cluster ends, and ParallelStepFailed if
     inject_fault fails.

@@ -1,6 +1,6 @@
 """The step start_cluster: boots a fresh cluster in a folder of its own, the workspace.
 
-The parent process of the brokers, the keeper, outlives this step.
+The keeper, the process in charge of the cluster, outlives this step.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.run_directory import RunDirectory
 
 MARGIN_S = 900.0
-"""Seconds that a run may take in addition to the deadline of its load. After this time the keeper, the parent process
-of the brokers, ends the cluster."""
+"""Seconds that a run may take in addition to the deadline of its load. After this time the keeper, the process in
+charge of the cluster, ends the cluster."""
 
 
 def start_cluster(run_dir: Path) -> None:
