@@ -43,7 +43,7 @@ from spark_jobs import (
 from spark_jobs.exposure import exposure
 from spark_jobs.matching import MatchingInputs, match
 from spark_jobs.schemas import LEDGER, LOG, check_log
-from spark_jobs.session import end, local_session
+from spark_jobs.session import end, local_session, where
 from spark_jobs.summary import summarize
 from spark_jobs.write_log import READ, read_offsets_of, write_log
 
@@ -86,6 +86,7 @@ def reconcile(
     for file in _files(run, "log"):
         check_log(file)
     with run.writing(RECONCILE) as output:
+        output.notes["spark"] = where(spark)
         write_books(run, scenario, output, spark, exhaustive=exhaustive, bits=bits)
 
 

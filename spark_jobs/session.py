@@ -18,6 +18,7 @@ from pathlib import Path
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from delivery_verifier.host.java.class_archive import ClassArchive
 from delivery_verifier.host.processes import how_it_ended
@@ -118,6 +119,11 @@ def living_session(spark: SparkSession) -> SparkSession:
         return spark
     with naming_jvm_end():
         return local_session()
+
+
+def where(spark: SparkSession) -> str:
+    """Returns where Spark runs: its master URL, with the words `Spark Connect, ` before it behind such a server."""
+    return ("Spark Connect, " if is_remote() else "") + str(spark.conf.get("spark.master"))
 
 
 @contextmanager
