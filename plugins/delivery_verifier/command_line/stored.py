@@ -83,7 +83,7 @@ def list_(arguments: argparse.Namespace) -> int:
 
     Returns 0.
     """
-    from delivery_verifier.planning import consumers
+    from delivery_verifier.planning import consumers, own_applications
     from delivery_verifier.planning.own_settings import profiles
 
     if arguments.what in ("all", "profiles"):
@@ -94,7 +94,7 @@ def list_(arguments: argparse.Namespace) -> int:
             print(f"  {file} cannot be read: {why}")
     if arguments.what in ("all", "applications"):
         print("applications")
-        for line in consumers.listing():
+        for line in (*consumers.listing(), *own_applications.listing()):
             print(f"  {line}")
     if arguments.what in ("all", "faults"):
         print("faults")
