@@ -33,7 +33,12 @@ DISCIPLINES: dict[Discipline, str] = {
 }
 """Every discipline, with its meaning."""
 
-CrashPoint = Literal["polled", "committed_first", "applied", "committed"]
+CrashPoint = Literal[
+    "polled",
+    "committed_first",
+    "applied",
+    "committed",
+]
 """A named place in a member's work on a batch. A member that is told to park there stands still at this place."""
 
 CRASH_POINTS: dict[CrashPoint, str] = {
@@ -67,6 +72,23 @@ TIMED: dict[str, tuple[bool, bool]] = {
 }
 """Maps a discipline to the values that enable.auto.commit and enable.auto.offset.store must have. The settings of an
 `own` application are unknown."""
+
+
+SinkKind = Literal[
+    "slots",
+    "own",
+]
+"""A kind of sink, i.e. where effects land. `slots`: files of the verifier, to which members write one slot of 64 bytes
+for each record. `own`: lines or files that an application of the user's own writes."""
+
+SINKS: dict[Discipline, SinkKind] = {
+    "at_handover": "slots",
+    "commit_first": "slots",
+    "commit_after": "slots",
+    "store_after": "slots",
+    "own": "own",
+}
+"""Maps a discipline to the kind of sink that its applications have."""
 
 
 class Application(Data, frozen=True):
