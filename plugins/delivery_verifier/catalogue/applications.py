@@ -48,11 +48,15 @@ APPLICATIONS: dict[str, Application] = {
 
 
 def application_lines(application: Application | None) -> list[str]:
-    """Returns two lines about an arm's application: what it does, and its consumer settings. Returns no lines for
-    None."""
+    """Returns two lines about an arm's application: what it does, and its consumer settings.
+
+    Of an own application there is only the first line. Returns no lines for None.
+    """
     if application is None:
         return []
     members = f"{application.members} member{'s' if application.members > 1 else ''}"
+    if application.discipline == "own":
+        return [f"applied by {application.name}: {DISCIPLINES['own']}; {members}"]
     settings = ", ".join(f"{name}={setting_text(value)}" for name, value in in_order(application.consumer).items())
     return [
         f"applied by {name_and_discipline(application.name, application.discipline)}: "

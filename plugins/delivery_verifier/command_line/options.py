@@ -28,7 +28,7 @@ RUN_FIELDS: dict[str, dict[str, Any]] = {
     "application": {
         "metavar": "NAME",
         "help": "a consumer under test that applies the subject's records; its effects are compared with the log "
-        "(default none); `kdv list applications`",
+        "(default none); one of the catalogue, or of your own; `kdv list applications`",
     },
     "fault": {"metavar": _choices(list(catalogue.FAULTS)), "help": "what is done to the brokers (default kill_leader)"},
     "claim": {

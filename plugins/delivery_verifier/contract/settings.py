@@ -122,10 +122,14 @@ class Settings:
         return settings.consumed_by(arm.application) if arm.application else settings
 
     def consumed_by(self, application: Application) -> Settings:
-        """Returns these settings for an arm whose records `application` applies."""
+        """Returns these settings for an arm whose records `application` applies.
+
+        The settings of an own application are unknown. It is not excused by auto.offset.reset, and may be given records
+        of aborted transactions.
+        """
         consumer = application.consumer
-        isolation: Isolation = RAW if consumer["isolation.level"] == RAW else "read_committed"
-        reset = str(consumer["auto.offset.reset"])
+        isolation: Isolation = "read_committed" if consumer.get("isolation.level", RAW) != RAW else RAW
+        reset = str(consumer.get("auto.offset.reset", "earliest"))
         return replace(self, discipline=application.discipline, auto_offset_reset=reset, isolation_level=isolation)
 
 

@@ -36,6 +36,13 @@ class Order:
     sentence: str
 
 
+def _order_of_effects(settings: Settings) -> int:
+    """Returns the rank of a discipline by how well it keeps the order of effects."""
+    if settings.discipline is None:
+        return 3
+    return 0 if settings.discipline == "own" else 1 + (settings.discipline not in EARLY)
+
+
 STRENGTH_ORDERS: tuple[Order, ...] = (
     Order(
         LOSSES,
@@ -118,17 +125,24 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
         "What is not in flight cannot overtake. With librdkafka one in flight is less than a guarantee of order.",
     ),
     Order(
-        subset("only what is let go of too early is skipped or overtaken", (Anomaly.SKIPPED, Anomaly.OVERTAKEN)),
+        subset("only what is let go of too early is skipped", (Anomaly.SKIPPED,)),
         "discipline",
         lambda settings: 2 if settings.discipline is None else settings.discipline not in EARLY,
-        "at_handover = commit_first < commit_after = store_after < no application",
+        "at_handover = commit_first < commit_after = store_after = own < no application",
         "Who commits only what is applied skips nothing in a crash. The price is what is applied again.",
+    ),
+    Order(
+        subset("only what is let go of too early is overtaken; of own, nobody knows", (Anomaly.OVERTAKEN,)),
+        "discipline",
+        _order_of_effects,
+        "own < at_handover = commit_first < commit_after = store_after < no application",
+        "Who commits only what is applied applies in order, even behind a crash. Of own, nobody checks it.",
     ),
     Order(
         subset("only what is let go of too late is applied again", (Anomaly.REAPPLIED,)),
         "discipline",
-        lambda settings: 2 if settings.discipline is None else settings.discipline not in APART,
-        "at_handover = commit_after = store_after < commit_first < no application",
+        lambda settings: 2 if settings.discipline is None else settings.discipline not in (*APART, "own"),
+        "at_handover = commit_after = store_after = own < commit_first < no application",
         "Who commits before applying applies nothing twice in a crash. The price is what is skipped.",
     ),
     Order(

@@ -55,6 +55,12 @@ def runs_dir() -> Path:
     return variables.path("KDV_RUNS") or home() / "runs"
 
 
+def applications_dir() -> Path:
+    """Returns the folder of the user's own applications: KDV_APPLICATIONS or, if that variable is unset,
+    `applications/` below the home."""
+    return variables.path("KDV_APPLICATIONS") or home() / "applications"
+
+
 def state_dir() -> Path:
     """Returns the folder of private state (the local Airflow, passwords, locks): `.kdv/` below the home."""
     return home() / ".kdv"

@@ -105,6 +105,7 @@ KNOWN: dict[str, Callable[[str], object]] = {
     "KDV_HOME": path,
     "KDV_RUNS": path,
     "KDV_CACHE": path,
+    "KDV_APPLICATIONS": path,
     "KDV_LOCK": path,
     "KDV_WORKSPACES": short_path,
     "KDV_KEEP": flag,

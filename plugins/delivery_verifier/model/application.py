@@ -19,6 +19,7 @@ Discipline = Literal[
     "commit_first",
     "commit_after",
     "store_after",
+    "own",
 ]
 """When an application lets go of a record: after that, its group does not ask for the record again. `DISCIPLINES`
 explains each discipline."""
@@ -28,6 +29,7 @@ DISCIPLINES: dict[Discipline, str] = {
     "commit_first": "commits the offsets of a batch, waits for the answer, and then applies the batch",
     "commit_after": "applies a batch, and then commits its offsets and waits for the answer",
     "store_after": "applies a record, and then stores its offset, which a timer commits",
+    "own": "a command of the user's own: when it commits is unknown, and the claim alone says what must hold",
 }
 """Every discipline, with its meaning."""
 
@@ -62,24 +64,29 @@ RESETS = ("earliest", "latest")
 """The allowed values of auto.offset.reset. With any other value, a consumer without a committed offset would end at
 once."""
 
-TIMED: dict[Discipline, tuple[bool, bool]] = {
+TIMED: dict[str, tuple[bool, bool]] = {
     "at_handover": (True, True),
     "commit_first": (False, False),
     "commit_after": (False, False),
     "store_after": (True, False),
 }
-"""Maps a discipline to the values that enable.auto.commit and enable.auto.offset.store must have."""
+"""Maps a discipline to the values that enable.auto.commit and enable.auto.offset.store must have. The settings of an
+`own` application are unknown."""
 
 
-SinkKind = Literal["slots",]
+SinkKind = Literal[
+    "slots",
+    "own",
+]
 """A kind of sink, i.e. where effects land. `slots`: files of the verifier, to which members write one slot of 64 bytes
-for each record."""
+for each record. `own`: lines or files that an application of the user's own writes."""
 
 SINKS: dict[Discipline, SinkKind] = {
     "at_handover": "slots",
     "commit_first": "slots",
     "commit_after": "slots",
     "store_after": "slots",
+    "own": "own",
 }
 """Maps a discipline to the kind of sink that its applications have."""
 
@@ -87,7 +94,8 @@ SINKS: dict[Discipline, SinkKind] = {
 class Application(Data, frozen=True):
     """The application of an arm. `consumer` maps Kafka's names of consumer settings to their values.
 
-    `members` is the number of processes. `batch` is the greatest number of records in a batch.
+    `members` is the number of processes. `batch` is the greatest number of records in a batch. If the discipline is
+    `own`, `name` is the name of a file on the host of the run (see `own_application`), and `consumer` is empty.
     """
 
     name: Name

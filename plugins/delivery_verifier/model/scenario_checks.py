@@ -176,6 +176,10 @@ def _check_power(scenario: Scenario) -> None:
 def _check_application(arm: str, application: Application) -> None:
     """Raises BadInput if consumer settings are missing, or do not fit the discipline of the application."""
     where, consumer = f"arms.{arm}.application.consumer", application.consumer
+    if application.discipline == "own":
+        if consumer:
+            raise BadInput(f"{where} is given, but the settings of an own application are unknown: leave them out")
+        return
     if missing := [name for name in REQUIRED if name not in consumer]:
         raise BadInput(f"{where} lacks {missing[0]}: nothing is left to a default; state {', '.join(REQUIRED)}")
     timed = zip(("enable.auto.commit", "enable.auto.offset.store"), TIMED[application.discipline], strict=True)

@@ -18,9 +18,6 @@ from delivery_verifier.model.anomalies import EFFECTS, Anomaly, subset
 from delivery_verifier.model.application import DISCIPLINES, Application, Discipline
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.data import Setting, setting_text
-from delivery_verifier.model.inputs import bad_input, choice
-
-LISTED = "`kdv list applications` describes them"
 
 Grade = Literal["exactly_once", "at_least_once", "at_most_once", "none"]
 """The guarantee that a consumer gives: the first in this list that holds."""
@@ -77,15 +74,6 @@ class ConsumerExplanation(Struct, frozen=True, kw_only=True):
     from_the_start: Grade
     situations: list[GuaranteeRow]
     rulings: list[Ruling]
-
-
-def check_name(field: str, value: object) -> str:
-    """Returns `value`, the name of an application. Raises BadInput for anything else, e.g. for a command."""
-    known = catalogue.APPLICATIONS
-    if isinstance(value, str) and value not in known and set(" /\\") & set(value):
-        remedy = f"a program of your own cannot be run yet: choose the one with the discipline of yours; {LISTED}"
-        raise bad_input(field, value, ", ".join(known), remedy)
-    return choice(field, value, known, LISTED)
 
 
 def explain(settings: Settings, application: Application, condition: str = "") -> ConsumerExplanation:

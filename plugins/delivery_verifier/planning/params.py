@@ -13,7 +13,7 @@ from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.inputs import bad_input, choice, decimal, limits, nearest, whole
 from delivery_verifier.model.scenario import Arm, Claim, Load, OwnPacing, Scenario
 from delivery_verifier.model.steps import STEPS
-from delivery_verifier.planning import consumers
+from delivery_verifier.planning import own_applications
 from delivery_verifier.planning.own_settings import profiles
 
 Check = Callable[[str, object], object]
@@ -54,6 +54,11 @@ def _one_of(known: Iterable[str], remedy: str = "") -> Check:
     return lambda field, value: choice(field, value, known, remedy)
 
 
+def _with_underscores(value: object) -> object:
+    """Returns `value` with underscores for hyphens, if it is a text: `kill-leader` means `kill_leader`."""
+    return value.replace("-", "_") if isinstance(value, str) else value
+
+
 def _number(owner: type[Struct], name: str, example: int, least: int = 0) -> Check:
     """Returns the check for a whole number within the limits that the struct `owner` declares for its field `name`.
 
@@ -72,8 +77,8 @@ def _seconds(low: float, high: float, *, above: bool = False) -> Check:
 FIELDS: dict[str, Check] = {
     "scenario": _one_of(catalogue.SCENARIOS, LISTED),
     "profile": lambda field, value: choice(field, value, profiles.known(), LISTED),
-    "application": consumers.check_name,
-    "fault": _one_of(catalogue.FAULTS, LISTED),
+    "application": own_applications.check_name,
+    "fault": lambda field, value: choice(field, _with_underscores(value), catalogue.FAULTS, LISTED),
     "claim": _one_of(get_args(Claim)),
     "pacing": _one_of(get_args(OwnPacing)),
     "kafka_version": lambda field, value: choice(field, value, kafka_versions()),

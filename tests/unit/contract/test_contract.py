@@ -148,6 +148,8 @@ TABLE: list[tuple[str, Changes, tuple[DisturbanceKind, ...], set[Anomaly]]] = [
     ("safe", AT_HANDOVER, ("application_crash",), {SKIPPED, REAPPLIED}),
     ("safe", {"discipline": "commit_after"}, QUIET_FOR_APPLICATIONS, {REAPPLIED}),
     ("safe", {"discipline": "store_after"}, QUIET_FOR_APPLICATIONS, {REAPPLIED}),
+    ("safe", {"discipline": "own"}, QUIET_FOR_APPLICATIONS, {REAPPLIED, OVERTAKEN}),
+    ("safe", {"discipline": "own"}, ("application_crash", "rewind"), {REAPPLIED, OVERTAKEN}),
     ("transactional", COMMIT_FIRST | {"isolation_level": "read_uncommitted"}, (), {GHOST}),
     ("transactional", COMMIT_FIRST | {"isolation_level": "read_committed"}, (), set()),
     ("safe", COMMIT_FIRST | {"isolation_level": "read_uncommitted"}, (), set()),

@@ -32,6 +32,7 @@ WITHOUT_SCENARIO: dict[str, str] = {
         ),
         "no scenario of the catalogue has such an application under such a fault yet",
     ),
+    **dict.fromkeys(("reapplied.own", "overtaken.own"), "the catalogue has no application of the user's own"),
     "reordered.split": "is the Java client's alone, and a run exercises librdkafka",
 }
 """The rules that no scenario of the catalogue tests, each with the reason."""

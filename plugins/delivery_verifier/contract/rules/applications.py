@@ -70,6 +70,16 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
         source=f"{SEMANTICS} (at least once); librdkafka issue 4059; {MEASURED}",
     ),
     ContractRule(
+        id="reapplied.own",
+        anomaly=Anomaly.REAPPLIED,
+        condition="an own application",
+        applies=lambda settings: settings.discipline == "own",
+        kinds=(),
+        sentence="When an application of the user's own commits is unknown. Without a stronger claim it promises at "
+        "least once: no record is skipped, and some may be applied again.",
+        source=f"{SEMANTICS} (at least once); {MEASURED}",
+    ),
+    ContractRule(
         id="reapplied.rewind",
         anomaly=Anomaly.REAPPLIED,
         condition="an application whose offsets are apart from its effects",
@@ -87,6 +97,15 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
         sentence="A read_uncommitted consumer is given records before their transaction ends, and also those of "
         "transactions that are aborted.",
         source=f"{CONSUMER_DOCS}: isolation.level; KIP-98",
+    ),
+    ContractRule(
+        id="overtaken.own",
+        anomaly=Anomaly.OVERTAKEN,
+        condition="an own application",
+        applies=lambda settings: settings.discipline == "own",
+        kinds=(),
+        sentence="The order of effects is not checked: lines and files of several members have no common order.",
+        source="follows from the form of the effects",
     ),
     ContractRule(
         id="overtaken.rewind",

@@ -18,6 +18,7 @@ from delivery_verifier.model.inputs import limits
 from delivery_verifier.model.scenario import Arm, ClusterSpec, Load, OwnPacing, Scenario
 from delivery_verifier.model.steps import STEPS
 from delivery_verifier.orchestration.tasks import form_fields as fields
+from delivery_verifier.planning import own_applications
 from delivery_verifier.planning.own_settings import profiles
 from delivery_verifier.planning.params import FEWEST_TO_ABORT
 
@@ -51,11 +52,12 @@ def _question() -> dict[str, Param]:
         "application": Param(
             None,
             type=["string", "null"],
-            enum=[None, *catalogue.APPLICATIONS],
+            enum=[None, *own_applications.known()],
             title="Application",
             description="A consumer under test that applies the subject's records: what it skips or applies twice is "
-            "compared with the log. Empty: only the log is verified.",
-            values_display={"None": "no application", **fields.summaries(catalogue.APPLICATIONS)},
+            "compared with the log. Empty: only the log is verified. A program of your own has the name that the "
+            "operator of the host has given it.",
+            values_display={"None": "no application", **fields.summaries(own_applications.known())},
         ),
         "fault": fields.choice(
             "Fault",

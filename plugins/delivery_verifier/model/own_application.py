@@ -1,0 +1,207 @@
+"""An application of the user's own: a command, where its effects land, and its environment.
+
+A TOML file of the host's operator describes it. The name of the file is the name of the application. Scenarios, forms
+and requests have only this name, so nobody can start a command through them.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+from msgspec import Meta
+
+from delivery_verifier.model.data import Data, Name
+from delivery_verifier.model.inputs import BadInput, nearest
+
+STDOUT = "stdout"
+"""The value of `EffectsPlace.where` for an application that writes its effects to its standard output."""
+PLACEHOLDERS: dict[str, str] = {
+    "bootstrap.servers": "the addresses of the brokers, separated by commas",
+    "topic": "the topic to consume",
+    "group": "the group.id to consume with",
+    "output.topic": "the topic to write to, if the application writes to a topic",
+    "folder": "the folder of the member, in which it runs",
+    "member": "the number of the member, from 0",
+    "life": "how often the member was started before",
+    "home": "the folder of the TOML file",
+}
+"""Every placeholder of a command, with its meaning."""
+VARIABLES: dict[str, str] = {
+    "KDV_BOOTSTRAP_SERVERS": "bootstrap.servers",
+    "KDV_TOPIC": "topic",
+    "KDV_GROUP": "group",
+    "KDV_OUTPUT_TOPIC": "output.topic",
+    "KDV_FOLDER": "folder",
+    "KDV_MEMBER": "member",
+    "KDV_LIFE": "life",
+}
+"""The environment variables that a member gets, each with the placeholder that has the same value."""
+_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/@:]*:[^\s/@]+@", re.IGNORECASE)
+_SECRET_NAME = re.compile("PASS|SECRET|TOKEN|KEY", re.IGNORECASE)
+_SHORTEST_SECRET = 6
+_LEAK = (
+    "process lists show commands: put the value into [environment] or [connections], and let the program read the "
+    "variable"
+)
+
+
+class EffectsPlace(Data, frozen=True, kw_only=True):
+    """Where the effects of an application land, and how the reader finds the records in them.
+
+    * `kind`: `lines` of text files, or rows of Parquet `files`.
+    * `where`: `stdout`, or a path of files, in which `*` stands for any text. It begins with `{folder}/` or `/`.
+    * `identity`: how an effect names its record. `value`: it holds the whole value of the record. `header`: it holds
+      the first 60 characters of the value. `columns`: it has the columns producer, sequence and attempt.
+    * `column`: for `files` with the value or header, the name of its column.
+    * `containing`: for `lines`, a text. Only lines with this text are effects.
+    """
+
+    kind: Literal["lines", "files"] = "lines"
+    where: Annotated[str, Meta(min_length=1)] = STDOUT
+    identity: Literal["value", "header", "columns"] = "value"
+    column: Annotated[str, Meta(min_length=1)] = "value"
+    containing: str = ""
+
+
+class OwnApplication(Data, frozen=True, kw_only=True):
+    """The content of a TOML file. The fields:
+
+    * `command`: the command line of one member, split as a shell would split it. No shell runs it.
+    * `members`: the number of processes, which all run the command.
+    * `environment`: further environment variables. Their values are secret: they appear in no file of a run.
+    * `connections`: maps environment variables to ids of Airflow connections, whose URIs become the values.
+    """
+
+    summary: str = "An application of your own."
+    command: Annotated[str, Meta(min_length=1)]
+    members: Annotated[int, Meta(ge=1, le=16)] = 1
+    effects: EffectsPlace = EffectsPlace()
+    environment: dict[str, str] = {}
+    connections: dict[str, Name] = {}
+
+    def words(self, values: Mapping[str, object]) -> list[str]:
+        """Returns the command as a list of words. `values` maps each name in PLACEHOLDERS to its value."""
+        return [_filled(word, values) for word in shlex.split(self.command)]
+
+
+def parse(content: bytes, file: Path) -> OwnApplication:
+    """Returns the application that `content`, the content of the TOML file `file`, describes.
+
+    Raises BadInput, which names the file, the field and the remedy.
+    """
+    try:
+        own = msgspec.toml.decode(content, type=OwnApplication)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"{file}: {_in_words(str(error))}") from None
+    except msgspec.DecodeError as error:
+        raise BadInput(f"{file} is no TOML: {error}; the page own-application.md has an example") from None
+    for field, problem in _problems(own):
+        raise BadInput(f"{file}: {field} {problem}")
+    return own
+
+
+def read_folder(folder: Path) -> dict[str, OwnApplication | str]:
+    """Maps the name of each TOML file in `folder`, without its suffix, to its application. If a file cannot be read,
+    its value is a text that says what is wrong."""
+    results: dict[str, OwnApplication | str] = {}
+    for file in sorted(folder.glob("*.toml")):
+        try:
+            msgspec.convert(file.stem, Name)
+            results[file.stem] = parse(file.read_bytes(), file)
+        except msgspec.ValidationError:
+            results[file.stem] = f"{file}: the name of the file names the application; allowed: A-Z a-z 0-9 _ . -"
+        except (OSError, BadInput) as error:
+            results[file.stem] = str(error)
+    return results
+
+
+def secrets_of(values: Mapping[str, str]) -> list[str]:
+    """Returns the texts that must stay secret: each of `values`, and the passwords of those that are URLs. The longest
+    comes first. Texts of fewer than 6 characters are left out."""
+    passwords = {part for value in values.values() for part in _passwords(value)}
+    secret = {text for text in (*values.values(), *passwords) if len(text) >= _SHORTEST_SECRET}
+    return sorted(secret, key=lambda text: (-len(text), text))
+
+
+def redacted(text: str, secrets: list[str]) -> str:
+    """Returns `text` with `***` in place of each of `secrets`."""
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
+
+
+def _passwords(value: str) -> Iterator[str]:
+    try:
+        password = urlsplit(value).password
+    except ValueError:
+        return
+    if password:
+        yield from (password, unquote(password))
+
+
+def _filled(word: str, values: Mapping[str, object]) -> str:
+    for name in PLACEHOLDERS:
+        word = word.replace(f"{{{name}}}", str(values[name]))
+    return word
+
+
+def _in_words(error: str) -> str:
+    """Returns an error of msgspec with the name of its field in front. msgspec ends it with the path of the field."""
+    message, _, path = error.partition(" - at `$")
+    field = path.rstrip("`").removeprefix(".")
+    fields = ", ".join(OwnApplication.__struct_fields__)
+    hint = f"; allowed fields: {fields}, and in [effects]: {', '.join(EffectsPlace.__struct_fields__)}"
+    return f"{field or 'the file'}: {message}" + (hint if "field" in message else "; write it so")
+
+
+def _problems(own: OwnApplication) -> Iterator[tuple[str, str]]:
+    """Yields what is wrong with `own` although each field has an allowed type: the field, and the problem with its
+    remedy."""
+    yield from _command_problems(own)
+    effects = own.effects
+    if effects.where == STDOUT:
+        if effects.kind == "files":
+            yield "effects.where", 'is stdout, but kind is files; write kind = "lines", or name Parquet files'
+    elif not effects.where.startswith(("{folder}/", "/")) or ".." in Path(effects.where).parts:
+        yield (
+            "effects.where",
+            f"is {effects.where!r}; allowed: stdout, and paths that begin with {{folder}}/ or /; write e.g. "
+            "{folder}/out.jsonl",
+        )
+    elif effects.where.startswith("/") and own.members > 1:
+        yield "effects.where", "is one path for several members; write {folder}/ in front, or members = 1"
+    if effects.kind == "lines" and effects.identity == "columns":
+        yield "effects.identity", 'is columns, which lines do not have; write kind = "files", or identity = "value"'
+    if effects.kind == "files" and effects.containing:
+        yield "effects.containing", 'is about lines, but kind is files; leave it out, or write kind = "lines"'
+    for name in (*own.environment, *own.connections):
+        if name.startswith("KDV_") or not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
+            yield f"environment.{name}", "is no name of your own for a variable; choose one that begins without KDV_"
+
+
+def _command_problems(own: OwnApplication) -> Iterator[tuple[str, str]]:
+    try:
+        words = shlex.split(own.command)
+    except ValueError as error:
+        yield "command", f"cannot be split into words: {error}; close each quotation mark"
+        return
+    if not words:
+        yield "command", "is empty; write the command line of your program"
+    for name in re.findall(r"\{([^{}]*)\}", own.command):
+        if name not in PLACEHOLDERS:
+            near = nearest(name, PLACEHOLDERS)
+            yield (
+                "command",
+                f"has the unknown placeholder {{{name}}}; allowed: {', '.join(PLACEHOLDERS)}"
+                + (f"; did you mean {near}?" if near else "; leave it out"),
+            )
+    named = {name: value for name, value in own.environment.items() if _SECRET_NAME.search(name)}
+    urls = {password for value in own.environment.values() for password in _passwords(value)}
+    if _PASSWORD.search(own.command) or any(text in own.command for text in (*secrets_of(named), *urls)):
+        yield "command", f"holds a password; {_LEAK}"

@@ -1,0 +1,72 @@
+"""Applications of the user's own: which ones this host offers, and how a run refers to them by name.
+
+Their commands stay in the TOML files of the operator's folder. A scenario gets only the name and the number of members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from delivery_verifier import catalogue
+from delivery_verifier.host import folders
+from delivery_verifier.model.application import Application
+from delivery_verifier.model.inputs import BadInput, choice
+from delivery_verifier.model.own_application import OwnApplication, read_folder
+
+LISTED = "`kdv list applications` describes them"
+
+
+def known() -> dict[str, Application]:
+    """Returns all applications by name: first those of the catalogue, then the user's own. Own applications that cannot
+    be read are left out."""
+    own = {name: _as_data(name, each) for name, each in _all().items() if isinstance(each, OwnApplication)}
+    return {**catalogue.APPLICATIONS, **own}
+
+
+def unreadable() -> dict[str, str]:
+    """Maps the name of each own application that cannot be read to a text that says what is wrong."""
+    return {name: each for name, each in _all().items() if isinstance(each, str)}
+
+
+def check_name(field: str, value: object) -> str:
+    """Returns `value`, the name of an application.
+
+    Raises BadInput for anything else. If the value is a command, the message says where commands belong. If an own
+    application with this name cannot be read, the message says what is wrong.
+    """
+    names = known()
+    if isinstance(value, str) and value not in names:
+        if (why := unreadable().get(value)) is not None:
+            raise BadInput(f"{field} is {value!r}, which cannot be read: {why}")
+        if set(value) & set(" \t\n/\\=|;&$<>'\"(){}"):
+            raise BadInput(  # the message does not repeat the value, which may hold a password
+                f"{field} is no name; allowed: {', '.join(names)}; a command is never taken from here: the operator of "
+                f"the host writes it to {folders.applications_dir()}/NAME.toml, and {field} is NAME; {LISTED}"
+            )
+    return choice(field, value, names, LISTED)
+
+
+def listing() -> Iterator[str]:
+    """Yields two lines for each own application: its name with its summary, and its file or what is wrong with it."""
+    folder = folders.applications_dir()
+    for name, each in _all().items():
+        file = folder / f"{name}.toml"
+        if isinstance(each, str):
+            yield f"{name:<14} cannot be read: {each}"
+            continue
+        yield f"{name:<14} {each.summary}"
+        members = f"{each.members} member{'s' if each.members > 1 else ''}"
+        yield f"{'':<14} own application, judged by the claim alone; {members}, effects in {each.effects.kind}; {file}"
+
+
+def _all() -> dict[str, OwnApplication | str]:
+    folder = folders.applications_dir()
+    taken = "its name is taken by an application of the catalogue; rename the file"
+    return {
+        name: f"{folder / name}.toml: {taken}" if name in catalogue.APPLICATIONS else each
+        for name, each in read_folder(folder).items()
+    }
+
+
+def _as_data(name: str, own: OwnApplication) -> Application:
+    return Application(name=name, summary=own.summary, discipline="own", consumer={}, members=own.members)

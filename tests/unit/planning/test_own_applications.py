@@ -1,0 +1,135 @@
+"""Tests of applications of the user's own before a run: their TOML files, their names, and what no form may say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from delivery_verifier import catalogue
+from delivery_verifier.command_line.main import main
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.own_application import OwnApplication, parse, read_folder, redacted, secrets_of
+from delivery_verifier.model.scenario_checks import loads
+from delivery_verifier.planning import own_applications
+from delivery_verifier.planning.build import scenario_from_params
+
+FILE = Path("sink.toml")
+ROOT = Path(__file__).resolve().parents[3]
+COMMAND = "java -jar {home}/sink.jar --brokers {bootstrap.servers} --topic {topic} --group {group}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the own applications, with the application `sink`."""
+    monkeypatch.setenv("KDV_APPLICATIONS", str(tmp_path))
+    (tmp_path / "sink.toml").write_text(f'command = "{COMMAND}"\nmembers = 2\n')
+    return tmp_path
+
+
+def test_the_example_of_the_documentation_is_read() -> None:
+    page = (ROOT / "docs" / "own-application.md").read_text()
+    example = page.split("```toml\n")[1].split("```")[0]
+    own = parse(example.encode(), FILE)
+    assert own.effects.where == "{folder}/orders.jsonl" and own.environment
+
+
+def test_placeholders_are_filled_word_by_word() -> None:
+    own = OwnApplication(command="run '{folder}/a b' {topic}{member}")
+    values = dict.fromkeys(("bootstrap.servers", "group", "output.topic", "life", "home"), "")
+    assert own.words({**values, "folder": "/f", "topic": "t; rm", "member": 1}) == ["run", "/f/a b", "t; rm1"]
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        ("", ("sink.toml", "command", "allowed fields")),
+        ("command = ", ("sink.toml", "is no TOML", "own-application.md")),
+        ("command = 3", ("command: Expected `str`, got `int`",)),
+        ('command = "a"\nmemebers = 2', ("unknown field `memebers`", "allowed fields: summary, command, members")),
+        ('command = "a"\n[effects]\nkind = "table"', ("effects.kind: Invalid enum value 'table'",)),
+        ('command = "a"\n[effects]\nkind = "files"', ("effects.where is stdout", 'write kind = "lines"')),
+        ('command = "a"\n[effects]\nwhere = "out"', ("effects.where is 'out'", "{folder}/out.jsonl")),
+        ('command = "a"\n[effects]\nwhere = "{folder}/../x"', ("effects.where", "allowed: stdout")),
+        ('command = "a"\nmembers = 2\n[effects]\nwhere = "/x"', ("several members", "members = 1")),
+        ('command = "a"\n[effects]\nidentity = "columns"', ("effects.identity is columns", 'identity = "value"')),
+        ('command = "run {tpoic}"', ("unknown placeholder {tpoic}", "did you mean topic?")),
+        ('command = "run \'a"', ("command cannot be split", "quotation mark")),
+        ('command = "a"\nmembers = 17', ("members: Expected `int` <= 16",)),
+        ('command = "a postgresql://u:hunter2hunter2@db/x"', ("command holds a password", "[environment]")),
+        ('command = "a hunter2hunter2"\n[environment]\nDB_PASSWORD = "hunter2hunter2"', ("command holds a password",)),
+        ('command = "a"\n[environment]\nKDV_TOPIC = "t"', ("environment.KDV_TOPIC", "begins without KDV_")),
+    ],
+)
+def test_a_wrong_file_names_itself_the_field_and_the_remedy(content: str, parts: tuple[str, ...]) -> None:
+    with pytest.raises(BadInput) as refusal:
+        parse(content.encode(), FILE)
+    message = str(refusal.value)
+    assert all(part in message for part in ("sink.toml", *parts)), message
+    assert "hunter2" not in message
+
+
+def test_a_run_takes_only_the_name(folder: Path) -> None:
+    scenario = scenario_from_params({"application": "sink"}, "r")
+    (subject,) = scenario.subjects
+    assert subject.application is not None
+    assert (subject.application.name, subject.application.members) == ("sink", 2)
+    assert b"sink.jar" not in msgspec.json.encode(scenario)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [COMMAND, "java -jar hunter2.jar", "/bin/hunter2", "postgresql://u:hunter2@db/x", "a;hunter2", "$(hunter2)"],
+)
+def test_a_command_in_the_form_is_refused_with_the_remedy(folder: Path, command: str) -> None:
+    with pytest.raises(BadInput) as refusal:
+        scenario_from_params({"application": command}, "r")
+    message = str(refusal.value)
+    assert message.startswith("application is no name; allowed: at_handover")
+    assert f"{folder}/NAME.toml" in message and "hunter2" not in message and "sink.jar" not in message
+
+
+def test_a_scenario_file_with_a_command_is_refused(folder: Path) -> None:
+    written = msgspec.to_builtins(scenario_from_params({"application": "sink"}, "r"))
+    written["arms"][0]["application"]["command"] = "rm -rf /"
+    with pytest.raises(BadInput, match="unknown field `command`"):
+        loads(msgspec.json.encode(written))
+    del written["arms"][0]["application"]["command"]
+    written["arms"][0]["application"]["name"] = "rm -rf /"
+    with pytest.raises(BadInput, match=r"application\.name"):
+        loads(msgspec.json.encode(written))
+
+
+def test_an_unreadable_application_says_why_instead_of_being_unknown(folder: Path) -> None:
+    (folder / "sink.toml").write_text("command = 1")
+    with pytest.raises(BadInput, match=r"sink\.toml: command: Expected `str`"):
+        scenario_from_params({"application": "sink"}, "r")
+
+
+def test_the_claim_ordered_is_refused(folder: Path) -> None:
+    with pytest.raises(BadInput, match="effects have no order; allowed with it: contract"):
+        scenario_from_params({"application": "sink", "claim": "ordered"}, "r")
+
+
+def test_the_list_names_each_own_application_with_its_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "broken.toml").write_text("command = 1")
+    (folder / "commit_after.toml").write_text('command = "a"')
+    assert main(["list", "applications"]) == 0
+    printed = capsys.readouterr().out
+    assert f"2 members, effects in lines; {folder}/sink.toml" in printed
+    assert f"broken         cannot be read: {folder}/broken.toml: command" in printed
+    assert "its name is taken by an application of the catalogue" in printed
+    assert list(own_applications.known()) == [*catalogue.APPLICATIONS, "sink"]
+
+
+def test_a_file_whose_name_is_no_name_is_not_offered(folder: Path) -> None:
+    (folder / "a b.toml").write_text('command = "a"')
+    result = read_folder(folder)["a b"]
+    assert isinstance(result, str) and "the name of the file names the application" in result
+
+
+def test_secrets_are_the_values_and_the_passwords_in_them() -> None:
+    secrets = secrets_of({"DSN": "postgresql://u:s%40cret1@db/x", "SHORT": "on"})
+    assert secrets == ["postgresql://u:s%40cret1@db/x", "s%40cret1", "s@cret1"]
+    assert redacted("cannot reach postgresql://u:s%40cret1@db/x with s@cret1", secrets) == "cannot reach *** with ***"
