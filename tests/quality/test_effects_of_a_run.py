@@ -13,12 +13,13 @@ from pyspark.sql import SparkSession
 from support.applications import applied
 from support.run_directories import ILLEGIBLE, Row, attempt, line, scenario, table, write
 
-from delivery_verifier.applications.sealing import effects_key, seal_effects
-from delivery_verifier.applications.slots import SlotWriter
+from delivery_verifier.applications.sink import LifeEffects
+from delivery_verifier.applications.slots import SlotWriter, read_slots
 from delivery_verifier.judgement import canary
 from delivery_verifier.model import record
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
+from delivery_verifier.run.applications import seal_life
 from delivery_verifier.run.canary_effects import apply_canary
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 from spark_jobs import reconcile as job
@@ -63,8 +64,7 @@ def apply_subject(made: Scenario, folder: Path, output: StepOutput, skip: int, t
             marker = record.encode(made.run_token, 1, record.MARKER_PRODUCER, 0, 0, 0, 0, 100)
             for partition in range(2):
                 writer.append(partition, RECORDS, 0, marker, made.run_token, 1)
-        seal_effects(folder / str(life), "a", 0, life, output.staging / "effects" / f"a-0-{life}.parquet")
-        output.counts[effects_key("a", 0, life)] = writer.count
+        seal_life(LifeEffects(0, life, read_slots(folder / str(life)), writer.count), "a", output)
     output.counts |= {"lives/a": 2, "killed/a": 1, "kill_orders/a": 1}
 
 
@@ -85,7 +85,7 @@ def reconciled(
     lines += mine + [row | {"view": "committed"} for row in mine if transactional]
 
     def effects(snapshot: Offsets, output: StepOutput) -> None:
-        apply_canary(made, layout, offsets, snapshot, path.parent / "slots-canary", output)
+        apply_canary(made, layout, offsets, snapshot, path.parent / "canary", {}, output)
         apply_subject(made, path.parent / "slots", output, skip, twice)
         output.counts |= claimed or {}
 

@@ -25,13 +25,29 @@ class LifeEnd(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     killed: bool
 
 
+def application_folder(workspace: Path, arm: str) -> Path:
+    """Returns the folder of an arm's application in the workspace of the run's cluster. It holds the folders of its
+    members."""
+    return workspace / "applications" / arm
+
+
 def folder_of(workspace: Path, arm: str, member: int) -> Path:
     """Returns the folder of a member in the workspace of the run's cluster. `member` is its number, from 0."""
-    return workspace / "applications" / arm / str(member)
+    return application_folder(workspace, arm) / str(member)
+
+
+def members_of(folder: Path) -> dict[int, Path]:
+    """Maps the number of each member to its folder, in order. `folder` is the folder of the application."""
+    return _numbered(folder)
 
 
 def lives_of(folder: Path) -> dict[int, Path]:
     """Maps the number of each life of a member to the folder of the life, in order. `folder` is the member's folder."""
+    return _numbered(folder)
+
+
+def _numbered(folder: Path) -> dict[int, Path]:
+    """Maps each number that is the name of a folder in `folder` to this folder, in order."""
     numbers = sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit()) if folder.is_dir() else []
     return {number: folder / str(number) for number in numbers}
 

@@ -1,17 +1,10 @@
-"""One member process: consumes an arm's topic in batches, applies each record, and commits as its discipline says.
-
-Run it as `python -m delivery_verifier.applications.member SPEC`. SPEC is the path of a `MemberSpec` as JSON.
-"""
+"""A member at work: consumes an arm's topic in batches, applies each record, and commits as its discipline says."""
 
 from __future__ import annotations
 
-import signal
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
-import msgspec
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from delivery_verifier.applications.commits import Commits, CommitUnknown, Record
@@ -19,7 +12,8 @@ from delivery_verifier.applications.control import Control, State, Word
 from delivery_verifier.applications.journal import Journal, What
 from delivery_verifier.applications.lives import note_marker
 from delivery_verifier.applications.parking import Parking
-from delivery_verifier.applications.slots import SlotWriter, is_marker
+from delivery_verifier.applications.sink import Effects
+from delivery_verifier.applications.slots import is_marker
 from delivery_verifier.applications.spec import MemberSpec, life_folder
 
 POLL_S = 0.1
@@ -27,13 +21,6 @@ POLL_S = 0.1
 FILL_S = 0.3
 """If no further record comes for this many seconds, a batch is complete, even if it has fewer records than it may
 have."""
-
-
-class Effects(Protocol):
-    """The interface of an object that receives the effects of a member. `SlotWriter` has this interface."""
-
-    def append(self, partition: int, offset: int, batch: int, value: bytes, run_token: str, arm_ordinal: int) -> None:
-        """Writes the effect of one record."""
 
 
 class Member:
@@ -178,29 +165,3 @@ class Member:
         if is_marker(record.value):
             self.control[Word.MARKERS] += 1
             note_marker(life_folder(spec), record.partition, record.offset)
-
-
-def main() -> int:
-    """Runs one member. Returns 0 if the member was stopped in order, 1 if the client refused the settings, 3 after a
-    fatal client error, and 4 if nobody knows whether a commit of `commit_first` was accepted."""
-    spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=MemberSpec)
-    try:
-        client = Consumer({"log_level": 3, **spec.connection, **spec.settings})
-    except KafkaException as error:
-        print(f"consumer settings refused: {error.args[0].str()}", file=sys.stderr)
-        return 1
-    member = Member(spec, client, SlotWriter(life_folder(spec)))
-    signal.signal(signal.SIGTERM, lambda *_: member.stop())
-    try:
-        member.run()
-    except KafkaException as error:
-        print(f"fatal client error: {error.args[0].str()}", file=sys.stderr)
-        return 3
-    except CommitUnknown as error:
-        print(error, file=sys.stderr)
-        return 4
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

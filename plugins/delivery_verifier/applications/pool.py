@@ -209,7 +209,7 @@ def start_process(spec: MemberSpec) -> subprocess.Popen[bytes]:
     (folder / "spec.json").write_bytes(dumps(spec))
     with (folder / "stderr").open("wb") as stderr:
         return subprocess.Popen(
-            [sys.executable, "-m", "delivery_verifier.applications.member", str(folder / "spec.json")],
+            [sys.executable, "-m", "delivery_verifier.applications.process", str(folder / "spec.json")],
             stdin=subprocess.DEVNULL,
             stdout=stderr,
             stderr=stderr,

@@ -1,4 +1,4 @@
-"""Sealing effects: the slots of one life of a member become a file of the table effects/."""
+"""Sealing effects: the effects of one life, read back from their sink, become a file of the table effects/."""
 
 from __future__ import annotations
 
@@ -9,35 +9,31 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delivery_verifier.applications.slots import CRC_OK, FOREIGN, PARSED, read_slots
+from delivery_verifier.applications.sink import CRC_OK, FOREIGN, PARSED, LifeEffects
 from delivery_verifier.store.effect_tables import EFFECTS
 from delivery_verifier.store.table import arrow_schema
 
 
 def effects_key(arm: str, member: int, life: int) -> str:
-    """Returns the name of a count in settle.json: how many effects the member itself counted in one life."""
+    """Returns the name of a count in settle.json: how many effects one life must have."""
     return f"applied/{arm}/{member}/{life}"
 
 
-def seal_effects(folder: Path, arm: str, member: int, life: int, file: Path) -> int:
-    """Writes the slots in `folder` to `file` as rows of EFFECTS. Returns the number of rows.
-
-    Raises DamagedSlots as `read_slots` does.
-    """
-    slots = read_slots(folder)
+def seal_effects(effects: LifeEffects, arm: str, file: Path) -> None:
+    """Writes the effects of one life to `file` as rows of EFFECTS. `arm` is the name of the arm."""
+    rows = effects.rows
     columns: dict[str, object] = {
-        "arm": [arm] * len(slots),
-        "member": np.full(len(slots), member, np.int32),
-        "life": np.full(len(slots), life, np.int32),
-        "nth": _nth(slots["partition"]),
-        "applied_at": pa.array(slots["applied_at"], pa.int64()).cast(pa.timestamp("us", tz="UTC")),
+        "arm": [arm] * len(rows),
+        "member": np.full(len(rows), effects.member, np.int32),
+        "life": np.full(len(rows), effects.life, np.int32),
+        "nth": _nth(rows["partition"]),
+        "applied_at": pa.array(rows["applied_at"], pa.int64()).cast(pa.timestamp("us", tz="UTC")),
     }
-    columns |= {name: slots["flags"] & flag != 0 for name, flag in _FLAGS.items()}
-    columns |= {name: slots[name] for name in EFFECTS.column_names if name not in columns}
+    columns |= {name: rows["flags"] & flag != 0 for name, flag in _FLAGS.items()}
+    columns |= {name: rows[name] for name in EFFECTS.column_names if name not in columns}
     schema = arrow_schema(EFFECTS)
     arrays = [pa.array(columns[field.name], field.type) for field in schema]
     pq.write_table(pa.Table.from_arrays(arrays, schema=schema), file, compression="zstd")
-    return len(slots)
 
 
 _FLAGS = {"parsed": PARSED, "crc_ok": CRC_OK, "foreign": FOREIGN}

@@ -10,37 +10,29 @@ from __future__ import annotations
 import mmap
 import struct
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from delivery_verifier.applications.lives import LifeEnd, lives_of, members_of, read_end, write_end
+from delivery_verifier.applications.sink import (
+    EFFECT,
+    LifeEffects,
+    PlannedEffect,
+    SinkInputs,
+    count_of_life,
+    identity,
+)
 from delivery_verifier.model import record
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.history import now_us
 
 SLOTS = 1 << 16
 """The number of slots in one file."""
-PARSED, CRC_OK, FOREIGN = 1, 2, 4
-"""The flags of a slot. PARSED: the value is a record of the verifier. CRC_OK: the checksum of the record is right.
-FOREIGN: the record names another run or another arm."""
-
-SLOT = np.dtype(
-    [
-        ("offset", "<i8"),
-        ("order", "<i8"),
-        ("sequence", "<i8"),
-        ("partition_sequence", "<i8"),
-        ("partition", "<i4"),
-        ("producer", "<i4"),
-        ("session", "<i4"),
-        ("attempt", "<i4"),
-        ("batch", "<i4"),
-        ("flags", "<u4"),
-        ("applied_at", "<i8"),
-    ]
-)
-"""The form of a slot. `order` is in ns of the host's monotonic clock, `applied_at` in µs since the epoch."""
+SLOT = EFFECT
+"""The form of a slot. `order` is in ns of the host's monotonic clock. `applied_at` is the last field."""
 _BEFORE_TIME = struct.Struct("<4q5iI")
 _TIME = struct.Struct("<q")
 
@@ -67,26 +59,13 @@ class SlotWriter:
     ) -> None:
         """Applies a record: fills the next slot. When this returns, the effect survives the end of the process.
 
-        A record is foreign if its header names another run than `run_token`, or another arm than `arm_ordinal`.
+        `run_token` and `arm_ordinal` are those of the run and the arm.
         """
         number, index = divmod(self.count, SLOTS)
         if self._map is None or not index:
             self._map = _new_file(self._folder / f"slots-{number:06d}")
         start = index * SLOT.itemsize
-        header = record.parse(value or b"")
-        if header is None:
-            numbers, flags = (0, 0, 0, 0, 0), 0
-        else:
-            numbers = (
-                header.sequence,
-                header.partition_sequence,
-                header.producer,
-                header.session,
-                header.attempt,
-            )
-            is_foreign = header.run != run_token or header.arm != arm_ordinal
-            flags = PARSED | (CRC_OK if header.crc_ok else 0) | (FOREIGN if is_foreign else 0)
-        sequence, partition_sequence, producer, session, attempt = numbers
+        sequence, partition_sequence, producer, session, attempt, flags = identity(value, run_token, arm_ordinal)
         fields = (offset, time.monotonic_ns(), sequence, partition_sequence, partition, producer, session, attempt)
         _BEFORE_TIME.pack_into(self._map, start, *fields, batch, flags)
         _TIME.pack_into(self._map, start + _BEFORE_TIME.size, now_us())
@@ -111,6 +90,26 @@ def read_slots(folder: Path) -> npt.NDArray[np.void]:
     if not filled[:count].all():
         raise DamagedSlots(f"{folder}: a slot is filled behind one that is not")
     return slots[:count]
+
+
+class Slots:
+    """The sink of the applications whose effects are only counted: each life of a member has slots in its folder."""
+
+    def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:
+        """Yields the effects of each life. Raises DamagedSlots as `read_slots` does, and FileNotFoundError if nobody
+        saw how a life ended."""
+        for member, folder in members_of(inputs.folder).items():
+            for life, path in lives_of(folder).items():
+                rows = read_slots(path)
+                yield LifeEffects(member, life, rows, count_of_life(read_end(path), len(rows), 1))
+
+    def plant(self, inputs: SinkInputs, effects: Sequence[PlannedEffect]) -> None:
+        """Writes `effects` to slots, as member 0 would in its life 0."""
+        folder = inputs.folder / "0" / "0"
+        writer = SlotWriter(folder)
+        for effect in effects:
+            writer.append(effect.partition, effect.offset, 0, effect.value, inputs.run_token, inputs.arm.ordinal)
+        write_end(folder, LifeEnd(applied=writer.count, exit_code=0, killed=False))
 
 
 def _new_file(file: Path) -> mmap.mmap:

@@ -14,7 +14,12 @@ from msgspec import Meta
 
 from delivery_verifier.model.data import Data, Name, Setting
 
-Discipline = Literal["at_handover", "commit_first", "commit_after", "store_after"]
+Discipline = Literal[
+    "at_handover",
+    "commit_first",
+    "commit_after",
+    "store_after",
+]
 """When an application lets go of a record: after that, its group does not ask for the record again. `DISCIPLINES`
 explains each discipline."""
 
@@ -26,7 +31,12 @@ DISCIPLINES: dict[Discipline, str] = {
 }
 """Every discipline, with its meaning."""
 
-CrashPoint = Literal["polled", "committed_first", "applied", "committed"]
+CrashPoint = Literal[
+    "polled",
+    "committed_first",
+    "applied",
+    "committed",
+]
 """A named place in a member's work on a batch. A member that is told to park there stands still at this place."""
 
 CRASH_POINTS: dict[CrashPoint, str] = {
@@ -59,6 +69,19 @@ TIMED: dict[Discipline, tuple[bool, bool]] = {
     "store_after": (True, False),
 }
 """Maps a discipline to the values that enable.auto.commit and enable.auto.offset.store must have."""
+
+
+SinkKind = Literal["slots",]
+"""A kind of sink, i.e. where effects land. `slots`: files of the verifier, to which members write one slot of 64 bytes
+for each record."""
+
+SINKS: dict[Discipline, SinkKind] = {
+    "at_handover": "slots",
+    "commit_first": "slots",
+    "commit_after": "slots",
+    "store_after": "slots",
+}
+"""Maps a discipline to the kind of sink that its applications have."""
 
 
 class Application(Data, frozen=True):

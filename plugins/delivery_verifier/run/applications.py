@@ -16,9 +16,11 @@ import pyarrow as pa
 
 from delivery_verifier.applications.control import Control, Word
 from delivery_verifier.applications.journal import read_journal
-from delivery_verifier.applications.lives import folder_of, last_markers, lives_of, read_end
+from delivery_verifier.applications.lives import application_folder, last_markers, lives_of, read_end
 from delivery_verifier.applications.pool import MemberPool, applications_of
-from delivery_verifier.applications.sealing import seal_effects
+from delivery_verifier.applications.sealing import effects_key, seal_effects
+from delivery_verifier.applications.sink import LifeEffects, SinkInputs
+from delivery_verifier.applications.sinks import sink_of
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.application import Application
@@ -54,7 +56,9 @@ def drain_applications(scenario: Scenario, cluster: Cluster, snapshot: Offsets, 
         finally:
             pool.close()
     for arm, application in applications_of(scenario):
-        _seal(arm, application, cluster.workspace, output)
+        folder, connection = application_folder(cluster.workspace, arm.name), cluster.load_connection
+        inputs = SinkInputs(arm, folder, application.batch, scenario.run_token, connection.client_properties())
+        _seal(inputs, application, output)
 
 
 def _wait_until_drained(pool: MemberPool, ends: Mapping[tuple[str, int], int], output: StepOutput) -> None:
@@ -91,29 +95,33 @@ def _undrained(pool: MemberPool, ends: Mapping[tuple[str, int], int]) -> list[st
     return [f"{arm}/{partition}" for (arm, partition), end in ends.items() if applied.get((arm, partition), -1) < end]
 
 
-def _seal(arm: Arm, application: Application, workspace: Path, output: StepOutput) -> None:
+def _seal(inputs: SinkInputs, application: Application, output: StepOutput) -> None:
     """Writes the effects and journals of all lives of the arm's members to `output`, and adds their counts to it.
 
     Raises FileNotFoundError if the supervisor did not see a life end.
     """
-    rows, killed, lives, orders = list[dict[str, object]](), 0, 0, 0
-    (output.staging / "effects").mkdir(exist_ok=True)
+    rows, killed, lives, orders, arm = list[dict[str, object]](), 0, 0, 0, inputs.arm
     for member in range(application.members):
-        folder = folder_of(workspace, arm.name, member)
+        folder = inputs.folder / str(member)
         control = Control(folder)
         orders += control[Word.KILLS]
         lives += control[Word.LIFE] + 1  # the supervisor's own count: a life whose folder is gone breaks a law
         for life, path in lives_of(folder).items():
-            end = read_end(path)
-            file = output.staging / "effects" / f"{arm.name}-{member}-{life}.parquet"
-            effects = seal_effects(path, arm.name, member, life, file)
-            # A kill may come between the effect and its count.
-            counted = effects if end.killed and effects == end.applied + 1 else end.applied
-            output.counts[f"applied/{arm.name}/{member}/{life}"] = counted
-            killed += end.killed
+            killed += read_end(path).killed
             rows += _journal_rows(arm, member, life, path)
+    for effects in sink_of(application.discipline).read(inputs):
+        seal_life(effects, arm.name, output)
     output.write_table(f"journal/{arm.name}", pa.Table.from_pylist(rows, arrow_schema(JOURNAL)))
     output.counts |= {f"lives/{arm.name}": lives, f"killed/{arm.name}": killed, f"kill_orders/{arm.name}": orders}
+
+
+def seal_life(effects: LifeEffects, arm: str, output: StepOutput) -> None:
+    """Writes the effects of one life to `output`, and adds the count of the effects to it. `arm` is the name of the
+    arm."""
+    file = output.staging / "effects" / f"{arm}-{effects.member}-{effects.life}.parquet"
+    file.parent.mkdir(exist_ok=True)
+    seal_effects(effects, arm, file)
+    output.counts[effects_key(arm, effects.member, effects.life)] = effects.counted
 
 
 def _journal_rows(arm: Arm, member: int, life: int, folder: Path) -> list[dict[str, object]]:

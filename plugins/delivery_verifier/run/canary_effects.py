@@ -1,19 +1,26 @@
-"""The canary's effects: writes the effects that are planned for the canary's records, through the slots that members
-use."""
+"""The canary's effects: writes the effects that are planned for the canary's records to the sinks that members use, and
+reads them back."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
-from delivery_verifier.applications.sealing import effects_key, seal_effects
-from delivery_verifier.applications.slots import SlotWriter
+from delivery_verifier.applications.pool import applications_of
+from delivery_verifier.applications.sink import LifeEffects, PlannedEffect, SinkInputs
+from delivery_verifier.applications.sinks import sinks_of
 from delivery_verifier.judgement import canary
 from delivery_verifier.judgement.canary.effects import DRAINED
-from delivery_verifier.judgement.canary.layout import NOWHERE
+from delivery_verifier.judgement.canary.layout import NOWHERE, CanaryEffect
 from delivery_verifier.model import record
+from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
+from delivery_verifier.run.applications import seal_life
 from delivery_verifier.store.run_directory import StepOutput
+
+_OF_THE_SINK = ("order", "applied_at")
+"""The columns of an effect that differ between sinks."""
 
 
 def apply_canary(
@@ -22,26 +29,46 @@ def apply_canary(
     offsets: list[int],
     snapshot: Offsets,
     folder: Path,
+    connection: Mapping[str, str],
     output: StepOutput,
 ) -> None:
-    """Writes effects/canary.parquet: the planned effects, and the effect of the marker behind the canary's records.
+    """Writes effects/canary-0-0.parquet: the planned effects, and the effect of the marker behind the canary's records.
 
-    `offsets[i]` is the offset of `layout.values[i]`. `folder` receives the slots. Adds the same counts to `output` as
-    `run.applications` adds for other arms. Does nothing if no arm has an application.
+    `offsets[i]` is the offset of `layout.values[i]`. `folder` receives the sinks. `connection` has the client
+    properties of members. Adds the same counts to `output` as `run.applications` adds for other arms. Does nothing if
+    no arm has an application.
+
+    Writes the effects to every kind of sink that the run uses. Raises StepFailed if two sinks give back different
+    effects. So it is enough to reconcile the effects of one sink.
     """
     if not scenario.applied:
         return
-    arm = scenario.canary
-    writer = SlotWriter(folder)
-    for effect in canary.applied(scenario, layout):
-        offset = effect.position if effect.position >= NOWHERE else offsets[effect.position]
-        writer.append(effect.partition, offset, 0, effect.value, scenario.run_token, arm.ordinal)
+    arm, read = scenario.canary, dict[str, LifeEffects]()
+    effects = [_planned(effect, offsets) for effect in canary.applied(scenario, layout)]
     end = next(part.end for part in snapshot.partitions if (part.arm, part.partition) == (arm.name, DRAINED))
     size = scenario.load.payload_bytes
     marker = record.encode(scenario.run_token, arm.ordinal, record.MARKER_PRODUCER, 0, 0, 0, 0, size)
-    writer.append(DRAINED, end, 0, marker, scenario.run_token, arm.ordinal)
-    file = output.staging / "effects" / "canary.parquet"
-    file.parent.mkdir(exist_ok=True)
-    seal_effects(folder, arm.name, 0, 0, file)
-    output.counts[effects_key(arm.name, 0, 0)] = writer.count
+    effects.append(PlannedEffect(DRAINED, end, marker))
+    disciplines = {application.discipline for _, application in applications_of(scenario)}
+    for kind, sink in sinks_of(disciplines).items():
+        inputs = SinkInputs(arm, folder / kind, len(effects), scenario.run_token, connection)
+        sink.plant(inputs, effects)
+        (read[kind],) = sink.read(inputs)
+    (first, life), *others = read.items()
+    for name, other in others:
+        if not _agree(life, other):
+            raise StepFailed(f"the canary's effects differ between the sinks {first} and {name}")
+    seal_life(life, arm.name, output)
     output.counts |= {f"lives/{arm.name}": 1, f"killed/{arm.name}": 0, f"kill_orders/{arm.name}": 0}
+
+
+def _planned(effect: CanaryEffect, offsets: list[int]) -> PlannedEffect:
+    """Returns `effect` at its offset in the log. If its record is nowhere in the log, its position is its offset."""
+    offset = effect.position if effect.position >= NOWHERE else offsets[effect.position]
+    return PlannedEffect(effect.partition, offset, effect.value)
+
+
+def _agree(life: LifeEffects, other: LifeEffects) -> bool:
+    """Returns whether two sinks gave back the same effects of one life, in the same order, and counted as many."""
+    names = [name for name in life.rows.dtype.names or () if name not in _OF_THE_SINK]
+    return life.counted == other.counted and life.rows[names].tolist() == other.rows[names].tolist()

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from delivery_verifier.applications import commits
-from delivery_verifier.applications import member as member_process
+from delivery_verifier.applications import process as member_process
 from delivery_verifier.applications.control import Control, State, Word
 from delivery_verifier.applications.journal import read_journal
 from delivery_verifier.applications.lives import last_markers

@@ -12,6 +12,7 @@ import pytest
 
 from delivery_verifier.applications import slots
 from delivery_verifier.applications.sealing import seal_effects
+from delivery_verifier.applications.sink import LifeEffects
 from delivery_verifier.applications.slots import DamagedSlots, SlotWriter, is_marker, read_slots
 from delivery_verifier.model import record
 from delivery_verifier.store.effect_tables import EFFECTS
@@ -36,19 +37,21 @@ def test_what_was_applied_is_read_back_as_effects(tmp_path: Path) -> None:
     values = [value(7), value(8, arm=2), value(9, run="otherrun"), b"nothing of ours", None, value(10)[:-1] + b"x"]
     for offset, applied in enumerate(values):
         writer.append(offset % 2, offset, 3, applied, RUN, 1)
-    assert seal_effects(tmp_path / "life", "a", 1, 2, tmp_path / "effects.parquet") == writer.count == 6
+    rows = read_slots(tmp_path / "life")
+    assert len(rows) == writer.count == 6
+    seal_effects(LifeEffects(1, 2, rows, 6), "a", tmp_path / "effects.parquet")
     table = pq.read_table(tmp_path / "effects.parquet")
     assert table.schema.equals(arrow_schema(EFFECTS))
-    rows = table.to_pylist()
-    assert [row["offset"] for row in rows] == list(range(6))
-    assert [row["nth"] for row in rows] == [0, 0, 1, 1, 2, 2], "counted per partition"
-    assert {(row["arm"], row["member"], row["life"], row["batch"]) for row in rows} == {("a", 1, 2, 3)}
-    flags = [(row["parsed"], row["crc_ok"], row["foreign"]) for row in rows]
+    effects = table.to_pylist()
+    assert [row["offset"] for row in effects] == list(range(6))
+    assert [row["nth"] for row in effects] == [0, 0, 1, 1, 2, 2], "counted per partition"
+    assert {(row["arm"], row["member"], row["life"], row["batch"]) for row in effects} == {("a", 1, 2, 3)}
+    flags = [(row["parsed"], row["crc_ok"], row["foreign"]) for row in effects]
     broken = (False, False, False)  # its checksum is no number
     assert flags == [(True, True, False), (True, True, True), (True, True, True), broken, broken, broken]
-    orders = [row["order"] for row in rows]
+    orders = [row["order"] for row in effects]
     assert orders == sorted(orders)
-    assert rows[0]["sequence"] == 7
+    assert effects[0]["sequence"] == 7
 
 
 def test_effects_go_on_in_further_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +65,8 @@ def test_effects_go_on_in_further_files(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_life_without_effects_has_no_rows(tmp_path: Path) -> None:
     assert len(read_slots(tmp_path)) == 0
-    assert seal_effects(tmp_path, "a", 0, 0, tmp_path / "none.parquet") == 0
+    seal_effects(LifeEffects(0, 0, read_slots(tmp_path), 0), "a", tmp_path / "none.parquet")
+    assert pq.read_table(tmp_path / "none.parquet").num_rows == 0
 
 
 def test_a_gap_in_the_slots_is_damage_and_no_end(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from support.evidence import RUN
 from support.mock_broker import MockBroker
 
 from delivery_verifier.applications.control import Control, Word
-from delivery_verifier.applications.lives import folder_of, lives_of
+from delivery_verifier.applications.lives import application_folder, folder_of, lives_of
 from delivery_verifier.applications.pool import MemberDied, MemberPool
+from delivery_verifier.applications.sink import SinkInputs
 from delivery_verifier.applications.slots import SlotWriter
 from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.cluster.handle import Cluster
@@ -70,6 +71,12 @@ class Run:
         )
         snapshot = Offsets(bootstrap_servers="", taken_at_us=0, partitions=[part])
         applications.drain_applications(SCENARIO, self.cluster, snapshot, self.output)
+
+    def seal(self) -> None:
+        """Seals what the members have left behind."""
+        assert ARM.application is not None
+        inputs = SinkInputs(ARM, application_folder(self.folder, ARM.name), 10, SCENARIO.run_token, {})
+        applications._seal(inputs, ARM.application, self.output)
 
 
 @pytest.fixture
@@ -133,8 +140,7 @@ def test_a_kill_between_an_effect_and_its_count_is_no_lie_and_any_other_differen
         writer.append(0, offset, 0, b"", SCENARIO.run_token, ARM.ordinal)
     (life / "end.json").write_text('{"applied": 1, "exit_code": -9, "killed": true}')
     Control(life.parent)
-    assert ARM.application is not None
-    applications._seal(ARM, ARM.application, run.folder, run.output)
+    run.seal()
     assert run.output.counts[f"applied/{ARM.name}/0/0"] == counted
 
 
@@ -144,8 +150,7 @@ def test_a_life_whose_folder_is_gone_is_counted_all_the_same(run: Run) -> None:
     SlotWriter(life)
     (life / "end.json").write_text('{"applied": 0, "exit_code": 0, "killed": false}')
     Control(life.parent)[Word.LIFE] = 1
-    assert ARM.application is not None
-    applications._seal(ARM, ARM.application, run.folder, run.output)
+    run.seal()
     assert run.output.counts[f"lives/{ARM.name}"] == 2
 
 

@@ -72,7 +72,8 @@ def settle(run_dir: Path) -> None:
         layout, offsets = _plant_canary(scenario, writer, output)
         seal_ledgers([send_and_forget(scenario, cluster.workspace / "canary", canary.FORGOTTEN)], output)
         snapshot = take_snapshot(scenario, cluster, writer)
-        apply_canary(scenario, layout, offsets, snapshot, cluster.workspace / "canary-effects", output)
+        connection, folder = cluster.load_connection.client_properties(), cluster.workspace / "canary-effects"
+        apply_canary(scenario, layout, offsets, snapshot, folder, connection, output)
         drain_applications(scenario, cluster, snapshot, output)
         with output.timed("replicas"):
             end_s = time.monotonic() + READING_S

@@ -1,0 +1,57 @@
+"""One member process. Run it as `python -m delivery_verifier.applications.process SPEC`. SPEC is the path of a
+`MemberSpec` as JSON."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from confluent_kafka import Consumer, KafkaException
+
+from delivery_verifier.applications.commits import CommitUnknown
+from delivery_verifier.applications.member import Member
+from delivery_verifier.applications.slots import SlotWriter
+from delivery_verifier.applications.spec import MemberSpec, life_folder
+from delivery_verifier.model.application import Discipline
+
+
+def _into_slots(spec: MemberSpec, client: Consumer) -> Member:
+    return Member(spec, client, SlotWriter(life_folder(spec)))
+
+
+MEMBERS: dict[Discipline, Callable[[MemberSpec, Consumer], Member]] = {
+    "at_handover": _into_slots,
+    "commit_first": _into_slots,
+    "commit_after": _into_slots,
+    "store_after": _into_slots,
+}
+"""Maps each discipline to a function that returns one life of a member with this discipline."""
+
+
+def main() -> int:
+    """Runs one member. Returns 0 if the member was stopped in order, 1 if the client refused the settings, 3 after a
+    fatal client error, and 4 if nobody knows whether a commit of `commit_first` was accepted."""
+    spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=MemberSpec)
+    try:
+        client = Consumer({"log_level": 3, **spec.connection, **spec.settings})
+    except KafkaException as error:
+        print(f"consumer settings refused: {error.args[0].str()}", file=sys.stderr)
+        return 1
+    member = MEMBERS[spec.discipline](spec, client)
+    signal.signal(signal.SIGTERM, lambda *_: member.stop())
+    try:
+        member.run()
+    except KafkaException as error:
+        print(f"fatal client error: {error.args[0].str()}", file=sys.stderr)
+        return 3
+    except CommitUnknown as error:
+        print(error, file=sys.stderr)
+        return 4
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
