@@ -11,11 +11,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from support.log_reader import read_log
 
 from delivery_verifier.catalogue.entry import ArmPlan, Entry, build
 from delivery_verifier.catalogue.parts import AT_ONCE, FULL, SETTLED, after, step
-from delivery_verifier.catalogue.profiles import profile_of
+from delivery_verifier.catalogue.profiles import PROFILES, profile_of
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.action import ActionContext
@@ -27,6 +28,7 @@ from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.load.live_ledger import Gate, State, Word
 from delivery_verifier.load.pool import ProducerDied, ProducerPool
 from delivery_verifier.load.publish_ledger import counted_outcomes, publish_ledger
+from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.model import record
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep
 from delivery_verifier.model.history import Injection
@@ -54,7 +56,7 @@ class Stage:
     """The producers of a scenario at work on a cluster, and the fault plan that runs at the same time."""
 
     def __init__(self, cluster: Cluster, workspace: Path, plan: FaultPlan, *arms: ArmPlan) -> None:
-        load = Load(partitions=PARTITIONS, pacing="scripted", block=BLOCK, deadline_s=60)
+        load = Load(partitions=PARTITIONS, pacing="scripted", block=BLOCK, deadline_s=60, transaction_records=2 * SENT)
         entry = Entry(
             name="clients",
             title="",
@@ -102,7 +104,9 @@ class Stage:
 
     def ledger(self) -> list[dict[str, Any]]:
         producer, file = self.pool.producers[0], self.workspace / "ledger.parquet"
-        self.announced = publish_ledger(producer.folder, file, producer.arm.name, 0, 0, producer.layout)
+        self.announced = publish_ledger(
+            producer.folder, file, producer.arm.name, 0, 0, producer.layout, producer.spec.transaction_records
+        )
         return list(pq.read_table(file).to_pylist())
 
 
@@ -123,6 +127,37 @@ def attempt_of(row: dict[str, Any] | record.Header) -> tuple[int, int, int]:
         else {name: getattr(row, name) for name in ("sequence", "attempt", "partition_sequence")}
     )
     return told["sequence"], told["attempt"], told["partition_sequence"]
+
+
+def read_to_the_end(spec: ProducerSpec, isolation: str) -> Counter[int]:
+    """Counts the records of each sequence that a consumer with this isolation.level is handed."""
+    consumer = Consumer(
+        {
+            **spec.connection,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": isolation,
+            "log_level": 0,
+        }
+    )
+    consumer.assign([TopicPartition(spec.topic, partition, 0) for partition in range(spec.partitions)])
+    counts, ended = Counter[int](), set[int | None]()
+
+    def is_read() -> bool:
+        for message in consumer.consume(1000, timeout=0.2):
+            if message.error() is not None:
+                assert message.error().name() == "_PARTITION_EOF"
+                ended.add(message.partition())
+                continue
+            header = record.parse(message.value() or b"")
+            assert header is not None and header.crc_ok
+            counts[header.sequence] += 1
+        return len(ended) == spec.partitions
+
+    wait_until(is_read, "all records to be read", 30)
+    consumer.close()
+    return counts
 
 
 def books_of(stage: Stage, rows: list[dict[str, Any]]) -> Counter[str]:
@@ -186,6 +221,29 @@ def test_a_killed_producer_starts_again_and_sends_again_what_it_was_not_answered
     assert killed.proof["process_before_heal"] == {"producer patient/0": "exit code -9 (killed by SIGKILL)"}
     assert killed.hit == {stage.scenario.subjects[0].topic_name: [0, 1]}
     assert killed.bite_at_us < (killed.healed_at_us or 0) <= (killed.recovered_at_us or 0)
+
+
+def test_what_a_killed_producer_had_in_an_open_transaction_is_seen_by_nobody(cluster: Cluster, workspace: Path) -> None:
+    """A transaction holds two `send` steps, i.e. 80 records. The first kill comes between two transactions, so that it
+    has not bitten. The second kill comes in the middle of one."""
+    kill = step(SETTLED, "kill_producer", "none", ("transactions_open",))
+    start = step(AT_ONCE, "restart_producer", "none")
+    send = step(SETTLED, "send")
+    arm = ArmPlan(name="transactional", role="subject", profile=PROFILES["transactional"])
+    stage = Stage(cluster, workspace, plan(send, kill, start, send, kill, start, send), arm)
+    rows = stage.play()
+    assert Counter((row["transaction"], row["transaction_outcome"], row["outcome"]) for row in rows) == {
+        ("0", "COMMITTED", "ACKED"): 2 * SENT,
+        ("1", "INDETERMINATE", "ACKED"): SENT,
+        ("2", "COMMITTED", "ACKED"): 2 * SENT,
+    }
+    spec = stage.pool.producers[0].spec
+    raw = read_to_the_end(spec, "read_uncommitted")
+    assert raw == Counter(range(5 * SENT))
+    assert read_to_the_end(spec, "read_committed") == raw - Counter(range(2 * SENT, 3 * SENT))
+    missed, killed = stage.injections
+    assert missed.proof["process_before_heal"] and not missed.bit and missed.proof["transactions_open"] == {}
+    assert killed.bit and list(killed.proof["transactions_open"]) == ["kdv-transactional-0"]
 
 
 def test_what_timed_out_is_sent_again_by_the_living_producer(cluster: Cluster, workspace: Path) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from delivery_verifier.cluster.handle import Cluster
@@ -22,3 +23,23 @@ def states(cluster: Cluster, transactional_ids: Iterable[str]) -> dict[int, Part
         return {}
     numbers = {partition_of(name, len(all_states)) for name in transactional_ids}
     return {partition: state for partition, state in all_states.items() if partition in numbers}
+
+
+def open_transactions(cluster: Cluster, transactional_ids: Iterable[str]) -> dict[str, int]:
+    """Maps each of `transactional_ids` that has an open transaction to the time at which the transaction began, in ms
+    since the epoch. The coordinators say so.
+
+    Raises OSError if a transactional.id has no coordinator, or if a coordinator does not answer.
+    """
+    leaders = {partition: state.leader for (_, partition), state in cluster.partitions([TRANSACTION_STATE]).items()}
+    names_by_leader = defaultdict[int, list[str]](list)
+    for name in transactional_ids:
+        leader = leaders.get(partition_of(name, len(leaders)), -1) if leaders else -1
+        if leader < 0:
+            raise ConnectionError(f"{name} has no coordinator")
+        names_by_leader[leader].append(name)
+    return {
+        name: began_ms
+        for leader, names in names_by_leader.items()
+        for name, began_ms in cluster.backend.requests.open_transactions(leader, names).items()
+    }

@@ -222,6 +222,11 @@ class FakeCluster:
             topic: self.topic_settings[topic, setting] for topic in topics if (topic, setting) in self.topic_settings
         }
 
+    def open_transactions(self, broker: int, names: Sequence[str]) -> dict[str, int]:
+        """Returns nothing, because the fake cluster has no clients. Raises OSError unless `broker` runs."""
+        self._require_running(broker)
+        return {}
+
     def fetch(self, broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:
         """Reads the broker's replica in `logs`. Returns all batches that end after `offset`, whatever `most_bytes` is.
         Raises OSError unless `broker` runs."""

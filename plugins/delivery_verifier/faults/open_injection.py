@@ -35,9 +35,10 @@ class LeaderAfter(Struct, frozen=True):
 Effect = Mapping[str, LeaderAfter] | Mapping[str, int]
 """What was seen of one effect (see act.Proof). The mapping is empty if the effect was not seen.
 
-For the effect `brief`, the mapping holds the time since the bite (`passed_ms`) and the timeout of the broker session
-(`session_ms`), both in ms. For any other effect, it maps the name of each partition (see `partition_name`) to the
-partition's leader.
+For the effect `transactions_open`, the mapping holds the time at which each transaction began, in ms since the epoch,
+by transactional.id. For the effect `brief`, the mapping holds the time since the bite (`passed_ms`) and the timeout of
+the broker session (`session_ms`), both in ms. For any other effect, it maps the name of each partition (see
+`partition_name`) to the partition's leader.
 """
 
 

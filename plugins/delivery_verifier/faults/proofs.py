@@ -37,8 +37,9 @@ def prove(
 ) -> dict[Proof, Effect]:
     """Maps each effect in `proofs` to the evidence that is seen now. The evidence is empty if the effect is not seen.
 
-    The effects `brief` and `coordinator_moved` do not depend on the hit partitions (see `Injection.hit`). Every other
-    effect is seen only if partitions were hit, and if the state of each hit partition is known.
+    The effects `brief`, `coordinator_moved` and `transactions_open` do not depend on the hit partitions (see
+    `Injection.hit`). Every other effect is seen only if partitions were hit, and if the state of each hit partition is
+    known.
     """
     partitions = cluster.partitions([arm.topic_name for arm in scenario.arms]) if proofs else {}
     hit = [(topic, partition) for topic, numbers in injection.hit.items() for partition in numbers]
@@ -50,6 +51,8 @@ def prove(
             effects[proof] = _brief(scenario, injection)
         elif proof == "coordinator_moved":
             effects[proof] = _coordinator_moved(cluster, scenario, injection)
+        elif proof == "transactions_open":
+            effects[proof] = _transactions_open(cluster, scenario, injection)
         elif proof == "elected":
             effects[proof] = _elected(states, scenario, injection) if complete else {}
         else:
@@ -110,6 +113,21 @@ def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: OpenInje
     led = {(TRANSACTION_STATE, partition): states[partition] for partition in partitions}
     moved = all(state.leader not in (-1, *injection.brokers) for state in led.values())
     return _leaders(led) if moved else {}
+
+
+def _transactions_open(cluster: Cluster, scenario: Scenario, injection: OpenInjection) -> Effect:
+    """Maps each transactional.id of the load to the time at which its open transaction began, in ms since the epoch.
+
+    The result is empty if there is no transactional.id, if one of them has no open transaction, if an open transaction
+    began after the bite, or if a coordinator does not answer.
+    """
+    names = scenario.transactional_ids
+    try:
+        began_ms = coordinators.open_transactions(cluster, names)
+    except OSError:
+        return {}  # without an answer the effect is not seen
+    are_open = set(began_ms) == set(names) and all(ms * 1000 <= injection.bite_at_us for ms in began_ms.values())
+    return began_ms if are_open else {}
 
 
 def _brief(scenario: Scenario, injection: OpenInjection) -> Effect:

@@ -83,7 +83,8 @@ class RunningLoad:
     def restart(self) -> None:
         """Asks the supervisor to start every killed producer again. Does nothing if no producer was killed.
 
-        Waits until each of these producers has sent again all records without a certain outcome. Raises DeadlinePassed.
+        Waits until each of these producers has sent again all records without a certain outcome. A producer that writes
+        transactions sends nothing again, but ends its open transaction. Raises DeadlinePassed.
         """
         if all(control[Word.KILLS] == control[Word.STARTS] for control in self._all_controls()):
             return

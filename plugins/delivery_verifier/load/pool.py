@@ -189,7 +189,8 @@ def _process(scenario: Scenario, arm: Arm, number: int, connection: Mapping[str,
     block = load.block or layout.choose(records, rate or UNLIMITED_RATE, load.partitions).block
     transaction_records = 0
     if arm.transactional_id:
-        transaction_records = transactions.size(load.transaction_records, block, load.partitions, rate)
+        steady = None if load.pacing == "scripted" else rate
+        transaction_records = transactions.size(load.transaction_records, block, load.partitions, steady)
     spec = ProducerSpec(
         folder=str(folder),
         connection=dict(connection),

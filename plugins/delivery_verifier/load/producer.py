@@ -28,7 +28,7 @@ from delivery_verifier.load.resends import (
     write_round,
 )
 from delivery_verifier.load.spec import ProducerSpec
-from delivery_verifier.load.transactions import Transactions, Unended
+from delivery_verifier.load.transactions import Unended, transactions_of
 from delivery_verifier.model import record
 
 
@@ -62,11 +62,7 @@ class SequencedProducer:
             }
         )
         self.report = self._callback(self.ledger)
-        self.transactions = (
-            Transactions(self.client, Path(spec.folder), spec.transaction_records, spec.abort_every, spec.deadline_s)
-            if spec.transaction_records
-            else None
-        )
+        self.transactions = transactions_of(spec, self.client)
 
     def _encoder(self, attempt: int) -> record.BlockEncoder:
         spec = self.spec
@@ -139,9 +135,13 @@ class SequencedProducer:
             self.control[Word.ROUNDS_DONE] += 1
 
     def take_over(self) -> None:
-        """Resumes after a kill. Counts the outcomes in the ledger, and resends records without a certain outcome."""
+        """Resumes after a kill. Counts the outcomes in the ledger. Without transactions, resends the records without a
+        certain outcome. With transactions, resends nothing: the open transaction may have been committed."""
         self.resent = recount(Path(self.spec.folder), self.control, self.sequence)[Word.RESENT]
-        self.send_again(include_open=True)
+        if self.transactions:
+            self.transactions.take_over(self.sequence)
+        else:
+            self.send_again(include_open=True)
 
     def warm_up(self) -> None:
         """Sends one block to each partition, and waits until every record has an outcome. Raises TimeoutError."""

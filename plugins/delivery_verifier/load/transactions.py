@@ -1,9 +1,12 @@
 """Transactions of one producer: which sequences a transaction holds, how it is ended, and a file of all outcomes.
 
-A transaction holds a fixed number of consecutive sequences. So a record's transaction is computed and never stored. The
-file `transactions` in the producer's folder has one letter per transaction, in the order of the transactions. The
-letter is the transaction's outcome. It is written as soon as the client reports the end of the transaction. A
-transaction without a letter is INDETERMINATE.
+A transaction holds a fixed number of consecutive sequences. So a record's transaction is computed and never stored. If
+the producer was killed and started again, its next transaction begins with the first sequence that was not sent yet.
+The file `cuts` in the producer's folder names these sequences, so that the transaction before them may be smaller.
+
+The file `transactions` has one letter per transaction, in the order of the transactions. The letter is the
+transaction's outcome. It is written as soon as the client reports the end of the transaction. A transaction without a
+letter is INDETERMINATE.
 """
 
 from __future__ import annotations
@@ -18,10 +21,11 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from delivery_verifier.load.live_ledger import Control, Word
+from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.outcomes import TransactionOutcome
 
-FILE = "transactions"
+FILE, _CUTS = "transactions", "cuts"
 LETTERS = {outcome: outcome.value[:1] for outcome in TransactionOutcome}
 WORDS = {TransactionOutcome.COMMITTED: Word.COMMITTED, TransactionOutcome.ABORTED: Word.ABORTED}
 """Maps an outcome to the word of shared memory that counts the transactions with this outcome."""
@@ -61,9 +65,9 @@ class Transactions:
     """
 
     def __init__(self, client: Producer, folder: Path, size: int, abort_every: int, deadline_s: float) -> None:
-        self._client, self._file, self._control = client, folder / FILE, Control(folder)
+        self._client, self._folder, self._control = client, folder, Control(folder)
         self._size, self._abort_every, self._deadline_s = size, abort_every, deadline_s
-        self._open = False
+        self._open, self._first = False, 0
 
     def init(self) -> None:
         """Registers the transactional.id with its coordinator.
@@ -71,6 +75,25 @@ class Transactions:
         This fences any earlier producer with the same transactional.id, and aborts that producer's open transaction.
         """
         self._insist(self._client.init_transactions, "init_transactions")
+
+    def take_over(self, sequence: int) -> None:
+        """Goes on after a kill. The next transaction begins with the record that has the number `sequence`.
+
+        `init` has ended the transaction that was open at the kill. Nobody has told the application how, so that it is
+        INDETERMINATE. Sets the counters to the counts of the files, as `resends.recount` does.
+        """
+        with (self._folder / _CUTS).open("a") as file:
+            file.write(f"{sequence}\n")
+        begun, self._first = _segments(self._folder, self._size)[-1][::-1]
+        letters = _letters(self._folder)
+        with (self._folder / FILE).open("a") as file:
+            file.write(LETTERS[TransactionOutcome.INDETERMINATE] * (begun - len(letters)))
+        counts = {word: letters.count(LETTERS[outcome]) for outcome, word in WORDS.items()} | {Word.BEGUN: begun}
+        miscounted = sum(abs(count - self._control[word]) for word, count in counts.items())
+        if miscounted > 1:  # the kill may come between one event and its count
+            self._control[Word.MISCOUNTED] += miscounted
+        for word, count in counts.items():
+            self._control[word] = count
 
     def before_block(self) -> None:
         """Begins a transaction, if none is open."""
@@ -82,7 +105,7 @@ class Transactions:
     def after_block(self, sequence: int) -> None:
         """Ends the transaction if the record with the number `sequence`, which is the next record, belongs to another
         transaction."""
-        if sequence % self._size == 0:
+        if (sequence - self._first) % self._size == 0:
             self.end()
 
     def end(self) -> None:
@@ -144,7 +167,7 @@ class Transactions:
                     raise Unended(f"{what} did not end within {self._deadline_s:g} s: {error}") from None
 
     def _note(self, outcome: TransactionOutcome) -> None:
-        with self._file.open("a") as file:
+        with (self._folder / FILE).open("a") as file:
             file.write(LETTERS[outcome])
         if outcome in WORDS:
             self._control[WORDS[outcome]] += 1
@@ -159,8 +182,10 @@ def transaction_columns(folder: Path, size: int, sequences: npt.NDArray[np.int64
     if not size:
         nulls = pa.nulls(len(sequences), pa.string())
         return nulls, nulls
-    numbers = sequences // size
-    letters = (folder / FILE).read_text() if (folder / FILE).exists() else ""
+    numbers, letters = sequences.copy(), _letters(folder)
+    for first, begun in _segments(folder, size):
+        behind = sequences >= first
+        numbers[behind] = begun + (sequences[behind] - first) // size
     code_of = {letter: code for code, letter in enumerate(LETTERS.values())}
     indeterminate = code_of[LETTERS[TransactionOutcome.INDETERMINATE]]
     codes = np.full(int(numbers.max(initial=-1)) + 1, indeterminate, np.int32)
@@ -168,6 +193,29 @@ def transaction_columns(folder: Path, size: int, sequences: npt.NDArray[np.int64
     codes[: len(ended)] = ended
     outcomes = pa.DictionaryArray.from_arrays(pa.array(codes[numbers]), pa.array([str(outcome) for outcome in LETTERS]))
     return pa.array(numbers).cast(pa.string()), outcomes.cast(pa.string())
+
+
+def transactions_of(spec: ProducerSpec, client: Producer) -> Transactions | None:
+    """Returns the transactions of the producer that `spec` describes; None if it writes none."""
+    size = spec.transaction_records
+    return Transactions(client, Path(spec.folder), size, spec.abort_every, spec.deadline_s) if size else None
+
+
+def _segments(folder: Path, size: int) -> list[tuple[int, int]]:
+    """Returns (first sequence, number of transactions before it) for each life of the producer in `folder`.
+
+    `size`: the number of records in a whole transaction.
+    """
+    cuts = [int(line) for line in (folder / _CUTS).read_text().split()] if (folder / _CUTS).exists() else []
+    segments = [(0, 0)]
+    for cut in cuts:
+        first, begun = segments[-1]
+        segments.append((cut, begun - (first - cut) // size))
+    return segments
+
+
+def _letters(folder: Path) -> str:
+    return (folder / FILE).read_text() if (folder / FILE).exists() else ""
 
 
 def _error(raised: KafkaException) -> KafkaError:

@@ -23,7 +23,15 @@ CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
 """Every value of `Capability`."""
 
 Proof = Literal[
-    "leader_moved", "re_elected", "deposed", "leaderless", "isr_shrunk", "elected", "brief", "coordinator_moved"
+    "leader_moved",
+    "re_elected",
+    "deposed",
+    "leaderless",
+    "isr_shrunk",
+    "elected",
+    "brief",
+    "coordinator_moved",
+    "transactions_open",
 ]
 """An effect on the cluster that proves that an injected fault bit.
 
@@ -46,6 +54,8 @@ injection touched, as `Injection.hit` defines them.
   it fences a broker only after this timeout.
 * coordinator_moved: the targets coordinated transactions of the load before the bite, and brokers that are not targets
   coordinate all these transactions now.
+* transactions_open: each producer of the load that has a transactional.id has an open transaction, which began before
+  the bite. The coordinators say so (DescribeTransactions: Ongoing).
 """
 
 

@@ -106,7 +106,8 @@ ACTS: dict[str, Act] = {
         ),
         Act(
             name="restart_producer",
-            summary="Starts the producers again; each sends again whatever its ledger has no final answer for.",
+            summary="Starts the producers again; each sends again whatever its ledger has no final answer for (with "
+            "transactions: nothing).",
             heals=("kill_producer",),
             whom="producer",
         ),

@@ -122,17 +122,23 @@ def _check_crashes(scenario: Scenario) -> None:
 
 
 def _check_transactions(scenario: Scenario) -> None:
-    """Raises BadInput if an arm writes transactions and the fault plan has an action on producers.
+    """Raises BadInput if an arm writes transactions and the fault plan has the action `resend`.
 
-    Also raises BadInput if `_check_coordinator` does.
+    Also raises BadInput if the fault plan needs open transactions and no arm writes transactions, and if
+    `_check_coordinator` does.
     """
     names = [arm.name for arm in scenario.loaded if arm.transactional_id]
-    clients = [step.action for step in scenario.fault.steps if step.act.whom == "producer"]
-    if names and clients:
-        raise BadInput(
-            f"arms.{names[0]} has a transactional.id, which does not go with the action {clients[0]}: leave one of "
-            "them out"
-        )
+    for number, step in enumerate(scenario.fault.steps):
+        if names and step.action == "resend":
+            raise BadInput(
+                f"arms.{names[0]} has a transactional.id, which does not go with the action resend: leave one of them "
+                "out"
+            )
+        if not names and "transactions_open" in (step.proofs or ()):
+            raise BadInput(
+                f"fault.steps[{number}] needs the proof transactions_open, and no arm has a transactional.id: leave it "
+                "out"
+            )
     _check_coordinator(scenario)
 
 

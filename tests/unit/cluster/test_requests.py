@@ -13,6 +13,7 @@ from pytest import MonkeyPatch
 
 from delivery_verifier.cluster.connection import Address
 from delivery_verifier.cluster.protocol import requests as wire
+from delivery_verifier.cluster.protocol import transactions
 
 BROKER = Address("nowhere", 1)
 
@@ -74,3 +75,40 @@ def test_a_refused_setting_names_the_topic_and_the_controllers_reason() -> None:
         patch.setattr(wire, "call", lambda *_: refused)
         with pytest.raises(OSError, match="of t was refused: error 40 no"):
             wire.alter_topics(BROKER, ["t"], "min.insync.replicas", "none")
+
+
+@given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
+def test_any_answer_about_transactions_is_understood_or_an_oserror(answer: bytes) -> None:
+    with MonkeyPatch.context() as patch:
+        patch.setattr(transactions, "call", lambda *_: answer)
+        with suppress(OSError):
+            transactions.open_transactions(BROKER, ["id"])
+
+
+def described(*states: tuple[int, bytes, bytes]) -> bytes:
+    """Returns a DescribeTransactionsResponse with (error, transactional.id, state) of each transaction. Each began at
+    5 ms and has one partition."""
+    begin = struct.pack(">ib", 7, 0) + struct.pack(">i", 0) + bytes([len(states) + 1])
+    topics = b"\x02\x02t\x02" + struct.pack(">i", 0) + b"\0"
+    return begin + b"".join(
+        struct.pack(">h", error)
+        + bytes([len(name) + 1])
+        + name
+        + bytes([len(state) + 1])
+        + state
+        + struct.pack(">iqqh", 60_000, 5, 1, 0)
+        + topics
+        + b"\0"
+        for error, name, state in states
+    )
+
+
+def test_a_transaction_is_open_only_while_its_coordinator_says_ongoing() -> None:
+    with MonkeyPatch.context() as patch:
+        patch.setattr(transactions, "call", lambda *_: described((0, b"a", b"Ongoing"), (0, b"b", b"CompleteAbort")))
+        assert transactions.open_transactions(BROKER, ["a", "b"]) == {"a": 5}
+        with pytest.raises(OSError, match=r"did not describe \['c'\]"):
+            transactions.open_transactions(BROKER, ["a", "c"])
+        patch.setattr(transactions, "call", lambda *_: described((16, b"a", b"")))
+        with pytest.raises(OSError, match="error 16 for a"):
+            transactions.open_transactions(BROKER, ["a"])

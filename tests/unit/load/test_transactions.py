@@ -161,9 +161,60 @@ def test_every_producer_has_a_transactional_id_of_its_own() -> None:
 def test_a_transactional_arm_does_not_go_with_what_it_could_not_answer_for() -> None:
     from delivery_verifier.catalogue import SCENARIOS, build
 
-    entry = next(it for it in SCENARIOS.values() if any(step.act.whom == "producer" for step in it.fault.steps))
+    entry = next(it for it in SCENARIOS.values() if any(step.action == "resend" for step in it.fault.steps))
     arms = tuple(msgspec.structs.replace(plan, profile=PROFILES["transactional"]) for plan in entry.arms)
     with pytest.raises(BadInput, match=r"transactional\.id, which does not go with"):
+        check(build(msgspec.structs.replace(entry, arms=arms), "r"))
+
+
+def test_who_starts_again_after_a_kill_begins_another_transaction_and_knows_nothing_of_the_open_one(
+    tmp_path: Path,
+) -> None:
+    """Transactions of 4 records, blocks of 2. The producer is killed with 2 of 4 sent, and later with nothing open."""
+    first = made(tmp_path, Client())
+    for sequence in (2, 4, 6):
+        first.before_block()
+        first.after_block(sequence)
+    second = made(tmp_path, Client())
+    second.take_over(6)
+    for sequence in (8, 10):
+        second.before_block()
+        second.after_block(sequence)
+    third = made(tmp_path, Client())
+    third.take_over(10)
+    third.before_block()
+    third.after_block(12)
+    numbered, ended = transactions.transaction_columns(tmp_path, 4, np.arange(12))
+    assert numbered.to_pylist() == [*"000011222233"]
+    outcomes_of = dict(zip(numbered.to_pylist(), ended.to_pylist(), strict=True))
+    assert outcomes_of == {"0": "COMMITTED", "1": "INDETERMINATE", "2": "COMMITTED", "3": "INDETERMINATE"}
+    control = Control(tmp_path)
+    assert [control[word] for word in (Word.BEGUN, Word.COMMITTED, Word.MISCOUNTED)] == [4, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("word", "by", "miscounted"), [(Word.BEGUN, 1, 0), (Word.COMMITTED, -1, 0), (Word.BEGUN, 2, 2)]
+)
+def test_a_kill_explains_one_transaction_too_many_or_too_few(
+    tmp_path: Path, word: Word, by: int, miscounted: int
+) -> None:
+    first = made(tmp_path, Client())
+    first.before_block()
+    first.after_block(4)
+    control = Control(tmp_path)
+    control[word] += by
+    made(tmp_path, Client()).take_over(4)
+    counts = [control[counter] for counter in (Word.BEGUN, Word.COMMITTED, Word.MISCOUNTED)]
+    assert counts == [1, 1, miscounted]
+
+
+def test_open_transactions_are_proven_only_where_an_arm_writes_some() -> None:
+    from delivery_verifier.catalogue import SCENARIOS, build
+
+    entry = SCENARIOS["producer.killed_in_transaction"]
+    check(build(entry, "r"))
+    arms = tuple(msgspec.structs.replace(plan, profile=PROFILES["safe"]) for plan in entry.arms)
+    with pytest.raises(BadInput, match="proof transactions_open, and no arm has a transactional"):
         check(build(msgspec.structs.replace(entry, arms=arms), "r"))
 
 

@@ -9,6 +9,7 @@ from delivery_verifier.catalogue.scenarios import (
     consumers,
     duplicates,
     everyday,
+    isolation,
     network,
     order,
     power,
@@ -16,7 +17,19 @@ from delivery_verifier.catalogue.scenarios import (
     transactions,
 )
 
-MODULES = (acks, replication, duplicates, order, clients, consumers, transactions, network, power, everyday)
+MODULES = (
+    acks,
+    replication,
+    duplicates,
+    order,
+    clients,
+    consumers,
+    transactions,
+    isolation,
+    network,
+    power,
+    everyday,
+)
 
 ENTRIES: dict[str, Entry] = {entry.name: entry for module in MODULES for entry in module.ENTRIES}
 """Maps the name of an entry to the entry, for the entries of all modules in MODULES."""

@@ -1,11 +1,24 @@
-"""Transactions: what they promise when their coordinator is killed, and when a request to end one of them is late."""
+"""Transactions: what they promise when their coordinator is killed, when a request to end one of them is late, and when
+their producer is killed."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
-from delivery_verifier.catalogue.parts import AT_ONCE, BITTEN, MOVED, SETTLED, broken, control, step, subject
+from delivery_verifier.catalogue.parts import (
+    AT_ONCE,
+    BITTEN,
+    FULL,
+    MOVED,
+    SETTLED,
+    after,
+    broken,
+    control,
+    exactly,
+    step,
+    subject,
+)
 from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.scenario import Expectation, Load
@@ -131,4 +144,46 @@ Every second transaction is aborted, the others are committed.
   transaction, which the client then aborts (ABORTED_VISIBLE).
 """
 
-ENTRIES: tuple[Entry, ...] = (_COORDINATOR_KILLED, _LATE_END)
+_KILLED = Entry(
+    name="producer.killed_in_transaction",
+    title="Transactions: a producer is killed in the middle of one",
+    promise="A transaction that its producer never ended is seen by no read_committed consumer, not even the part that "
+    "was acknowledged. The producer that starts again with the same transactional.id aborts it first. Whoever writes "
+    "without transactions has written what was not answered, and writes it twice if it sends that again.",
+    source="KIP-98, transactional.id and producer fencing",
+    tags=("promises",),
+    arms=(
+        subject(
+            "transactional",
+            "exactly_once",
+            exactly(TORN=0, ABORTED_VISIBLE=0, LOST=0, RESENT=0, indeterminate=10, acked=110),
+        ),
+        control("safe", expectation=exactly(LOST=0, RESENT=20, indeterminate=10)),
+    ),
+    load=Load(partitions=1, pacing="scripted", block=10, transaction_records=30),
+    fault=FaultPlan(
+        name="killed_in_transaction",
+        summary="Commit 30 records, abort 30, and begin a transaction with 10; freeze a follower, so that 10 more are "
+        "not answered; kill the producers, thaw the follower, start the producers again.",
+        steps=(
+            step(AT_ONCE, "send", "none", blocks=2),
+            step(SETTLED, "send", "none", blocks=3),
+            step(SETTLED, "send", "none"),
+            step(SETTLED, "pause", "follower", ("brief",)),
+            step(after(0.5), "send", "none"),
+            step(after(1.0), "kill_producer", "none", ("transactions_open",)),
+            step(AT_ONCE, "resume", "follower"),
+            step(FULL, "restart_producer", "none"),
+            step(SETTLED, "send", "none", blocks=3),
+        ),
+    ),
+    session_timeout_ms=6000,
+    rules=("torn.never", "aborted_visible.never", "lost.never", "resent.application"),
+    why_held="What the transaction promises is kept: it is seen whole or not at all.",
+)
+"""A transaction holds three blocks. When the producers are killed, the transactional one has a transaction open with
+two blocks: one acknowledged, one not. Their transaction stays INDETERMINATE, and 20 of its records are in no committed
+view. The producer that starts again sends none of them again, because it was told nothing about their end.
+"""
+
+ENTRIES: tuple[Entry, ...] = (_COORDINATOR_KILLED, _LATE_END, _KILLED)

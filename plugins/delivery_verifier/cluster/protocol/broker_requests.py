@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from delivery_verifier.cluster.connection import Connection
-from delivery_verifier.cluster.protocol import fetch, requests
+from delivery_verifier.cluster.protocol import fetch, requests, transactions
 from delivery_verifier.cluster.protocol.encoding import Channel
 from delivery_verifier.cluster.protocol.requests import PartitionState
 
@@ -38,6 +38,11 @@ class SocketRequests:
     def topic_setting(self, broker: int, topics: Sequence[str], setting: str) -> dict[str, str]:
         """Returns the value of `setting` by topic, as `broker` reports it."""
         return requests.topic_setting(self._connection.address(broker), topics, setting)
+
+    def open_transactions(self, broker: int, names: Sequence[str]) -> dict[str, int]:
+        """Maps each transactional.id in `names` that has an open transaction to the time at which the transaction
+        began, in ms since the epoch. `broker` must be the coordinator of all these transactional.ids."""
+        return transactions.open_transactions(self._connection.address(broker), names)
 
     def fetch(self, broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> fetch.Fetched:
         """Fetches batches of a partition from `broker`'s replica, from `offset` up to the broker's high watermark. The

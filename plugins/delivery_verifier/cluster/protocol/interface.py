@@ -37,6 +37,11 @@ class BrokerRequests(Protocol):
         """Returns the value of `setting` by topic, as `broker` reports it."""
         ...
 
+    def open_transactions(self, broker: int, names: Sequence[str]) -> dict[str, int]:
+        """Maps each transactional.id in `names` that has an open transaction to the time at which the transaction
+        began, in ms since the epoch. `broker` must be the coordinator of all these transactional.ids."""
+        ...
+
     def fetch(self, broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:
         """Fetches batches of a partition from `broker`'s replica, from `offset` up to the broker's high watermark. The
         first batch may begin before `offset`. The answer has at most `most_bytes`, or a single larger batch."""
