@@ -7,7 +7,7 @@ First, ProducerPerformance is run with several values of batch.size, and keeps t
 
 A row holds records per second of both, their ratio, the CPU time per record of both, and the peak memory of both. This
 project's clock runs from the first record after the warm-up to the last delivery report. ProducerPerformance's rate is
-the one that it prints itself, which leaves out the start of its JVM. CPU time per record leaves out the start of
+the one that it prints itself. It leaves out the start of its JVM and its first tenth of the records. CPU time per record leaves out the start of
 Python, but not that of the JVM.
 
 `--matrix` measures one pair for each codec, several payload sizes, and 1, 2 and 4 producer processes. `--no-peer`
@@ -208,7 +208,8 @@ def _theirs(bench: Bench, case: Case, name: str, batch_size: int) -> tuple[float
     share = str(case.records // case.producers)
     command = children.kafka_tool(
         *("ProducerPerformance", "--topic", name, "--num-records", share, "--payload-file", str(payloads)),
-        *("--throughput", "-1", "--producer-props", f"bootstrap.servers={bench.cluster.bootstrap_servers}"),
+        *("--warmup-records", str(case.records // case.producers // 10), "--throughput", "-1"),
+        *("--producer-props", f"bootstrap.servers={bench.cluster.bootstrap_servers}"),
         *(*props, f"batch.size={batch_size}"),
     )
     outs = [bench.folder / f"{name}-{number}.txt" for number in range(case.producers)]

@@ -36,7 +36,7 @@ BETTER: dict[str, Literal["higher", "lower"]] = {
     "end to end / kgo-verifier's way": "lower",
     "end to end / kafkatest's way": "lower",
 }
-"""For each ratio, whether a higher or a lower value is better. The load is compared in records per second, the others in
+"""For each ratio, whether a higher or a lower value is better. Loads are compared in records per second, all else in
 seconds."""
 
 

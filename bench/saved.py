@@ -1,4 +1,4 @@
-"""What a benchmark leaves behind: a table, its figures as JSON and as a plot, and a line on machine and versions.
+"""What a benchmark leaves behind: a table, its figures as JSON, a plot, and a line on machine and versions."""
 
 from __future__ import annotations
 
