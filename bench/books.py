@@ -51,16 +51,16 @@ def main() -> int:
         rows = _rounds(run, arguments.records, arguments.pairs)
         wrong = _is_wrong(run)
     names = {"books / bare Parquet scan": "scan s", "books / DuckDB": "DuckDB s"}
-    found = {
+    by_peer = {
         name: round(statistics.median(row["books s"] / row[other] for row in rows), 1) for name, other in names.items()
     }
-    notes = [f"Median of the ratios ({name}, seconds): **{ratio}**." for name, ratio in found.items()]
+    notes = [f"Median of the ratios ({name}, seconds): **{ratio}**." for name, ratio in by_peer.items()]
     bars = {what: statistics.median(row[what] for row in rows) for what in ("scan s", "DuckDB s", "books s")}
     publish("books", f"The books of {arguments.records:,} records", rows, bars, notes)
     if wrong:
         print("the books do not say how many records are lost and duplicated")
         return 1
-    return ratios.guard(found, arguments.commit)
+    return ratios.guard(by_peer, arguments.commit)
 
 
 def _rounds(run: RunDirectory, records: int, count: int) -> list[dict[str, Any]]:

@@ -52,11 +52,11 @@ def main() -> int:
                 rows.append({"round": number, **row, "records/s": round(arguments.records / row["s"])})
                 print(rows[-1], flush=True)
     medians = {way: statistics.median(row["s"] for row in rows if row["way"] == way) for way in (KDV, KGO, KAFKATEST)}
-    found = {f"end to end / {way}": round(medians[KDV] / medians[way], 2) for way in (KGO, KAFKATEST)}
-    notes = [f"{name}, in seconds: **{ratio}**." for name, ratio in found.items()]
+    by_peer = {f"end to end / {way}": round(medians[KDV] / medians[way], 2) for way in (KGO, KAFKATEST)}
+    notes = [f"{name}, in seconds: **{ratio}**." for name, ratio in by_peer.items()]
     bars = {f"{way}, s": seconds for way, seconds in medians.items()}
     publish("end-to-end", f"{arguments.records:,} records, from load to verdict", rows, bars, notes)
-    return ratios.guard(found, arguments.commit)
+    return ratios.guard(by_peer, arguments.commit)
 
 
 def _round(records: int, folder: Path) -> list[dict[str, Any]]:

@@ -7,8 +7,8 @@ First, ProducerPerformance is run with several values of batch.size, and keeps t
 
 A row holds records per second of both, their ratio, the CPU time per record of both, and the peak memory of both. This
 project's clock runs from the first record after the warm-up to the last delivery report. ProducerPerformance's rate is
-the one that it prints itself. It leaves out the start of its JVM and its first tenth of the records. CPU time per record leaves out the start of
-Python, but not that of the JVM.
+the one that it prints itself. It leaves out the start of its JVM and its first tenth of the records. CPU time per
+record leaves out the start of Python, but not that of the JVM.
 
 `--matrix` measures one pair for each codec, several payload sizes, and 1, 2 and 4 producer processes. `--no-peer`
 measures this project's load alone, e.g. to see that its memory does not grow with `--records 10000000`.

@@ -11,7 +11,7 @@ Measurement = dict[str, float]
 
 
 def measured(work: Callable[[], object]) -> Measurement:
-    """Does `work`. Returns its seconds `s`, and the CPU seconds `cpu_s` of this process and of Spark's JVM meanwhile."""
+    """Does `work`. Returns its seconds `s`, and the CPU seconds `cpu_s` of this process and of Spark's JVM."""
     cpu_began_s, began_s = _cpu_s(), time.monotonic()
     work()
     return {"s": round(time.monotonic() - began_s, 2), "cpu_s": round(_cpu_s() - cpu_began_s, 2)}
