@@ -5,26 +5,26 @@ Each pair is one bare scan and one read. The bare scan fetches the same records 
 them. The read also parses the records, and writes log/. The result is the ratio of each pair, in seconds and in CPU
 seconds of Spark's JVM, and the median ratios. The first pair warms the JVM, and does not count. The run directory stays
 in the folder of the runs.
+
+The figures go to docs/results/read-DATE.md, .json and .svg. The exit code is 1 if the median ratio is a fifth worse
+than the committed one (docs/results/ratios.json; `--commit` replaces it). A million records take about two minutes.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import psutil
+import ratios
+from saved import publish
+from spark_jvm import Measurement, measured
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.host import machine
-from delivery_verifier.planning.provenance import versions_of
 from delivery_verifier.run.local_spark import own_session
 from delivery_verifier.run.steps.create_topics import create_topics
 from delivery_verifier.run.steps.inject_fault import inject_fault
@@ -35,8 +35,6 @@ from delivery_verifier.run.steps.start_cluster import start_cluster
 from delivery_verifier.run.steps.stop_cluster import stop_cluster
 from delivery_verifier.store.run_directory import RunDirectory
 
-Measurement = dict[str, float]
-
 
 def main() -> int:
     """Measures the pairs. Prints one line per pair and the median ratios. Returns the exit code."""
@@ -45,6 +43,7 @@ def main() -> int:
     )
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--pairs", type=int, default=3)
+    ratios.add_options(parser)
     arguments = parser.parse_args()
     params = {"profile": "idempotent", "fault": "none", "records": arguments.records, "pacing": "flat_out"}
     run_dir = plan_from_params(params, f"bench-read-{os.getpid()}")
@@ -54,10 +53,20 @@ def main() -> int:
             pairs = _pairs(run_dir, arguments.pairs)
     finally:
         stop_cluster(run_dir)
-    medians = {unit: statistics.median(pair["ratio"][unit] for pair in pairs) for unit in ("s", "cpu_s")}
-    circumstances = {"machine": machine.describe(), "load_average": os.getloadavg(), "versions": versions_of("4.3.1")}
-    print(json.dumps({"median_ratio": medians} | circumstances))
-    return 0
+    rows = [
+        {"pair": number, "scan s": pair["scan"]["s"], "read s": pair["read"]["s"], "ratio": pair["ratio"]["s"]}
+        | {
+            "scan CPU s": pair["scan"]["cpu_s"],
+            "read CPU s": pair["read"]["cpu_s"],
+            "CPU ratio": pair["ratio"]["cpu_s"],
+        }
+        for number, pair in enumerate(pairs, 1)
+    ]
+    ratio = round(statistics.median(pair["ratio"]["s"] for pair in pairs), 2)
+    bars = {f"pair {row['pair']}: {what}": float(row[what]) for row in rows for what in ("scan s", "read s")}
+    note = f"Median of the ratios (read / bare scan, seconds): **{ratio}**."
+    publish("read", f"Reading {arguments.records:,} records", rows, bars, [note])
+    return ratios.guard({"read / bare scan": ratio}, arguments.commit)
 
 
 def _load(run_dir: Path) -> None:
@@ -83,23 +92,12 @@ def _pairs(run_dir: Path, count: int) -> list[dict[str, Measurement]]:
 
         offsets = read_offsets_of(run)
         for number in range(count + 1):
-            scan = _measured(lambda: read_topics(spark, offsets, connection=connection).count())
-            whole = _measured(lambda: read(run_dir, spark, connection))
+            scan = measured(lambda: read_topics(spark, offsets, connection=connection).count())
+            whole = measured(lambda: read(run_dir, spark, connection))
             ratio = {unit: round(whole[unit] / scan[unit], 2) for unit in scan}
-            print(json.dumps({"pair": number, "scan": scan, "read": whole, "ratio": ratio}), flush=True)
+            print({"pair": number, "scan": scan, "read": whole, "ratio": ratio}, flush=True)
             pairs.append({"scan": scan, "read": whole, "ratio": ratio})
     return pairs[1:]
-
-
-def _measured(work: Callable[[], object]) -> Measurement:
-    """Does `work`. Returns its seconds and the CPU seconds of Spark's JVM meanwhile."""
-    from pyspark import SparkContext
-
-    jvm = psutil.Process(SparkContext._gateway.proc.pid)
-    cpu_began_s, began_s = sum(jvm.cpu_times()[:2]), time.monotonic()
-    work()
-    seconds = time.monotonic() - began_s
-    return {"s": round(seconds, 2), "cpu_s": round(sum(jvm.cpu_times()[:2]) - cpu_began_s, 2)}
 
 
 if __name__ == "__main__":

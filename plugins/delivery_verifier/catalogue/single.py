@@ -71,12 +71,13 @@ def scenario(
     control_records = max(FEWEST_RECORDS, int(records * CONTROL_SHARE)) if records else 0
     arms = [arm_of(run_id, 1, "subject", profile, claim=claim, records=records, producers=producers)]
     arms[0] = replace(arms[0], application=application)
+    weak, safe = (_fitted(PROFILES[name], load.replication_factor) for name in ("acks_0", "safe"))
     if profile.producer["acks"] not in ("0", 0):
         any_verdict = Expectation(verdicts=("HELD", "VIOLATED"))
-        arms.append(arm_of(run_id, 2, "control", PROFILES["acks_0"], records=control_records, expectation=any_verdict))
+        arms.append(arm_of(run_id, 2, "control", weak, records=control_records, expectation=any_verdict))
     if profile.producer["acks"] not in ("all", "-1", -1):
-        arms.append(arm_of(run_id, 3, "control", PROFILES["safe"], records=control_records))
-    arms.append(arm_of(run_id, 0, "canary", PROFILES["safe"], producers=CANARY_PRODUCERS))
+        arms.append(arm_of(run_id, 3, "control", safe, records=control_records))
+    arms.append(arm_of(run_id, 0, "canary", safe, producers=CANARY_PRODUCERS))
     return Scenario(
         run_id=run_id,
         run_token=token(run_id),
@@ -87,6 +88,13 @@ def scenario(
         cluster=cluster or ClusterSpec(equipment=equipment_of(fault)),
         **more,  # type: ignore[arg-type]
     )
+
+
+def _fitted(profile: Profile, replicas: int) -> Profile:
+    """Returns `profile`, with min.insync.replicas lowered to `replicas`, the replicas of each partition, if it is
+    greater. Brokers would refuse every record that such a topic gets with acks=all."""
+    fitting = min(int(profile.topic["min.insync.replicas"]), replicas)
+    return replace(profile, topic={**profile.topic, "min.insync.replicas": fitting})
 
 
 def arm_of(run_id: str, ordinal: int, role: Role, profile: Profile, **more: object) -> Arm:

@@ -40,10 +40,14 @@ def delivery_callback(ledger: LiveLedger, control: Control, acks: str) -> Delive
     # connection), so with acks=0 no offset is used.
     acks_0 = acks == "0"
     sequence_slice, reported, indeterminate = record.SEQUENCE, int(Word.REPORTED), int(Word.INDETERMINATE)
+    number, result, settled = -1, words, words  # the segment of the report before; -1: there is none
 
     def on_delivery(error: KafkaError | None, message: Message) -> None:
+        nonlocal number, result, settled
         sequence = int(message.value()[sequence_slice])  # type: ignore[index]
-        result, _, settled, _ = segments[sequence >> SHIFT]
+        if sequence >> SHIFT != number:
+            number = sequence >> SHIFT
+            result, _, settled, _ = segments[number]
         slot = sequence & MASK
         settled[slot] = clock()
         if error is None:

@@ -20,8 +20,11 @@ import numpy.typing as npt
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.inputs import BadInput
 
-LARGEST_BLOCK = 1000
+LARGEST_BLOCK = 2000
+LARGEST_BLOCK_BYTES = 1_000_000
 BLOCKS_PER_SECOND = 150
+LEAST_ROOM = 3000
+"""The least number of records that the queue of a producer's client must have room for."""
 QUEUE_RECORDS = 200_000
 QUEUE_BYTES = 400_000_000
 """A producer fills its client's queue up to QUEUE_RECORDS records or QUEUE_BYTES bytes, whichever limit is reached
@@ -65,15 +68,18 @@ class LoadLayout(NamedTuple):
         return (block % self.partitions).astype(np.int32), block // self.partitions * self.block + sequence % self.block
 
 
-def choose(records: int, rate: float, partitions: int) -> LoadLayout:
-    """Returns a layout for a producer that sends `records` records at `rate` records per second.
+def choose(records: int, rate: float, partitions: int, payload_bytes: int = 100, room: int | None = None) -> LoadLayout:
+    """Returns a layout for a producer that sends `records` records of `payload_bytes` at `rate` records per second.
 
     The blocks are so small that the producer sends about 150 or more per second, and each partition gets about ten or
-    more.
+    more. A block has at most LARGEST_BLOCK records, and at most LARGEST_BLOCK_BYTES bytes if it has more than one
+    record. Three blocks fit into the client's queue. `room` is the result of `queue_room`.
     """
-    by_rate = int(rate / BLOCKS_PER_SECOND)
-    by_share = records // (partitions * 10)
-    return LoadLayout(max(1, min(LARGEST_BLOCK, by_rate, by_share)), partitions)
+    bounds = [LARGEST_BLOCK, LARGEST_BLOCK_BYTES // payload_bytes, int(rate / BLOCKS_PER_SECOND)]
+    bounds.append(records // (partitions * 10))
+    if room is not None:
+        bounds.append(room // 3)
+    return LoadLayout(max(1, min(bounds)), partitions)
 
 
 def queue_room(settings: Mapping[str, Setting], payload_bytes: int) -> int | None:
@@ -87,15 +93,15 @@ def queue_room(settings: Mapping[str, Setting], payload_bytes: int) -> int | Non
 
 
 def require_room(settings: Mapping[str, Setting], payload_bytes: int) -> None:
-    """Raises BadInput unless the client's queue has room for three blocks of LARGEST_BLOCK records.
+    """Raises BadInput unless the client's queue has room for LEAST_ROOM records.
 
-    With less room, the client could refuse some records of a block. `settings` are the producer's settings.
+    With little room, the client could refuse some records of a block. `settings` are the producer's settings.
     """
     room = queue_room(settings, payload_bytes)
-    if room is not None and room < 3 * LARGEST_BLOCK:
+    if room is not None and room < LEAST_ROOM:
         raise BadInput(
             f"queue.buffering.max.* (buffer.memory) leaves room for {room} records of payload_bytes={payload_bytes}; "
-            f"allowed: at least {3 * LARGEST_BLOCK}. Raise it, or send smaller records"
+            f"allowed: at least {LEAST_ROOM}. Raise it, or send smaller records"
         )
 
 

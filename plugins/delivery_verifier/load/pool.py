@@ -186,7 +186,9 @@ def _process(scenario: Scenario, arm: Arm, number: int, connection: Mapping[str,
     load = scenario.load
     records = -(-arm.records // arm.producers)
     rate = _rate(load, records, arm)
-    block = load.block or layout.choose(records, rate or UNLIMITED_RATE, load.partitions).block
+    room = layout.queue_room(arm.profile.producer, load.payload_bytes)
+    chosen = layout.choose(records, rate or UNLIMITED_RATE, load.partitions, load.payload_bytes, room)
+    block = load.block or chosen.block
     transaction_records = 0
     if arm.transactional_id:
         steady = None if load.pacing == "scripted" else rate

@@ -5,6 +5,7 @@ Run it as `python -m delivery_verifier.load.producer SPEC`. SPEC is the path of 
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Callable
@@ -184,8 +185,7 @@ class SequencedProducer:
                 self.send_block()
 
     def run(self) -> None:
-        """Sends the warm-up and then the load. Waits for a `Gate` before each. A producer that was killed resumes at
-        once."""
+        """Sends warm-up and load, and waits for a `Gate` before each. A producer that was killed resumes at once."""
         if self.transactions:
             self.transactions.init()
         if self.spec.life:
@@ -239,6 +239,7 @@ def main() -> int:
         return 1
     producer.control[Word.ATTEMPTED] = -1
     producer.control[Word.STATE] = State.READY
+    gc.disable()  # the load makes millions of objects, but no reference cycles: the search for cycles would find none
     producer.run()
     if producer.fatal:
         print(f"fatal client error: {producer.fatal}", file=sys.stderr)

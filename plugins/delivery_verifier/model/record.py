@@ -144,6 +144,13 @@ def is_of_stranger(value: bytes | None, run: str) -> bool:
     return value is None or not re.search(traces(run).encode(), value)
 
 
+_GROUP = 4
+"""The encoder writes numbers in groups of four digits. The widths of all numbers that it writes are multiples of
+four, except that of the checksum, whose first group has two digits."""
+_GROUPS = np.frombuffer(b"".join(b"%04d" % number for number in range(10**_GROUP)), np.uint8).reshape(-1, _GROUP)
+"""Row n has the digits of n, as ASCII, for n below 10,000."""
+
+
 class BlockEncoder:
     """Encodes blocks: records with consecutive sequences that one producer sends to one partition.
 
@@ -151,27 +158,29 @@ class BlockEncoder:
     which `sequence` and `partition_sequence` are 0. All records of a block equal the template, except for the digits of
     these two numbers and of the checksum.
 
-    The checksum of a record is the template's checksum, XORed with one table entry per digit. This is right because
-    CRC-32 is affine over messages of equal length: if one byte changes, the checksum changes by an XOR that depends
-    only on the position of the byte and on the change.
+    The checksum of a record is the template's checksum, XORed with one table entry per group of four digits. This is
+    right because CRC-32 is affine over messages of equal length: if some bytes change, the checksum changes by an XOR
+    that depends only on the positions of the bytes and on the change.
     """
 
     def __init__(self, run: str, arm: int, producer: int, session: int, attempt: int, size: int) -> None:
         self._template = np.frombuffer(encode(run, arm, producer, session, 0, attempt, 0, size), np.uint8).copy()
         body = self._template[:-CRC_WIDTH].tobytes()
         self._base_crc = zlib.crc32(body)
-        # position of a byte -> for each digit 0 to 9 at this position, the XOR that the digit causes in the checksum
+        # position of a group's first byte -> for each number of four digits, the XOR that it causes in the checksum
         self._delta: dict[int, npt.NDArray[np.uint32]] = {}
         for name in ("sequence", "partition_sequence"):
             start, width = FIELDS[name]
-            for position in range(start, start + width):
-                self._delta[position] = np.array(
-                    [
-                        zlib.crc32(body[:position] + b"%d" % digit + body[position + 1 :]) ^ self._base_crc
-                        for digit in range(10)
-                    ],
-                    np.uint32,
-                )
+            for group in range(start, start + width, _GROUP):
+                delta = np.zeros(1, np.uint32)
+                for position in range(group, group + _GROUP):
+                    delta = (delta[:, None] ^ self._digit_deltas(body, position)).ravel()
+                self._delta[group] = delta
+
+    def _digit_deltas(self, body: bytes, position: int) -> npt.NDArray[np.uint32]:
+        """Returns, for each digit 0 to 9 at `position` of `body`, the XOR that the digit causes in the checksum."""
+        changed = (body[:position] + b"%d" % digit + body[position + 1 :] for digit in range(10))
+        return np.array([zlib.crc32(other) ^ self._base_crc for other in changed], np.uint32)
 
     def encode(self, sequence: int, partition_sequence: int, count: int) -> list[bytes]:
         """Returns `count` records. The first record has the numbers `sequence` and `partition_sequence`.
@@ -182,12 +191,14 @@ class BlockEncoder:
         crc = np.full(count, self._base_crc, np.uint32)
         self._write_digits(rows, crc, "sequence", sequence)
         self._write_digits(rows, crc, "partition_sequence", partition_sequence)
-        rest = crc.astype(np.uint64)
-        for position in range(rows.shape[1] - 1, rows.shape[1] - 1 - CRC_WIDTH, -1):
-            rest, digit = np.divmod(rest, np.uint64(10))
-            rows[:, position] = digit + 48
-        flat, size = rows.tobytes(), rows.shape[1]
-        return [flat[start : start + size] for start in range(0, count * size, size)]
+        size = rows.shape[1]
+        rest, first_byte = crc.astype(np.int64), size - CRC_WIDTH
+        rows[:, size - 4 :] = _GROUPS[rest % 10_000]
+        rows[:, size - 8 : size - 4] = _GROUPS[rest // 10_000 % 10_000]
+        rows[:, first_byte : size - 8] = _GROUPS[rest // 100_000_000, 2:]
+        # As strings of fixed size, numpy makes `bytes` of all rows at once. It would drop zero bytes at the end of a
+        # string, but every record ends with a digit.
+        return rows.view(f"S{size}").ravel().tolist()  # type: ignore[no-any-return]
 
     def _write_digits(self, rows: npt.NDArray[np.uint8], crc: npt.NDArray[np.uint32], name: str, first: int) -> None:
         """Writes the numbers `first`, `first` + 1 and so on into the header field `name` of the block's records.
@@ -196,13 +207,11 @@ class BlockEncoder:
         """
         numbers = np.arange(first, first + len(rows), dtype=np.int64)
         last, (start, width) = first + len(rows) - 1, FIELDS[name]
-        for position in range(start, start + width):
-            unit = 10 ** (start + width - 1 - position)
-            if first // unit == last // unit:  # all records of the block have the same digit here
-                constant = first // unit % 10
-                rows[:, position] = constant + 48
-                crc ^= self._delta[position][constant]
+        for group in range(start, start + width, _GROUP):
+            unit = 10 ** (start + width - _GROUP - group)
+            if first // unit == last // unit:  # all records of the block have the same digits here
+                digits: int | npt.NDArray[np.int64] = first // unit % 10**_GROUP
             else:
-                digits = numbers // unit % 10
-                rows[:, position] = digits + 48
-                crc ^= self._delta[position][digits]
+                digits = numbers // unit % 10**_GROUP
+            rows[:, group : group + _GROUP] = _GROUPS[digits]
+            crc ^= self._delta[group][digits]

@@ -27,6 +27,7 @@ from delivery_verifier.load.forgetful import send_and_forget
 from delivery_verifier.load.live_ledger import (
     FAILED,
     INDETERMINATE,
+    SLOTS,
     Control,
     Gate,
     LiveLedger,
@@ -138,6 +139,17 @@ def test_refusals_and_errors_are_counted_apart_from_what_was_never_reported(tmp_
     callback(None, report(2))
     counts, in_ledger = seal(spec, tmp_path / "run")
     assert counted(counts) == in_ledger == {"FAILED": 1, "INDETERMINATE": 1, "ACKED": 1}
+
+
+def test_reports_from_two_segments_by_turns_reach_their_slots(tmp_path: Path) -> None:
+    """The callback keeps the segment of the report before."""
+    live, control = LiveLedger(tmp_path), Control(tmp_path)
+    live.open(SLOTS - 2, 4, 1)
+    callback = delivery_callback(live, control, "all")
+    for sequence in (SLOTS - 2, SLOTS, SLOTS - 1, SLOTS + 1):
+        callback(None, report(sequence))
+    assert [list(live.segments[0].result[SLOTS - 3 :]), list(live.segments[1].result[:3])] == [[0, 8, 8], [8, 8, 0]]
+    assert control[Word.REPORTED] == 4
 
 
 def report(sequence: int) -> Message:

@@ -6,7 +6,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delivery_verifier.load.layout import LARGEST_BLOCK, LoadLayout, choose
+from delivery_verifier.load.layout import (
+    LARGEST_BLOCK,
+    LARGEST_BLOCK_BYTES,
+    LEAST_ROOM,
+    LoadLayout,
+    choose,
+    queue_limit,
+)
 
 LAYOUTS = st.builds(LoadLayout, block=st.integers(1, 60), partitions=st.integers(1, 20))
 
@@ -40,3 +47,16 @@ def test_a_chosen_block_gives_every_partition_its_share(records: int, rate: floa
     assert 1 <= layout.block <= LARGEST_BLOCK and layout.partitions == partitions
     if records >= partitions * 10:
         assert records // layout.block >= partitions * 10, "at least ten blocks go to each partition"
+
+
+@given(payload_bytes=st.integers(70, 1_000_000))
+def test_a_chosen_block_of_a_flat_out_load_is_no_larger_than_a_megabyte(payload_bytes: int) -> None:
+    block = choose(10**9, 1e9, 3, payload_bytes).block
+    assert block == 1 or block * payload_bytes <= LARGEST_BLOCK_BYTES
+
+
+@given(room=st.integers(LEAST_ROOM, 10**6))
+def test_three_chosen_blocks_fit_into_a_short_queue(room: int) -> None:
+    block = choose(10**9, 1e9, 3, 100, room).block
+    assert queue_limit({"queue.buffering.max.messages": room}, 100, block) + 2 * block <= room
+    assert 3 * block <= room

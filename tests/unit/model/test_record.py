@@ -33,7 +33,7 @@ def test_the_block_encoder_writes_what_encode_writes(
     ]
 
 
-@pytest.mark.parametrize("first", [0, 8, 95, 990, 999_999_999_990, 123_456_789_999])
+@pytest.mark.parametrize("first", [0, 8, 95, 990, 9_995, 99_999_995, 999_999_999_990, 123_456_789_999])
 def test_the_block_encoder_carries_over_every_power_of_ten(first: int) -> None:
     block = record.BlockEncoder("run-1234", 1, 2, 3, 0, 100).encode(first, max(0, first - 7), 10)
     assert block == [record.encode("run-1234", 1, 2, 3, first + n, 0, max(0, first - 7) + n, 100) for n in range(10)]

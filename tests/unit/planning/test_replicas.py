@@ -1,0 +1,26 @@
+"""Tests of the number of replicas: arms that a user cannot configure fit it, and the user's own arm is never changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.planning.build import scenario_from_params
+
+ONE_REPLICA = {"fault": "none", "replication_factor": 1}
+
+
+@pytest.mark.parametrize("profile", ["idempotent", "acks_1"])
+def test_controls_and_canary_fit_one_replica(profile: str) -> None:
+    arms = scenario_from_params({**ONE_REPLICA, "profile": profile, "min_insync_replicas": 1}, "run").arms
+    assert {arm.name: arm.profile.topic["min.insync.replicas"] for arm in arms} == {arm.name: 1 for arm in arms}
+
+
+def test_with_more_replicas_controls_keep_their_settings() -> None:
+    arms = scenario_from_params({"fault": "none", "profile": "idempotent", "min_insync_replicas": 3}, "run").arms
+    assert [arm.profile.topic["min.insync.replicas"] for arm in arms] == [3, 2, 2]
+
+
+def test_the_subject_is_refused_and_not_changed() -> None:
+    with pytest.raises(BadInput, match="arm idempotent is 2.*--min-insync-replicas"):
+        scenario_from_params({**ONE_REPLICA, "profile": "idempotent"}, "run")
