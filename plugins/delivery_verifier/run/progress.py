@@ -8,6 +8,7 @@ import threading
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.live import Live
@@ -25,6 +26,21 @@ EVERY_S = 2.0
 """Seconds between two lines of progress, where there is no terminal."""
 REDRAW_S = 0.5
 """Seconds between two drawings of the one line that shows progress on a terminal."""
+
+
+class _Load(NamedTuple):
+    """What the load does, in words: the reported records of each arm, subjects first; the reported records of all arms
+    per second; the fault, or an empty text; and the time until the verdict."""
+
+    arms: list[str]
+    rate: str
+    fault: str
+    left: str
+
+    def __str__(self) -> str:
+        """The words as one line, e.g. `reported 120,000 of 1,000,000 (safe), 4,100 of 100,000 (control-acks_0);
+        21,300/s; fault kill_leader; about 40 s left`."""
+        return "; ".join(filter(None, (f"reported {', '.join(self.arms)}", self.rate, self.fault, self.left)))
 
 
 class Follower:
@@ -92,36 +108,43 @@ class Follower:
             if self._live is not None:
                 self._live.update(Text(self._line(), no_wrap=True, overflow="ellipsis"), refresh=True)
             elif "produce" in self._begun_s and (load := self._load()):
-                self.say(load)
+                self.say(str(load))
 
     def _line(self) -> str:
-        """Returns the line that a terminal shows: the steps under way with their seconds, and what the load does."""
-        now_s = time.monotonic()
-        steps = ", ".join(f"{step} {now_s - begun_s:.0f} s" for step, begun_s in {**self._begun_s}.items())
-        steps = steps or ("next step" if self._over else "starting")
-        load = self._load() if "produce" in self._begun_s else None
-        rest = load or (f"about {self._after_load_s():.0f} s left" if self._over else "")
-        return "  ".join(part for part in (f"{self._elapsed_s():6.1f} s", steps, rest) if part)
+        """Returns the line that a terminal shows: the steps under way, the time left, and what the load does.
 
-    def _load(self) -> str | None:
-        """Returns in words how many attempts are reported, how fast, whether a fault is on, and how much time is left.
-
-        An example: `reported 120,000 of 1,000,000 (idempotent), 4,100 of 1,000,000 (control-acks_0), 21,300/s; fault
-        kill_leader; about 40 s left`. Returns None if the run has no cluster yet.
+        What matters most comes first, because a narrow terminal cuts the end off.
         """
+        now_s = time.monotonic()
+        begun_s = {**self._begun_s}
+        if "produce" in begun_s:  # both begin together
+            begun_s.pop("inject_fault", None)
+        steps = ", ".join(f"{step} {now_s - at_s:.0f} s" for step, at_s in begun_s.items())
+        load = self._load() if "produce" in begun_s else None
+        parts = [steps or ("next step" if self._over else "starting")]
+        if load is not None:
+            parts += [load.left, f"{load.arms[0]}, {load.rate}", load.fault]
+        elif self._over:
+            parts.append(f"about {self._after_load_s():.0f} s left")
+        return "  ".join([f"{self._elapsed_s():6.1f} s", *filter(None, parts)])
+
+    def _load(self) -> _Load | None:
+        """Returns what the load does now, or None if the run has no cluster yet."""
         run = RunDirectory(self._run_dir)
         try:
             scenario, start_cluster = run.read_scenario(), run.manifest("start_cluster")
         except (IncompleteRun, ValueError):
             return None
         counts = _reported(scenario, Path(start_cluster.notes["workspace"]) / "live")
-        arms = ", ".join(f"{counts[arm.name]:,} of {arm.records:,} ({arm.name})" for arm in scenario.loaded)
         state = "over" if "inject_fault" in self._over else scenario.fault.name
-        fault = f"; fault {state}" if scenario.fault.steps else ""
         elapsed_s = (now_us() - start_cluster.finished_at_us) / 1e6
         load_s = max(0.0, scenario.load.duration_s + scenario.load.recovery_s - elapsed_s)
-        estimate = f"about {load_s + self._after_load_s():.0f} s left"
-        return f"reported {arms}, {self._rate(sum(counts.values())):,.0f}/s{fault}; {estimate}"
+        return _Load(
+            arms=[f"{counts[arm.name]:,} of {arm.records:,} ({arm.name})" for arm in scenario.loaded],
+            rate=f"{self._rate(sum(counts.values())):,.0f}/s",
+            fault=f"fault {state}" if scenario.fault.steps else "",
+            left=f"about {load_s + self._after_load_s():.0f} s left",
+        )
 
     def _rate(self, reported: int) -> float:
         """Returns the reports per second since the last call. `reported`: the number of reports so far."""

@@ -10,7 +10,7 @@ from support.refusals import bare_host
 
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.run import estimates
-from delivery_verifier.run.progress import Follower
+from delivery_verifier.run.progress import Follower, _Load
 
 
 def finished(folder: Path, reconcile_s: float) -> Path:
@@ -55,3 +55,17 @@ def test_steps_are_told_line_by_line(
         assert "about 60 s left" in follower._line()
     told = capsys.readouterr().err
     assert ("plan           running" in told) is ("plan           success" in told) is (not quiet)
+
+
+def test_a_narrow_terminal_shows_the_step_and_the_time_left_before_the_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare_host(tmp_path, monkeypatch)
+    follower = Follower(tmp_path / "run", quiet=True)
+    load = _Load(["5 of 9 (safe)", "1 of 2 (control)"], "7/s", "fault kill_leader", "about 40 s left")
+    monkeypatch.setattr(follower, "_load", lambda: load)
+    for step in ("produce", "inject_fault"):
+        follower.step_changed(StepProgress("run", step, "running"))
+    line = follower._line()
+    assert line.endswith("s  produce 0 s  about 40 s left  5 of 9 (safe), 7/s  fault kill_leader"), line
+    assert str(load) == "reported 5 of 9 (safe), 1 of 2 (control); 7/s; fault kill_leader; about 40 s left"
