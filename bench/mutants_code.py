@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -13,6 +13,9 @@ import parso
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.operators.operator import Operator
 from mutants_operators import Position, operators
+
+Placed = tuple[parso.tree.NodeOrLeaf, int, int]
+"""A node of a module, and the indices of its begin and its end in the text."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +73,9 @@ def mutants(source: str) -> list[Mutant]:
     """
     tree = ast.parse(source)
     idle, scopes, functions = list(_idle(tree)), list(_scopes(tree)), list(bodies(tree))
-    candidates = []
+    candidates, nodes = [], nodes_of(source)
     for operator in operators():
-        for (start, end), code in changes(source, operator):
+        for (start, end), code in changes(source, operator, nodes):
             if any(first <= start and end <= last for first, last in idle):
                 continue
             scope = max((scope for scope in scopes if scope[0] <= start[0] <= scope[1]), default=(0, 0, ""))[2]
@@ -83,23 +86,32 @@ def mutants(source: str) -> list[Mutant]:
     return list(different.values())[::-1]
 
 
-def changes(source: str, operator: Operator) -> Iterator[tuple[Position, str]]:
+def changes(source: str, operator: Operator, nodes: Sequence[Placed]) -> Iterator[tuple[Position, str]]:
     """Yields each position that `operator` can change, and the text of the module with this change.
 
-    `cosmic_ray.mutating` gives the same texts, but parses the module for each of them.
+    `nodes`: the nodes of `source`. `cosmic_ray.mutating` gives the same texts, but parses the module for each of them.
     """
-    for node, start in _nodes(get_ast(source)):
-        end = start + len(node.get_code())
+    for node, start, end in nodes:
         for index, position in enumerate(operator.mutation_positions(node)):
             yield position, source[:start] + _changed(node, operator, index) + source[end:]
 
 
-def _nodes(node: parso.tree.NodeOrLeaf, start: int = 0) -> Iterator[tuple[parso.tree.NodeOrLeaf, int]]:
-    """Yields the node and all inside it, each with the index of its first character. The space before it counts."""
-    yield node, start
-    for child in getattr(node, "children", ()):
-        yield from _nodes(child, start)
-        start += len(child.get_code())
+def nodes_of(source: str) -> list[Placed]:
+    """Returns all nodes of a module, outer nodes before inner ones, each with the indices of its begin and its end in
+    `source`. The space before a node counts."""
+    placed: list[Placed] = []
+
+    def place(node: parso.tree.NodeOrLeaf, start: int) -> int:
+        at, end = len(placed), start
+        placed.append((node, start, start))
+        for child in getattr(node, "children", ()):
+            end = place(child, end)
+        end = end if hasattr(node, "children") else start + len(node.get_code())
+        placed[at] = (node, start, end)
+        return end
+
+    place(get_ast(source), 0)
+    return placed
 
 
 def _changed(node: parso.tree.NodeOrLeaf, operator: Operator, index: int) -> str:

@@ -55,7 +55,9 @@ def test_our_own_operators_do_what_their_examples_say() -> None:
 
     for operator in mutants_operators.OWN:
         for example in operator.examples():
-            codes = [code for _, code in mutants_code.changes(example.pre_mutation_code, operator())]
+            source = example.pre_mutation_code
+            changed = mutants_code.changes(source, operator(), mutants_code.nodes_of(source))
+            codes = [code for _, code in changed]
             assert codes[example.occurrence] == example.post_mutation_code
 
 
@@ -64,8 +66,9 @@ def test_the_changes_of_an_operator_are_those_of_cosmic_ray() -> None:
     from cosmic_ray.mutating import MutationVisitor
 
     source = (BENCH / "mutants_results.py").read_text() + CODE
+    nodes = mutants_code.nodes_of(source)
     for operator in mutants_code.operators():
-        codes = [code for _, code in mutants_code.changes(source, operator)]
+        codes = [code for _, code in mutants_code.changes(source, operator, nodes)]
         assert codes == [MutationVisitor.mutate_code(source, operator, number) for number in range(len(codes))]
 
 
