@@ -181,7 +181,7 @@ class Member:
 
 
 def main() -> int:
-    """Runs one member. Returns 0 after an orderly stop of the member, 1 if the client refused the settings, 3 after a
+    """Runs one member. Returns 0 if the member was stopped in order, 1 if the client refused the settings, 3 after a
     fatal client error, and 4 if nobody knows whether a commit of `commit_first` was accepted."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=MemberSpec)
     try:
