@@ -230,7 +230,7 @@ class SequencedProducer:
 
 
 def main() -> int:
-    """Runs one producer. Returns 0 if the load was sent, 3 if it ended early (see `fatal`), 1 for refused settings."""
+    """Runs one producer. Returns 0 if the load was sent, 3 if an error ended it early, 1 for refused settings."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=ProducerSpec)
     try:
         producer = SequencedProducer(spec)
