@@ -124,7 +124,7 @@ def _check_crashes(scenario: Scenario) -> None:
 def _check_transactions(scenario: Scenario) -> None:
     """Raises BadInput if an arm writes transactions and the fault plan has an action on producers.
 
-    Also raises BadInput if the plan lacks a needed proof `coordinator_moved`, or if this proof is impossible.
+    Also raises BadInput if `_check_coordinator` does.
     """
     names = [arm.name for arm in scenario.loaded if arm.transactional_id]
     clients = [step.action for step in scenario.fault.steps if step.act.whom == "producer"]

@@ -59,7 +59,7 @@ class Follower:
             self.say(f"{progress.step:<14} {progress.state}")
 
     def _tick(self) -> None:
-        """Prints how far the load is, in one line, every EVERY_S seconds during the step produce."""
+        """Prints the line of `_load_line` every EVERY_S seconds during the step produce."""
         while not self._done.wait(EVERY_S):
             if "produce" in self._running and (line := self._load_line()):
                 self.say(line)
