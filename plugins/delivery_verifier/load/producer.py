@@ -208,8 +208,7 @@ class SequencedProducer:
         """Calls `work`. If a fatal client error or Unended stops `work`, notes the error in `fatal`. Raises any other
         error.
 
-        Handles two kinds of client errors: the client's `poll` raises KafkaException, and its `flush` raises
-        KafkaError, which is no subclass of Exception.
+        The client's `poll` raises KafkaException. Its `flush` raises KafkaError, which is no subclass of Exception.
         """
         try:
             work()
