@@ -26,7 +26,7 @@ BOUND = 50_000
 """The greatest number of rows of BUCKETS that are used. If there are more, census and matching read the ledger and the
 log themselves."""
 STRETCH = ["arm", "producer", "session", "stretch"]
-"""The columns that identify a stretch."""
+"""The columns that identify a stretch: a numbered range of consecutive sequences of one producer."""
 _OF_LINES = {"marker": "boolean", "corrupted": "boolean", "foreign": "boolean"}
 """The columns that are null in the row of a claim (row of LEDGER), with their types."""
 _OF_CLAIMS = {

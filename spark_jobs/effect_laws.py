@@ -1,5 +1,5 @@
-"""The laws of effects. Each law says that two counts, made independently, are equal. They are counts of effects, of
-lives, of kills, of visible records or of visible attempts."""
+"""The laws of effects. Each law says that two counts, made independently, are equal. Counted are effects, lives, kills,
+visible records or visible attempts."""
 
 from __future__ import annotations
 

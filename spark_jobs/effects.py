@@ -44,8 +44,8 @@ def applied_attempts(effects: DataFrame, lines: DataFrame, places: Places) -> Da
     and:
 
     * `copies`: the locations of the attempt's lines, ascending.
-    * `effects`: an array of structs in the order of time, one per effect. `at` is the location of the record. `behind`:
-      whether a record with a higher offset of the partition was applied earlier.
+    * `effects`: an array of structs in the order of time, one per effect. `at` is the location of the record. For
+      `behind` see `_behind`.
     * `partition`: that of the first copy or, if there is no copy, of the first effect.
     * `lowest`: the lowest offset of the partition from which a record was applied.
     * `drained`, `hidden`: whether the partition is in the set of `places` with this name.
@@ -88,7 +88,7 @@ def census(effects: DataFrame, taken_at_us: int) -> DataFrame:
 
 
 def lines_census(lines: DataFrame) -> DataFrame:
-    """Returns the column `lines` per (arm, partition): the number of records of the view that name an attempt."""
+    """Returns `lines`, the number of records of the view that name an attempt, per (arm, partition)."""
     return lines.where(is_of_attempt()).groupBy("arm", "partition").agg(F.count(F.lit(1)).alias("lines"))
 
 

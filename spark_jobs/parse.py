@@ -78,7 +78,7 @@ def is_usual(scenario: Scenario) -> Column:
     """True if the value is a sound record of this run and of the topic's arm, in the form that nearly all records have.
 
     In this form, session and attempt are 0, and three other numbers begin with the digit 0: producer, sequence and
-    partition sequence. If false, the value may still be a record: `_is_record` decides.
+    partition sequence. If false, the value may still be a record, in another form.
 
     The condition proves that a number consists of digits: its first and last byte are digits, and the cast to a number
     succeeds. The cast alone proves less, because it ignores blanks, control characters and a sign at the ends of a
@@ -155,7 +155,7 @@ def _checksum_agrees() -> Column:
 
 
 def _slice(name: str) -> Column:
-    """The bytes of the value at the place of a header field, as text. They are any bytes if the value is no record."""
+    """The bytes of the value at the place of a header field, as text. If the value is no record, they mean nothing."""
     return _text(FIELDS[name].start + 1, FIELDS[name].width)
 
 

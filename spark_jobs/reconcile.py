@@ -119,8 +119,7 @@ def write_books(
 ) -> None:
     """Runs the second half of a reconciliation: writes anomalies/, books/ and timeline/ from ledger/ and log/ of `run`.
 
-    `bound`: the most cases that are written per arm and kind of anomaly. `exhaustive`: whether every record is matched,
-    without the screen. `bits`: each stretch of the screen has at least 2**bits sequences."""
+    `bound`: the most cases that are written per arm and kind. `exhaustive`, `bits`: see `reconcile`."""
     ledger, both_views, together = _frames(spark, run)
     log, visible = both_views.where(F.col("view") == "raw"), both_views.where(F.col("view") == committed.VIEW)
     arms, offsets = scenario.transactional, read_offsets_of(run)

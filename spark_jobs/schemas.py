@@ -114,9 +114,9 @@ ATTEMPTS = StructType(
 * `late`: the attempt is INDETERMINATE, and would be REORDERED if it were reported.
 * `aborted_visible`: a read_committed consumer sees the attempt, though its transaction was aborted. `torn`: no such
   consumer sees the attempt, though its transaction was committed.
-* `astray`: the attempt refutes `spark_jobs.screen`. Either a record of the attempt has another partition sequence than
-  the ledger says, or the attempt owns a corrupted record, but the ledger's row of the attempt is not among the rows
-  that are matched.
+* `astray`: the attempt refutes `spark_jobs.screen`. There are two such cases. A record of the attempt has another
+  partition sequence than the ledger says. Or the attempt owns a corrupted record, but the ledger's row of the attempt
+  is not among the rows that are matched.
 """
 
 SUBJECTS = StructType(

@@ -129,7 +129,7 @@ def _ranges(stretches: list[Row]) -> list[tuple[Stretch, Stretch]]:
 
 
 def _within(stretches: tuple[Stretch, Stretch], bits: int) -> Column:
-    """True on a row of LEDGER or LOG in a range of stretches (see `_ranges`); never null."""
+    """True on a row of LEDGER or LOG in one of `stretches`, or in a stretch between these two; never null."""
     (arm, producer, session, first), (*_, last) = stretches
     named = (F.col("arm") == arm) & (F.col("producer") == producer) & (F.col("session") == session)
     sequence = F.col("sequence")

@@ -25,8 +25,7 @@ class Word(IntEnum):
     HANDED_OVER = 1
     """Index of the word that counts the records that the client has handed over to the member."""
     APPLIED = 2
-    """Index of the word that counts the records that the member has applied. A record counts just after its effect was
-    written."""
+    """The number of records that the member has applied. A record counts just after its effect was written."""
     COMMITTED = 3
     """Index of the word that counts the records whose offsets the member itself has committed, and for which the broker
     has answered.
@@ -75,7 +74,7 @@ class Word(IntEnum):
     """Index of the word with the exit code of the process in the latest life that has ended. If a signal ended the
     process, the code is minus the number of the signal. Written by the supervisor."""
     LIFE = 17
-    """Index of the word with the number of the latest life, counted from 0. Written by the supervisor."""
+    """The number of the latest life, counted from 0. Written by the supervisor."""
 
 
 WORDS = 32

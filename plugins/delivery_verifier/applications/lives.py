@@ -65,8 +65,8 @@ def read_end(folder: Path) -> LifeEnd:
 def note_marker(folder: Path, partition: int, offset: int) -> None:
     """Notes in `folder` that a member of an application has applied the marker at `offset` of `partition`.
 
-    A marker is a record that the verifier writes after the load. `folder` is the folder of one life of the member, i.e.
-    of the time from one start of its process to the end of this process.
+    A marker is a record that the verifier writes after the load. `folder` is the folder of one life of the member. A
+    life lasts from one start of the member's process until this process ends.
     """
     (folder / f"{_MARKER}{partition}-{offset}").touch()
 

@@ -115,8 +115,8 @@ class Keeper:
         self.end_reason, self.keep_workspace = "finished", keep_workspace
 
     def run(self, listener: socket.socket) -> None:
-        """Serves the requests that arrive at `listener` until there is a reason to end the cluster (see the docstring
-        of this module). Then cleans up."""
+        """Serves the requests that arrive at `listener` until there is a reason to end the cluster, e.g. the request
+        `finish` or the end of the lease. Then cleans up."""
         selector = selectors.DefaultSelector()
         selector.register(listener, selectors.EVENT_READ)
         self.observer.start()

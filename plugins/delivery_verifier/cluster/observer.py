@@ -174,7 +174,7 @@ class Observer:
         }
 
     def _is_recorded(self, view: View) -> bool:
-        """Whether every readable state in `view` (see READABLE) equals the recorded state of its partition."""
+        """Whether every state in `view` with an error code in READABLE equals the recorded state of its partition."""
         return all(
             key in self._partitions and _observed_fields(state) == _observed_fields(self._partitions[key])
             for key, state in view.items()

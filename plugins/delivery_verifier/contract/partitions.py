@@ -88,8 +88,8 @@ def _coordinator_election(before: _Partition, now: Observation, detail: str) -> 
     """Yields a disturbance if the election of `now` in `__transaction_state` may have been unclean.
 
     The caller has checked that the new leader was neither in the last ISR that was seen nor eligible. If another broker
-    of the new ISR was in the last ISR or eligible (see `_has_old_member`), the election was clean. Otherwise it may
-    have been unclean. Nobody knows, because the new leader may have joined the ISR between two polls of the observer.
+    of the new ISR was in the last ISR or eligible, the election was clean. Otherwise it may have been unclean. Nobody
+    knows, because the new leader may have joined the ISR between two polls of the observer.
 
     The disturbance is unplanned, because no action asks for an unclean election in this topic. So every anomaly that it
     excuses raises a doubt.

@@ -86,7 +86,10 @@ def _losses(
 def _states_by_partition(
     observations: Sequence[Observation], injections: Iterable[Injection]
 ) -> Iterator[tuple[_Partition, list[_State]]]:
-    """Yields each partition with its states (see `_states`). Yields nothing if no injection cut power."""
+    """Yields each partition with its states: one after every loss of power, recovery, crash and change of the ISR.
+
+    Yields nothing if no injection cut power.
+    """
     cuts = [injection for injection in injections if _cuts_power(injection)]
     if cuts:
         crashes, isrs_of = _events(observations)

@@ -141,7 +141,7 @@ def _last_answers(
 ) -> dict[Change, int | None]:
     """Maps each change of a leader or leader epoch to the time from which on no deposed leader can acknowledge records.
 
-    None: the time is unknown. `partitions`: as `_partitions` returns them.
+    None: the time is unknown. `partitions`: the observations of each partition, with their positions in `observations`.
     """
     exited, running = _processes(observations)
     answers: dict[Change, int | None] = {}
@@ -233,7 +233,11 @@ def _processes(observations: Iterable[Observation]) -> tuple[_ByBroker, _ByBroke
 
 
 def _sights(broker: int, states: Iterable[Seen]) -> tuple[_Positions, _Positions, _Positions]:
-    """Returns the fields `led`, `back` and `out` of the broker's _Track."""
+    """Returns the positions of the observations, in one partition, in which the broker led, was a follower in the ISR,
+    and was not in the ISR.
+
+    An observation without a leader is left out.
+    """
     led: _Positions = []
     back: _Positions = []
     out: _Positions = []

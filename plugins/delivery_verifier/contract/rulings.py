@@ -67,11 +67,11 @@ def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[An
 def _permit_as_altered(
     rulings: dict[Anomaly, Ruling], weaker: Settings, later: list[Disturbance], doubtful: bool
 ) -> None:
-    """Updates `rulings` with the rulings for the settings `weaker`.
+    """Updates `rulings` with the rulings for `weaker`, the settings after an alteration of the topic.
 
-    A ruling for `weaker` that excuses more (see `_excuses_more`) replaces the ruling in `rulings` on the same anomaly.
-    `later` are the disturbances for which `weaker` counts. `doubtful`: the topic may never have had the settings
-    `weaker`.
+    If the ruling for `weaker` on an anomaly excuses more than the ruling in `rulings`, it takes its place. `later` are
+    the disturbances at which the topic may have had the settings `weaker`. `doubtful`: the topic may never have had
+    these settings.
     """
     for anomaly, ruling in _rulings(weaker, later).items():
         if ruling.ruling == "FORBIDDEN":

@@ -32,8 +32,11 @@ def at_stake(injection: Injection, arm: str) -> int:
 
 
 def _proven(injection: Injection, key: str) -> int:
-    """Returns the count under `key` in the injection's proof, as it was right after the action or, if it is missing or
-    0 there, just before healing. Returns 0 if both are."""
+    """Returns the count under `key` in the injection's proof that was taken right after the action.
+
+    If this count is missing or 0, returns the count in the proof that was taken just before healing. If that count is
+    missing, too, returns 0.
+    """
     for moment in ("process", "process_before_heal"):
         proof = injection.proof.get(moment)
         count = proof.get(key) if isinstance(proof, dict) else None

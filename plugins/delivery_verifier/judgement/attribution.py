@@ -57,9 +57,10 @@ class Case(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """The window of one injection, as the module's docstring defines it. The times are µs since the epoch.
+    """The window of one injection: the time in which the injection can hurt records.
 
-    `injection` is the id of the injection. `end_us` is None if the cluster never recovered from the injection.
+    `injection` is the id of the injection. The times are µs since the epoch: `begin_us` is one second before the
+    injection bit, and `end_us` is one second after the cluster recovered from it (None: it never recovered).
     """
 
     begin_us: int

@@ -73,9 +73,7 @@ def _tables(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _rows(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless books/producers has every planned row (see `producer_rows`) exactly once, and no other
-    row.
-    """
+    """Yields doubts unless books/producers has every planned row exactly once, and no other row."""
     for arm in evidence.scenario.arms:
         rows = evidence.books.rows("producers", arm=arm.name)
         if not {"producer", "partition"} <= set(rows.column_names):
@@ -130,7 +128,7 @@ def _laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _coverage_of_laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields the doubts of `_missing_law` for each law of each arm.
+    """Yields a doubt for each law that lacks a row of an arm in the table books/laws.
 
     Also yields a doubt for each law in books/laws that the run's format does not have. No expectation judges such a
     law.
@@ -188,8 +186,8 @@ def _exposure(evidence: Evidence) -> Iterator[OwnedDoubt]:
 def _evaluations(evidence: Evidence, validation: Validation) -> Iterator[OwnedDoubt]:
     """Yields doubts unless every planned expectation was evaluated once, and no other expectation was evaluated.
 
-    Also yields the doubts of `_evaluation` about each planned expectation, and a doubt if `validation` is of another
-    run.
+    Also yields a doubt for each planned expectation whose evaluation cannot be believed, and a doubt if `validation` is
+    of another run.
     """
     expected_by_key = {expected.key: expected for expected in expected_evaluations(evidence)}
     if validation.run_id != evidence.scenario.run_id:

@@ -136,11 +136,10 @@ def _last_reported_us(arm: ArmEvidence) -> int | None:
 
 
 def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt for every injection that exposed too few reported attempts of the arm.
+    """Yields a doubt for every injection that exposed too little of the arm.
 
-    An injection must expose at least `min_exposed` reported attempts (see Scenario), and at least one. An injection
-    into applications exposes what was at stake there, which may be little. In an arm without an application, it exposes
-    nothing.
+    An injection into the members of applications must have put at least one record at stake. Any other injection must
+    have exposed at least `min_exposed` reported attempts (a field of the scenario), and at least one.
     """
     needed = max(1, arm.run.scenario.min_exposed)  # with 0, an arm that no fault could hurt could be HELD
     for injection in filter(is_of_applications, arm.run.injections):

@@ -103,7 +103,10 @@ def excuses_of(arm: ArmEvidence) -> Excuses:
 
 
 def excuse_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
-    """Yields the name and the detail of a doubt for every anomaly with doubtful cases (see Excuses)."""
+    """Yields the name and the detail of a doubt for every anomaly with doubtful cases.
+
+    A case is doubtful if nobody knows whether a disturbance can excuse it.
+    """
     for anomaly, count in excuses_of(arm).doubtful.items():
         detail = f"{arm.name}: {count} {anomaly} of records that may have been acknowledged, or sent, at another time"
         yield "unexplained", f"{detail}: no disturbance that was seen on their partitions surely excuses them"
@@ -172,7 +175,7 @@ def _is_unexplained(anomaly: Anomaly, case: Case, permission: _Permission, since
 
 
 def _sent_before(case: Case, reach: Reach) -> bool:
-    """Whether the record was sent before the reach was over."""
+    """Whether the record was sent before the end of `reach`: from then on, the disturbance hurts no more records."""
     return case.sent_us is not None and _within(case.sent_us, reach)
 
 

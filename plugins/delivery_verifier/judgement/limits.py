@@ -51,8 +51,10 @@ def limits(evidence: Evidence) -> list[str]:
 
 
 def _unchecked_laws(evidence: Evidence) -> Iterator[str]:
-    """Yields a sentence for every law that was not checked, because the run is too old or too large, and for every arm
-    with damaged records, because the books of such an arm were not counted a second time."""
+    """Yields a sentence for every law that was not checked because the run is too old or too large.
+
+    Also yields a sentence for every arm with damaged records: its books were not counted a second time.
+    """
     laws = laws_of(evidence)
     for law, sentence in LAWS.items():
         if LAWS_SINCE.get(law, 1) > evidence.format_version:

@@ -115,7 +115,8 @@ def _last_observed(evidence: Evidence) -> Iterator[ObserverDoubt]:
 def _blindness(evidence: Evidence, heartbeats: list[Observation]) -> Iterator[ObserverDoubt]:
     """Yields a doubt for each injection during which the observer did not see the cluster at some time.
 
-    Also yields a doubt if there are no heartbeats, and the doubts of `_blind_conviction`."""
+    Also yields a doubt if there are no heartbeats, and for each convicted arm if a disturbance that permits the anomaly
+    may have been missed."""
     if not heartbeats:
         yield ObserverDoubt(ALL, "observer_blind", "the observations have no heartbeat")
         return
@@ -181,7 +182,7 @@ def _window(injection: Injection, evidence: Evidence) -> tuple[int, int]:
 
     During this time, a disturbance may be due to the injection (see `contract.observer.in_window`). The time ends no
     later than the snapshot. It begins no earlier than the load, because a disturbance that was over before the load
-    hurts no record. A disturbance that lasted into the load is in the first observation (see `_first_observed`).
+    hurts no record. A disturbance that lasted into the load shows in the first observation.
     """
     recovered_us, taken_at_us = injection.recovered_at_us, evidence.offsets.taken_at_us
     end_us = taken_at_us if recovered_us is None else min(recovered_us + OBSERVER_LAG_US, taken_at_us)

@@ -208,8 +208,7 @@ class SequencedProducer:
         """Calls `work`. If a fatal client error or Unended stops `work`, notes the error in `fatal`. Raises any other
         error.
 
-        Handles two kinds of client errors: the client's `poll` raises KafkaException, and its `flush` raises
-        KafkaError, which is no subclass of Exception.
+        The client's `poll` raises KafkaException. Its `flush` raises KafkaError, which is no subclass of Exception.
         """
         try:
             work()
@@ -230,7 +229,7 @@ class SequencedProducer:
 
 
 def main() -> int:
-    """Runs one producer. Returns 0 if the load was sent, 3 if it ended early (see `fatal`), 1 for refused settings."""
+    """Runs one producer. Returns 0 if the load was sent, 3 if an error ended it early, 1 for refused settings."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=ProducerSpec)
     try:
         producer = SequencedProducer(spec)

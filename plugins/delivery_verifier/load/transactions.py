@@ -124,9 +124,10 @@ class Transactions:
             self._note(outcome)
 
     def _is_to_be_aborted(self) -> bool:
-        """Whether the open transaction must be aborted on purpose (see the docstring of the class).
+        """Whether the open transaction must be aborted on purpose.
 
-        The first transaction that is aborted is the second of the load, because even a short load has two.
+        True for the second transaction of the load, because even a short load has two, and for every `abort_every`th
+        transaction after it. If `abort_every` is 1, also true for the first. If it is 0, always false.
         """
         if not self._abort_every:
             return False

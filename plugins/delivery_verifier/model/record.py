@@ -87,7 +87,7 @@ class Header:
 def encode(
     run: str, arm: int, producer: int, session: int, sequence: int, attempt: int, partition_sequence: int, size: int
 ) -> bytes:
-    """Returns one record of `size` bytes. The module docstring explains the other parameters, the header fields.
+    """Returns one record of `size` bytes. The other parameters are the values of the header's fields.
 
     Raises ValueError if `size` is too small, or if a field does not fit into its width.
     """

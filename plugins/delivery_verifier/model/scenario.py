@@ -222,7 +222,7 @@ class Scenario(Data, frozen=True):
 
     @property
     def transactional(self) -> tuple[str, ...]:
-        """The names of the arms with transactions, and of the canary. Their topics are read at both isolation levels."""
+        """Names of the arms with transactions, and of the canary. Their topics are read at both isolation levels."""
         names = tuple(arm.name for arm in self.loaded if arm.transactional_id)
         return (*names, self.canary.name) if names else ()
 

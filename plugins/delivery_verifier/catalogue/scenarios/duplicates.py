@@ -27,7 +27,8 @@ def _one_request(profile: str, **producer: Setting) -> Profile:
 def _twice(profile: str, **producer: Setting) -> ArmPlan:
     """Returns a subject arm that must end with every record written more than once.
 
-    `profile` and `producer` are the arguments of `_one_request`.
+    The arm has the catalogue's profile `profile`, with the settings in `producer`. In their names a `_` stands for a
+    dot.
     """
     return ArmPlan(
         name=profile,
@@ -41,7 +42,8 @@ def _twice(profile: str, **producer: Setting) -> ArmPlan:
 def _once(profile: str, **producer: Setting) -> ArmPlan:
     """Returns a control arm that must not write any record twice.
 
-    `profile` and `producer` are the arguments of `_one_request`.
+    The arm has the catalogue's profile `profile`, with the settings in `producer`. In their names a `_` stands for a
+    dot.
     """
     return ArmPlan(name=profile, role="control", profile=_one_request(profile, **producer), claim="at_most_once")
 

@@ -147,7 +147,7 @@ def _one_large_request(profile: str, **producer: Setting) -> Profile:
 def _sent_late(name: str, **producer: Setting) -> ArmPlan:
     """Returns a subject arm with acks=0. It must end with all records of one request REORDERED, and none DUPLICATED.
 
-    `producer`: further settings (see `_one_large_request`).
+    `producer`: further settings. In their names, a `_` stands for a dot.
     """
     return ArmPlan(
         name=name,

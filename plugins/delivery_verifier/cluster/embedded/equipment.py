@@ -32,7 +32,7 @@ _REFUSALS = re.compile(
     re.IGNORECASE,
 )
 """Parts of error messages of tools such as `mount`. A message with one of these parts proves that the host lacks the
-capability that is tried. The message of a host without loop devices proves this, too (see `_refused`)."""
+capability that is tried. The message of a host without loop devices proves this, too."""
 
 
 @cache

@@ -135,7 +135,7 @@ def read(run: Path) -> StoredRunRow:
 
 
 _ABSENT = (0, -1)
-"""The stamp (see `_stamp`) of a file that does not exist."""
+"""The stamp of a file that does not exist. A stamp is the time of the last change (ns) and the size in bytes."""
 
 
 def _stamp(file: Path) -> tuple[int, int]:
@@ -156,7 +156,7 @@ def _last_step(run: Path) -> str:
 def _decode(run: Path, stamps: tuple[tuple[int, int], ...], last_step: str) -> StoredRunRow:
     """The row of one run.
 
-    `stamps`: the stamps (see `_stamp`) of scenario.json, verdict.json, conclude.json and report.html, in this order.
+    `stamps`: the stamps of scenario.json, verdict.json, conclude.json and report.html, in this order.
     """
     written_at = datetime.fromtimestamp(stamps[0][0] / 1e9, UTC)
     try:
