@@ -46,7 +46,7 @@ from delivery_verifier.model.scenario import Load, Scenario
 
 BATCH_SIZES = (16_384, 65_536, 262_144, 1_000_000)
 CODECS = ("gzip", "snappy", "lz4", "zstd")
-PAYLOADS = (70, 1_000, 10_000, 100_000, 990_000)
+PAYLOADS = (70, 1_000, 10_000, 100_000, 1_000_000)
 PRODUCERS = (2, 4)
 Row = dict[str, Any]
 
