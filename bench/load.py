@@ -85,9 +85,11 @@ def main() -> int:
         with running(Path(folder), arguments.records, Load(pacing="flat_out", deadline_s=3600)) as bench:
             rows = _rows(bench, cases, not arguments.no_peer)
     name = "load-matrix" if arguments.matrix else "load"
-    bars = {f"{row['codec']}, {row['payload B']} B, {row['producers']} processes": row["records/s"] for row in rows}
-    if not arguments.matrix:
-        bars = {f"pair {number}": row["ratio"] or row["records/s"] for number, row in enumerate(rows, 1)}
+    bars = {
+        f"{number}: {row['codec']}, {row['payload B']:,} B, {row['producers']} processes": row["ratio"]
+        or row["records/s"]
+        for number, row in enumerate(rows, 1)
+    }
     if arguments.no_peer:
         publish(f"{name}-alone", "The load alone, with its full ledger", rows, bars)
         return 0
