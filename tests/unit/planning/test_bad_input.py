@@ -56,7 +56,7 @@ OPTIONS: list[tuple[list[str], tuple[str, ...]]] = [
         ("min.insync.replicas", "is 3", "from 1 to the replication factor, 2", "--min-insync-replicas"),
     ),
     (
-        ["--replication-factor", "1", "--min-insync-replicas", "1"],
+        ["--replication-factor", "1"],
         ("min.insync.replicas of arm", "is 2", "replication factor, 1", "raise --replication-factor"),
     ),
     (["--payload-bytes", "69"], ("payload_bytes is '69'", "from 70 to 1000000")),
