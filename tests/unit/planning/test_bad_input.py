@@ -148,6 +148,14 @@ def test_a_field_that_is_not_given_takes_its_default_and_a_whole_float_is_a_whol
     assert (made.subjects[0].records, made.load.rate, made.fault.cycles) == (5000, None, 2)
 
 
+@pytest.mark.parametrize(
+    ("fields", "least_s"), [({"records": 10**8}, 10_000), ({"records": 10_000, "payload_bytes": 10**6}, 1000)]
+)
+def test_a_large_load_has_the_time_that_it_needs(fields: dict[str, int], least_s: float) -> None:
+    """A hundred million records take several minutes, even as fast as the client can."""
+    assert scenario_from_params({**fields, "pacing": "flat_out", "fault": "none"}, "r").load.deadline_s >= least_s
+
+
 @pytest.mark.parametrize("hours", [1, 24])
 def test_a_long_run_has_a_deadline_within_what_is_allowed(hours: int) -> None:
     assert scenario_from_params({"duration_s": hours * 3600}, "r").load.deadline_s <= 86_400
