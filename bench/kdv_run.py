@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,7 +72,8 @@ def steps_of(run: RunDirectory) -> dict[str, float]:
     """Returns `Measured.steps` of a finished run."""
     manifests = [run.manifest(step) for step in STEPS]
     bounds = [manifests[0].started_at_us, *(manifest.finished_at_us for manifest in manifests)]
-    return {step: round((end - begin) / 1e6, 1) for step, begin, end in zip(STEPS, bounds, bounds[1:], strict=True)}
+    spans = zip(STEPS, pairwise(bounds), strict=True)
+    return {step: round((end - begin) / 1e6, 1) for step, (begin, end) in spans}
 
 
 def _sample(tag: str, costs: dict[Any, tuple[str, float, int]], done: threading.Event) -> None:

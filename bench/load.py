@@ -46,7 +46,7 @@ from delivery_verifier.model.scenario import Load, Scenario
 
 BATCH_SIZES = (16_384, 65_536, 262_144, 1_000_000)
 CODECS = ("gzip", "snappy", "lz4", "zstd")
-PAYLOADS = (70, 1_000, 10_000, 100_000, 990_000)
+PAYLOADS = (70, 1_000, 10_000, 100_000, 1_000_000)
 PRODUCERS = (2, 4)
 Row = dict[str, Any]
 
@@ -85,9 +85,11 @@ def main() -> int:
         with running(Path(folder), arguments.records, Load(pacing="flat_out", deadline_s=3600)) as bench:
             rows = _rows(bench, cases, not arguments.no_peer)
     name = "load-matrix" if arguments.matrix else "load"
-    bars = {f"{row['codec']}, {row['payload B']} B, {row['producers']} processes": row["records/s"] for row in rows}
-    if not arguments.matrix:
-        bars = {f"pair {number}": row["ratio"] or row["records/s"] for number, row in enumerate(rows, 1)}
+    bars = {
+        f"{number}: {row['codec']}, {row['payload B']:,} B, {row['producers']} processes": row["ratio"]
+        or row["records/s"]
+        for number, row in enumerate(rows, 1)
+    }
     if arguments.no_peer:
         publish(f"{name}-alone", "The load alone, with its full ledger", rows, bars)
         return 0

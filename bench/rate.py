@@ -100,8 +100,8 @@ def figures(sent: Times, settled: Times, rate: int, block: int) -> dict[str, flo
     by_hand = np.percentile(settled - sent, quantiles) / 1000
     by_schedule = np.percentile(settled - due, quantiles) / 1000
     return {
-        "reached/s": round(reached, 1),
-        "off %": round((reached / rate - 1) * 100, 2),
+        "reached/s": round(float(reached), 1),
+        "off %": round(float(reached / rate - 1) * 100, 2),
         **{f"{q:g} % from hand-over ms": round(float(value), 2) for q, value in zip(quantiles, by_hand, strict=True)},
         **{
             f"{q:g} % from schedule ms": round(float(value), 2) for q, value in zip(quantiles, by_schedule, strict=True)

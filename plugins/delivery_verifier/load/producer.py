@@ -45,8 +45,7 @@ class SequencedProducer:
     def __init__(self, spec: ProducerSpec) -> None:
         self.spec = spec
         self.layout = LoadLayout(spec.block, spec.partitions)
-        self.control = Control(Path(spec.folder))
-        self.ledger = LiveLedger(Path(spec.folder))
+        self.control, self.ledger = Control(Path(spec.folder)), LiveLedger(Path(spec.folder))
         self.encoder = self._encoder(0)
         self.sequence, self.resent = self.control[Word.ANNOUNCED], 0
         self.shifts = partition_shifts(read_rounds(Path(spec.folder)), self.layout)
@@ -57,6 +56,7 @@ class SequencedProducer:
                 **spec.connection,
                 "queue.buffering.max.messages": self.limit + 2 * spec.block,
                 "queue.buffering.max.kbytes": 2_000_000,
+                "message.max.bytes": max(1_000_000, spec.payload_bytes + record.ENVELOPE_BYTES),
                 "error_cb": self._on_error,
                 "log_level": 3,
                 **spec.settings,

@@ -28,6 +28,9 @@ from delivery_verifier.planning.provenance import commit, versions_of
 QUIET_S = 4.0
 """By default, a load lasts this number of seconds longer than its fault plan, so that load comes before and after the
 fault."""
+SLOWEST_S, SLOWEST_BYTES = 1e-4, 10e6
+"""By default, the deadline of a load allows this time, in seconds, for each of the subject's records, or this number of
+bytes in a second, whichever is longer. Even a busy host is faster."""
 
 
 def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
@@ -42,7 +45,7 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
     profile = _with_min_isr(chosen_profile, params)
     fault = _with_cycles(_pick("fault", params.get("fault") or "kill_leader", catalogue.FAULTS), params)
     records = int(params["records"]) if params.get("records") is not None else 20_000
-    load = _load(params, fault)
+    load = _load(params, fault, records)
     version = str(params.get("kafka_version") or ClusterSpec().kafka_version)
     if version not in kafka_versions():
         raise BadInput(f"kafka_version is {version!r}; allowed: {', '.join(kafka_versions())}")
@@ -219,10 +222,11 @@ _LOAD_FIELDS = (
 """The fields of a run that `Load` has under the same name."""
 
 
-def _load(params: Mapping[str, Any], fault: FaultPlan) -> Load:
+def _load(params: Mapping[str, Any], fault: FaultPlan, records: int) -> Load:
     fields = {key: params[key] for key in _LOAD_FIELDS if params.get(key) is not None}
     duration = float(params.get("duration_s") or fault.duration_s * fault.cycles + QUIET_S)
-    deadline = float(params.get("deadline_s") or min(LONGEST_S, 180 + 5 * duration))
+    work_s = records * max(SLOWEST_S, int(params.get("payload_bytes") or Load().payload_bytes) / SLOWEST_BYTES)
+    deadline = float(params.get("deadline_s") or min(LONGEST_S, 180 + 5 * duration + work_s))
     try:
         return msgspec.convert({**fields, "duration_s": duration, "deadline_s": deadline}, Load)
     except msgspec.ValidationError as error:

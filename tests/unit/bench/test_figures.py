@@ -12,6 +12,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from delivery_verifier.store.run_directory import RunDirectory
+
 BENCH = Path(__file__).resolve().parents[3] / "bench"
 MODULES = ("ratios", "saved", "rate", "kdv_run", "kafkatest_way", "clusters")
 """The modules of bench/ that these tests import, directly or not. They stand in one folder, in no package."""
@@ -101,3 +103,11 @@ def test_processes_are_told_apart_by_their_command_lines(module_of: object) -> N
     assert kdv_run.kind_of("java -cp x org.apache.spark.deploy.SparkSubmit shell") == "Spark"
     assert kdv_run.kind_of("python -m delivery_verifier.load.producer spec.json") == "producers"
     assert kdv_run.kind_of("python kdv run --direct") == "kdv"
+
+
+def test_the_steps_of_a_run_are_the_time_from_its_first_record_to_its_verdict(module_of: object) -> None:
+    kdv_run: ModuleType = module_of("kdv_run")  # type: ignore[operator]
+    run = RunDirectory(BENCH.parent / "tests/data/runs/held-at-834dd39")
+    steps = kdv_run.steps_of(run)
+    whole_s = (run.manifest("conclude").finished_at_us - run.manifest("produce").started_at_us) / 1e6
+    assert tuple(steps) == kdv_run.STEPS and sum(steps.values()) == pytest.approx(whole_s, abs=0.5)

@@ -141,6 +141,14 @@ def test_refusals_and_errors_are_counted_apart_from_what_was_never_reported(tmp_
     assert counted(counts) == in_ledger == {"FAILED": 1, "INDETERMINATE": 1, "ACKED": 1}
 
 
+def test_the_largest_payload_that_a_load_may_have_is_sent(tmp_path: Path) -> None:
+    """librdkafka's own default of message.max.bytes refuses a million bytes, because it counts the envelope, too."""
+    spec = spec_of(tmp_path / "live", payload_bytes=1_000_000, block=1, records=3)
+    run_here(spec)
+    _, in_ledger = seal(spec, tmp_path / "run")
+    assert in_ledger == {"ACKED": 3}
+
+
 def test_reports_from_two_segments_by_turns_reach_their_slots(tmp_path: Path) -> None:
     """The callback keeps the segment of the report before."""
     live, control = LiveLedger(tmp_path), Control(tmp_path)

@@ -56,7 +56,7 @@ OPTIONS: list[tuple[list[str], tuple[str, ...]]] = [
         ("min.insync.replicas", "is 3", "from 1 to the replication factor, 2", "--min-insync-replicas"),
     ),
     (
-        ["--replication-factor", "1", "--min-insync-replicas", "1"],
+        ["--replication-factor", "1"],
         ("min.insync.replicas of arm", "is 2", "replication factor, 1", "raise --replication-factor"),
     ),
     (["--payload-bytes", "69"], ("payload_bytes is '69'", "from 70 to 1000000")),
@@ -146,6 +146,14 @@ def test_a_field_of_the_form_is_refused_the_same_way(params: dict[str, Any], par
 def test_a_field_that_is_not_given_takes_its_default_and_a_whole_float_is_a_whole_number() -> None:
     made = scenario_from_params({"records": 5000.0, "rate": None, "cycles": "2"}, "r")
     assert (made.subjects[0].records, made.load.rate, made.fault.cycles) == (5000, None, 2)
+
+
+@pytest.mark.parametrize(
+    ("fields", "least_s"), [({"records": 10**8}, 10_000), ({"records": 10_000, "payload_bytes": 10**6}, 1000)]
+)
+def test_a_large_load_has_the_time_that_it_needs(fields: dict[str, int], least_s: float) -> None:
+    """A hundred million records take several minutes, even as fast as the client can."""
+    assert scenario_from_params({**fields, "pacing": "flat_out", "fault": "none"}, "r").load.deadline_s >= least_s
 
 
 @pytest.mark.parametrize("hours", [1, 24])

@@ -1,4 +1,4 @@
-"""Tests of the number of replicas: arms that a user cannot configure fit it, and the user's own arm is never changed."""
+"""Tests of the number of replicas: arms that a user cannot configure fit it, and the user's own arm never changes."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def test_with_more_replicas_controls_keep_their_settings() -> None:
 
 
 def test_the_subject_is_refused_and_not_changed() -> None:
-    with pytest.raises(BadInput, match="arm idempotent is 2.*--min-insync-replicas"):
+    with pytest.raises(BadInput, match=r"arm idempotent is 2.*--min-insync-replicas"):
         scenario_from_params({**ONE_REPLICA, "profile": "idempotent"}, "run")
