@@ -12,9 +12,20 @@ import time
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-What = Literal["started", "assigned", "revoked", "handed_over", "committed", "stored", "parked", "closed", "error"]
+What = Literal[
+    "started",
+    "assigned",
+    "revoked",
+    "handed_over",
+    "committed",
+    "stored",
+    "parked",
+    "closed",
+    "error",
+    "aborted",
+]
 """What happened. `committed`: the answer to a commit came. `stored`: the client refused to store an offset. `error`:
-the client reported an error."""
+the client reported an error. `aborted`: the member aborted its transaction."""
 
 WHATS: tuple[What, ...] = get_args(What)
 _ROW = struct.Struct("<qiiiiqq24s")

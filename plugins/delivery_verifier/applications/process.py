@@ -13,8 +13,10 @@ from confluent_kafka import Consumer, KafkaException
 
 from delivery_verifier.applications.commits import CommitUnknown
 from delivery_verifier.applications.member import Member
+from delivery_verifier.applications.output import OutputFailed
 from delivery_verifier.applications.slots import SlotWriter
 from delivery_verifier.applications.spec import MemberSpec, life_folder
+from delivery_verifier.applications.transform import Transform
 from delivery_verifier.model.application import Discipline
 
 
@@ -27,13 +29,17 @@ MEMBERS: dict[Discipline, Callable[[MemberSpec, Consumer], Member]] = {
     "commit_first": _into_slots,
     "commit_after": _into_slots,
     "store_after": _into_slots,
+    "transform_first": Transform,
+    "transform": Transform,
+    "transform_transactional": Transform,
 }
 """Maps each discipline to a function that returns one life of a member with this discipline."""
 
 
 def main() -> int:
     """Runs one member. Returns 0 if the member was stopped in order, 1 if the client refused the settings, 3 after a
-    fatal client error, and 4 if nobody knows whether a commit of `commit_first` was accepted."""
+    fatal client error, and 4 if nobody knows whether a commit that came before the effects was accepted, or whether
+    records of an output topic were written."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=MemberSpec)
     try:
         client = Consumer({"log_level": 3, **spec.connection, **spec.settings})
@@ -47,7 +53,7 @@ def main() -> int:
     except KafkaException as error:
         print(f"fatal client error: {error.args[0].str()}", file=sys.stderr)
         return 3
-    except CommitUnknown as error:
+    except (CommitUnknown, OutputFailed) as error:
         print(error, file=sys.stderr)
         return 4
     return 0

@@ -36,6 +36,15 @@ class Order:
     sentence: str
 
 
+def _against_copies(settings: Settings) -> int:
+    """Returns how strong the discipline of `settings` is against REAPPLIED."""
+    if settings.discipline is None:
+        return 3
+    if settings.discipline in APART:
+        return 0
+    return 1 if settings.discipline == "transform_transactional" else 2
+
+
 STRENGTH_ORDERS: tuple[Order, ...] = (
     Order(
         LOSSES,
@@ -121,15 +130,18 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
         subset("only what is let go of too early is skipped or overtaken", (Anomaly.SKIPPED, Anomaly.OVERTAKEN)),
         "discipline",
         lambda settings: 2 if settings.discipline is None else settings.discipline not in EARLY,
-        "at_handover = commit_first < commit_after = store_after < no application",
+        "at_handover = commit_first = transform_first < commit_after = store_after = transform = "
+        "transform_transactional < no application",
         "Who commits only what is applied skips nothing in a crash. The price is what is applied again.",
     ),
     Order(
         subset("only what is let go of too late is applied again", (Anomaly.REAPPLIED,)),
         "discipline",
-        lambda settings: 2 if settings.discipline is None else settings.discipline not in APART,
-        "at_handover = commit_after = store_after < commit_first < no application",
-        "Who commits before applying applies nothing twice in a crash. The price is what is skipped.",
+        _against_copies,
+        "at_handover = commit_after = store_after = transform < transform_transactional < commit_first = "
+        "transform_first < no application",
+        "Who commits before applying applies nothing twice in a crash. The price is what is skipped. A transaction "
+        "applies nothing twice and skips nothing, if the offsets that it begins at are stable.",
     ),
     Order(
         subset("a ghost needs an application, whatever its discipline", (Anomaly.GHOST,)),
@@ -139,11 +151,14 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
         "Who applies nothing applies no ghost.",
     ),
     Order(
-        subset("only what is aborted can be applied without being in the log", (Anomaly.GHOST,)),
+        subset(
+            "what is aborted can be applied, and an offset that is not stable repeated",
+            (Anomaly.GHOST, Anomaly.REAPPLIED),
+        ),
         "isolation_level",
         lambda settings: settings.isolation_level == "read_committed",
         "isolation.level=read_uncommitted < read_committed",
-        "Who is not shown what is aborted cannot apply it.",
+        "Who is not shown what is aborted cannot apply it, and who waits for stable offsets begins at none that moves.",
     ),
     Order(
         subset("only what a group jumps over is skipped", (Anomaly.SKIPPED,)),

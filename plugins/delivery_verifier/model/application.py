@@ -3,7 +3,9 @@
 To *apply* a record is to bring about its effect, e.g. to write a row. An application consists of *members*: processes
 of one consumer group. A member that is killed and started again begins another *life*. A member works on records in
 *batches*. A batch is in hand from the time when the client hands it over until the member has finished its work on the
-batch: until it is applied and, with `commit_after`, committed.
+batch: until it is applied and, with `commit_after` or a transform that does not commit first, committed.
+
+A *transform* applies a record by writing it to an *output topic*, which is its effect.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ Discipline = Literal[
     "commit_first",
     "commit_after",
     "store_after",
+    "transform_first",
+    "transform",
+    "transform_transactional",
 ]
 """When an application lets go of a record: after that, its group does not ask for the record again. `DISCIPLINES`
 explains each discipline."""
@@ -28,6 +33,10 @@ DISCIPLINES: dict[Discipline, str] = {
     "commit_first": "commits the offsets of a batch, waits for the answer, and then applies the batch",
     "commit_after": "applies a batch, and then commits its offsets and waits for the answer",
     "store_after": "applies a record, and then stores its offset, which a timer commits",
+    "transform_first": "commits the offsets of a batch, and then writes the batch to an output topic",
+    "transform": "writes a batch to an output topic, waits for the acknowledgements, and then commits its offsets",
+    "transform_transactional": "writes a batch to an output topic and commits its offsets in one transaction; "
+    "subscribes, with a transactional.id for each member",
 }
 """Every discipline, with its meaning."""
 
@@ -35,15 +44,25 @@ CrashPoint = Literal[
     "polled",
     "committed_first",
     "applied",
+    "produced",
+    "offsets_sent",
+    "ending",
     "committed",
 ]
 """A named place in a member's work on a batch. A member that is told to park there stands still at this place."""
 
 CRASH_POINTS: dict[CrashPoint, str] = {
     "polled": "the batch is in hand, and nothing of it was committed by the member or applied",
-    "committed_first": "the offsets of the batch are committed, and nothing of it was applied (commit_first; any other "
-    "discipline stands at polled)",
-    "applied": "so many records of the batch are applied, and nothing was done since",
+    "committed_first": "the offsets of the batch are committed, and nothing of it was applied (commit_first, "
+    "transform_first; any other discipline stands at polled)",
+    "applied": "so many records of the batch are applied, and nothing was done since (a transform has given them to "
+    "its client, and waits for no acknowledgement)",
+    "produced": "all records of the batch are in the output topic and acknowledged, and nothing was done since",
+    "offsets_sent": "the offsets of the batch are in the transaction, which is open (transform_transactional; any "
+    "other discipline stands at produced)",
+    "ending": "the member asks for the end of the transaction and waits for the answer: it does not stand still by "
+    "itself, the proxy must drop the request or the answer (transform_transactional; any other discipline stands at "
+    "produced)",
     "committed": "the batch is applied, and its offsets are committed or stored: a kill takes nothing from it, and is "
     "refused",
 }
@@ -67,27 +86,47 @@ TIMED: dict[Discipline, tuple[bool, bool]] = {
     "commit_first": (False, False),
     "commit_after": (False, False),
     "store_after": (True, False),
+    "transform_first": (False, False),
+    "transform": (False, False),
+    "transform_transactional": (False, False),
 }
 """Maps a discipline to the values that enable.auto.commit and enable.auto.offset.store must have."""
 
 
-SinkKind = Literal["slots",]
+SinkKind = Literal[
+    "slots",
+    "topic",
+]
 """A kind of sink, i.e. where effects land. `slots`: files of the verifier, to which members write one slot of 64 bytes
-for each record."""
+for each record. `topic`: an output topic, which is read back with isolation.level=read_committed."""
 
 SINKS: dict[Discipline, SinkKind] = {
     "at_handover": "slots",
     "commit_first": "slots",
     "commit_after": "slots",
     "store_after": "slots",
+    "transform_first": "topic",
+    "transform": "topic",
+    "transform_transactional": "topic",
 }
 """Maps a discipline to the kind of sink that its applications have."""
+
+
+WRITTEN_WITH: dict[str, str] = {"acks": "all", "enable.idempotence": "true"}
+"""The producer settings that every transform must have. With weaker settings, the output topic could lose or double
+records for reasons about which the contract has no rules."""
+
+
+def output_topic(topic: str) -> str:
+    """Returns the name of the output topic of the transform that consumes `topic`."""
+    return f"{topic}-out"
 
 
 class Application(Data, frozen=True):
     """The application of an arm. `consumer` maps Kafka's names of consumer settings to their values.
 
-    `members` is the number of processes. `batch` is the greatest number of records in a batch.
+    `producer` maps Kafka's names of producer settings to their values. Only a transform has some. `members` is the
+    number of processes. `batch` is the greatest number of records in a batch.
     """
 
     name: Name
@@ -96,3 +135,10 @@ class Application(Data, frozen=True):
     consumer: dict[str, Setting]
     members: Annotated[int, Meta(ge=1, le=16)] = 1
     batch: Annotated[int, Meta(ge=1, le=1000)] = 10
+    producer: dict[str, Setting] = {}
+
+    @property
+    def transactional_id(self) -> str:
+        """The transactional.id, from which each member derives its own. Empty if the application writes no
+        transactions."""
+        return str(self.producer.get("transactional.id", ""))

@@ -50,7 +50,8 @@ JOURNAL = Table(
         Column(
             "what",
             "string",
-            "started, assigned, revoked, handed_over, committed (the answer came), stored, parked or closed",
+            "started, assigned, revoked, handed_over, committed (the answer came), stored, parked, closed, error or "
+            "aborted",
         ),
         Column("batch", "int32", "number of the batch; -1 where the event is about none"),
         Column("partition", "int32", "the partition; -1 where the event is about none"),

@@ -49,6 +49,7 @@ JAVA: Changes = {"client": "java"}
 
 SKIPPED, REAPPLIED, GHOST, OVERTAKEN = Anomaly.SKIPPED, Anomaly.REAPPLIED, Anomaly.GHOST, Anomaly.OVERTAKEN
 COMMIT_FIRST: Changes = {"discipline": "commit_first"}
+IN_ONE_TRANSACTION: Changes = {"discipline": "transform_transactional", "isolation_level": "read_committed"}
 AT_HANDOVER: Changes = {"discipline": "at_handover"}
 QUIET_FOR_APPLICATIONS = tuple(kind for kind in QUIET if kind != "unclean_election")
 """All disturbances but those that may cut off a log below what consumers were given."""
@@ -151,6 +152,13 @@ TABLE: list[tuple[str, Changes, tuple[DisturbanceKind, ...], set[Anomaly]]] = [
     ("transactional", COMMIT_FIRST | {"isolation_level": "read_uncommitted"}, (), {GHOST}),
     ("transactional", COMMIT_FIRST | {"isolation_level": "read_committed"}, (), set()),
     ("safe", COMMIT_FIRST | {"isolation_level": "read_uncommitted"}, (), set()),
+    ("safe", {"discipline": "transform"}, QUIET_FOR_APPLICATIONS, {REAPPLIED}),
+    ("safe", {"discipline": "transform_first"}, ("application_crash",), {SKIPPED}),
+    ("safe", IN_ONE_TRANSACTION, QUIET_FOR_APPLICATIONS, set()),
+    ("safe", IN_ONE_TRANSACTION, ("application_crash", "application_freeze"), set()),
+    ("safe", IN_ONE_TRANSACTION, ("rewind",), {REAPPLIED}),
+    ("safe", IN_ONE_TRANSACTION | {"isolation_level": "read_uncommitted"}, (), {REAPPLIED}),
+    ("transactional", IN_ONE_TRANSACTION | {"isolation_level": "read_uncommitted"}, (), {REAPPLIED, GHOST}),
 ]
 
 

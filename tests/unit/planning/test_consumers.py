@@ -26,6 +26,9 @@ GIVES = {
     "commit_first": "at_most_once",
     "commit_after": "at_least_once",
     "store_after": "at_least_once",
+    "transform_first": "at_most_once",
+    "transform": "at_least_once",
+    "transform_transactional": "exactly_once",
 }
 
 

@@ -15,6 +15,7 @@ from delivery_verifier.catalogue.scenarios import (
     power,
     replication,
     transactions,
+    transforms,
 )
 
 MODULES = (
@@ -24,6 +25,7 @@ MODULES = (
     order,
     clients,
     consumers,
+    transforms,
     transactions,
     isolation,
     network,

@@ -85,7 +85,7 @@ def chain(material: Material, row: Row) -> list[Hop]:
     is_told = (material.path / JOURNAL.name).is_dir() and all(part.name != JOURNAL.name for part in material.missing)
     handed = sum(entry["what"] == "handed_over" for entry in journal)
     committed = any(entry["what"] == "committed" and not entry["answer"] for entry in journal)
-    by_hand = _discipline(material, row) in ("commit_first", "commit_after")
+    by_hand = _discipline(material, row) in _BY_HAND
     copies, visible = len(row["offsets"] or []), row["kind"] != Anomaly.GHOST
     return [
         Hop("sent", "done" if row["sent_at"] is not None else "missing"),
@@ -97,6 +97,8 @@ def chain(material: Material, row: Row) -> list[Hop]:
     ]
 
 
+_BY_HAND = ("commit_first", "commit_after", "transform_first", "transform", "transform_transactional")
+"""The disciplines whose members commit themselves, so that their journals say what is committed."""
 _ACKNOWLEDGED: dict[str, HopState] = {"ACKED": "done", "FAILED": "missing"}
 
 
@@ -141,7 +143,7 @@ def _loss(journal: list[Row], discipline: str) -> str:
     if not handed:
         return "Lost before the hand-over: no member was ever handed it. The group began, or was set, behind it."
     committed = [entry for entry in journal if entry["what"] == "committed" and not entry["answer"]]
-    if discipline == "commit_first" and any(_is_of(entry, handed[0]) for entry in committed):
+    if discipline in ("commit_first", "transform_first") and any(_is_of(entry, handed[0]) for entry in committed):
         return (
             "Lost between commit and application: its offset was committed first, and the member never applied it. "
             "Nobody was handed it again."
