@@ -14,7 +14,7 @@ from delivery_verifier.applications.lives import folder_of
 from delivery_verifier.applications.parking import POINTS
 from delivery_verifier.applications.pool import applications_of
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.model.application import CrashPoint, Discipline
+from delivery_verifier.model.application import STORED, CrashPoint, Discipline
 from delivery_verifier.model.scenario import Scenario
 
 COMMAND_DEADLINE_S = 60.0
@@ -25,6 +25,7 @@ UNCOMMITTED: tuple[Discipline, ...] = (
     "commit_after",
     "transform",
     "transform_transactional",
+    *STORED,
 )
 """The disciplines with which a member has a record in hand until the record is committed. With every other discipline,
 the member has it in hand until the record is applied: it commits earlier, or a timer commits."""
@@ -76,8 +77,8 @@ class RunningApplications:
     def in_hand(self) -> dict[str, int]:
         """Maps each arm to the number of records that its members have in hand, or had when they were killed.
 
-        A record is in hand from the hand-over until it is committed (with a discipline in UNCOMMITTED) or applied
-        (with any other).
+        A record is in hand from the hand-over until it is committed (with the disciplines in UNCOMMITTED) or applied
+        (with other disciplines).
         """
         return {
             arm: sum(

@@ -22,9 +22,9 @@ POLL_S = 0.1
 FILL_S = 0.3
 """If no further record comes for this many seconds, a batch is complete, even if it has fewer records than it may
 have."""
-AFTER_APPLIED: tuple[CrashPoint, ...] = ("produced", "offsets_sent", "ending")
-"""The crash points of transforms between the last effect of a batch and the commit. A member with another discipline
-stands there, too."""
+AFTER_APPLIED: tuple[CrashPoint, ...] = ("produced", "offsets_sent", "ending", "rows_committed", "offset_written")
+"""The crash points between the last effect of a batch and the commit. Every member stands there, also where its
+discipline has no such point."""
 
 
 class Member:
@@ -165,12 +165,15 @@ class Member:
         return is_accepted
 
     def _apply(self, record: Record) -> None:
-        spec = self.spec
-        self.effects.append(record.partition, record.offset, self._batch, record.value, spec.run_token, spec.arm)
+        self._write(record)
         self._count(record)
 
+    def _write(self, record: Record) -> None:
+        spec = self.spec
+        self.effects.append(record.partition, record.offset, self._batch, record.value, spec.run_token, spec.arm)
+
     def _count(self, record: Record) -> None:
-        """Counts `record` as applied, and notes it if it is a marker."""
+        """Counts a record whose effect survives the end of the process. Notes it if it is a marker."""
         self.control[Word.APPLIED] += 1
         if is_marker(record.value):
             self.control[Word.MARKERS] += 1

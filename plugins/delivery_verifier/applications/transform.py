@@ -48,7 +48,7 @@ class Transform(Member):
         self._parking.stand("committed_first", self._batch)
         if self._in_transactions:
             return self._work_in_transaction(records)
-        self._write(records)
+        self._write_all(records)
         self._count_all(records)
         for point in AFTER_APPLIED:
             self._parking.stand(point, self._batch)
@@ -61,11 +61,13 @@ class Transform(Member):
         has given the partitions to another member, nothing of it is applied."""
         self._output.begin()
         try:
-            self._write(records)
+            self._write_all(records)
             self._parking.stand("produced", self._batch)
+            self._parking.stand("rows_committed", self._batch)
             offsets = {record.partition: record.offset + 1 for record in records}
             self._output.send_offsets(self.spec.topic, offsets, self.client)
             self._parking.stand("offsets_sent", self._batch)
+            self._parking.stand("offset_written", self._batch)
             self._parking.begin_call("ending", self._batch)
             self._output.commit()
             self._parking.end_call()
@@ -83,7 +85,7 @@ class Transform(Member):
         self.control[Word.COMMITTED] += len(records)
         self._parking.stand("committed", self._batch)
 
-    def _write(self, records: Sequence[Record]) -> None:
+    def _write_all(self, records: Sequence[Record]) -> None:
         """Writes a batch to the output topic, and waits for all acknowledgements."""
         for number, record in enumerate(records, 1):
             self._output.write(record.partition, record.offset, self._batch, record.value)

@@ -68,6 +68,11 @@ APPLICATIONS: dict[str, Application] = {
             "transform_transactional",
             "Exactly once: writes a batch to an output topic and commits it in one transaction.",
         ),
+        application_of("database_apart", "Into SQLite: a transaction for the rows, and another for the offset."),
+        application_of("database_together", "Into SQLite: rows and offset in one transaction."),
+        application_of(
+            "database_compared", "Into SQLite: rows and offset in one transaction, if the offset is as left."
+        ),
     )
 }
 """The applications by name. If an application commits by the client's timer, the timer commits once a second."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
-from delivery_verifier.contract.rules.applications import APART, EARLY
+from delivery_verifier.contract.rules.applications import EARLY
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import KINDS, Anomaly, subset
+from delivery_verifier.model.application import Discipline
 
 LOSSES = tuple(anomaly for anomaly, kind in KINDS.items() if kind.permitted_with == "losses")
 """The anomalies that the contract permits if settings or disturbances may lose records."""
@@ -36,13 +37,22 @@ class Order:
     sentence: str
 
 
-def _against_copies(settings: Settings) -> int:
-    """Returns how strong the discipline of `settings` is against REAPPLIED."""
-    if settings.discipline is None:
-        return 3
-    if settings.discipline in APART:
-        return 0
-    return 1 if settings.discipline == "transform_transactional" else 2
+_AGAINST_ZOMBIES: tuple[Discipline | None, ...] = (
+    "transform_transactional",
+    "commit_first",
+    "transform_first",
+    "database_compared",
+    None,
+)
+"""The disciplines that apply nothing twice in a crash or when a member that stood still goes on, from weak to strong.
+None stands for no application."""
+_AGAINST_REWINDS: tuple[Discipline | None, ...] = ("database_together", "database_compared", None)
+"""The disciplines that apply nothing twice in a crash or when an operator sets the group back, from weak to strong."""
+
+
+def _rank(discipline: Discipline | None, strong: tuple[Discipline | None, ...]) -> int:
+    """Returns the number of `discipline` in `strong`, counted from 1. Any other discipline has the number 0."""
+    return strong.index(discipline) + 1 if discipline in strong else 0
 
 
 STRENGTH_ORDERS: tuple[Order, ...] = (
@@ -130,18 +140,24 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
         subset("only what is let go of too early is skipped or overtaken", (Anomaly.SKIPPED, Anomaly.OVERTAKEN)),
         "discipline",
         lambda settings: 2 if settings.discipline is None else settings.discipline not in EARLY,
-        "at_handover = commit_first = transform_first < commit_after = store_after = transform = "
-        "transform_transactional < no application",
+        "at_handover = commit_first = transform_first < any other < no application",
         "Who commits only what is applied skips nothing in a crash. The price is what is applied again.",
     ),
     Order(
         subset("only what is let go of too late is applied again", (Anomaly.REAPPLIED,)),
         "discipline",
-        _against_copies,
-        "at_handover = commit_after = store_after = transform < transform_transactional < commit_first = "
-        "transform_first < no application",
-        "Who commits before applying applies nothing twice in a crash. The price is what is skipped. A transaction "
-        "applies nothing twice and skips nothing, if the offsets that it begins at are stable.",
+        lambda settings: _rank(settings.discipline, _AGAINST_ZOMBIES),
+        "any other < transform_transactional < commit_first < transform_first < database_compared < no application",
+        "Who commits before applying applies nothing twice in a crash or behind a zombie. The price is what is "
+        "skipped, unless a database compares the offset. A transaction needs stable offsets for that.",
+    ),
+    Order(
+        subset("only what a group gives again is applied again", (Anomaly.REAPPLIED,)),
+        "discipline",
+        lambda settings: _rank(settings.discipline, _AGAINST_REWINDS),
+        "any other < database_together < database_compared < no application",
+        "Who keeps the offset in the transaction of the effects applies nothing twice in a crash, nor where an "
+        "operator sets the group back.",
     ),
     Order(
         subset("a ghost needs an application, whatever its discipline", (Anomaly.GHOST,)),

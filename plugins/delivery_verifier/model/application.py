@@ -24,6 +24,9 @@ Discipline = Literal[
     "transform_first",
     "transform",
     "transform_transactional",
+    "database_apart",
+    "database_together",
+    "database_compared",
 ]
 """When an application lets go of a record: after that, its group does not ask for the record again. `DISCIPLINES`
 explains each discipline."""
@@ -37,6 +40,10 @@ DISCIPLINES: dict[Discipline, str] = {
     "transform": "writes a batch to an output topic, waits for the acknowledgements, and then commits its offsets",
     "transform_transactional": "writes a batch to an output topic and commits its offsets in one transaction; "
     "subscribes, with a transactional.id for each member",
+    "database_apart": "writes the rows of a batch to its database in a transaction, and then the offset in another",
+    "database_together": "writes the rows of a batch and the offset to its database in one transaction",
+    "database_compared": "as database_together, and only if the offset in the database is still the one from which "
+    "the member started",
 }
 """Every discipline, with its meaning."""
 
@@ -47,6 +54,8 @@ CrashPoint = Literal[
     "produced",
     "offsets_sent",
     "ending",
+    "rows_committed",
+    "offset_written",
     "committed",
 ]
 """A named place in a member's work on a batch. A member that is told to park there stands still at this place."""
@@ -63,6 +72,10 @@ CRASH_POINTS: dict[CrashPoint, str] = {
     "ending": "the member asks for the end of the transaction and waits for the answer: it does not stand still by "
     "itself, the proxy must drop the request or the answer (transform_transactional; any other discipline stands at "
     "produced)",
+    "rows_committed": "the whole batch is applied, and its offsets are not written; the rows are committed already if "
+    "they have a transaction of their own (database_apart)",
+    "offset_written": "the offsets of the batch are written to the database, in a transaction that is not committed "
+    "yet (databases; any other discipline stands at rows_committed)",
     "committed": "the batch is applied, and its offsets are committed or stored: a kill takes nothing from it, and is "
     "refused",
 }
@@ -89,6 +102,9 @@ TIMED: dict[Discipline, tuple[bool, bool]] = {
     "transform_first": (False, False),
     "transform": (False, False),
     "transform_transactional": (False, False),
+    "database_apart": (False, False),
+    "database_together": (False, False),
+    "database_compared": (False, False),
 }
 """Maps a discipline to the values that enable.auto.commit and enable.auto.offset.store must have."""
 
@@ -96,9 +112,11 @@ TIMED: dict[Discipline, tuple[bool, bool]] = {
 SinkKind = Literal[
     "slots",
     "topic",
+    "table",
 ]
 """A kind of sink, i.e. where effects land. `slots`: files of the verifier, to which members write one slot of 64 bytes
-for each record. `topic`: an output topic, which is read back with isolation.level=read_committed."""
+for each record. `topic`: an output topic, which is read back with isolation.level=read_committed. `table`: a table of
+an SQLite database, with one row for each effect."""
 
 SINKS: dict[Discipline, SinkKind] = {
     "at_handover": "slots",
@@ -108,6 +126,9 @@ SINKS: dict[Discipline, SinkKind] = {
     "transform_first": "topic",
     "transform": "topic",
     "transform_transactional": "topic",
+    "database_apart": "table",
+    "database_together": "table",
+    "database_compared": "table",
 }
 """Maps a discipline to the kind of sink that its applications have."""
 
@@ -115,6 +136,9 @@ SINKS: dict[Discipline, SinkKind] = {
 WRITTEN_WITH: dict[str, str] = {"acks": "all", "enable.idempotence": "true"}
 """The producer settings that every transform must have. With weaker settings, the output topic could lose or double
 records for reasons about which the contract has no rules."""
+STORED: tuple[Discipline, ...] = ("database_apart", "database_together", "database_compared")
+"""The disciplines whose offsets are in the application's database. A member starts from these offsets, and not from
+those of its group."""
 
 
 def output_topic(topic: str) -> str:

@@ -3,10 +3,11 @@ are refused before anything starts."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import get_args
 
-from delivery_verifier.model.application import REQUIRED, RESETS, SINKS, TIMED, WRITTEN_WITH, Application
-from delivery_verifier.model.data import setting_text
+from delivery_verifier.model.application import REQUIRED, RESETS, SINKS, STORED, TIMED, WRITTEN_WITH, Application
+from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Isolation, Scenario
 
@@ -25,10 +26,21 @@ def check_application(arm: str, application: Application) -> None:
             raise BadInput(
                 f"{where}: {name} is {consumer[name]}, but {application.discipline} needs {setting_text(value)}"
             )
+    if application.discipline in STORED and (application.members > 1 or not _is_eager(consumer)):
+        raise BadInput(
+            f"arms.{arm}.application: {application.discipline} needs one member, group.protocol=classic and "
+            "partition.assignment.strategy=range or roundrobin: its members assign their partitions themselves"
+        )
     for name, allowed in {"auto.offset.reset": RESETS, "isolation.level": get_args(Isolation)}.items():
         if consumer[name] not in allowed:
             raise BadInput(f"{where}: {name} is {consumer[name]!r}; allowed: {', '.join(allowed)}")
     _check_producer(f"arms.{arm}.application.producer", application)
+
+
+def _is_eager(consumer: Mapping[str, Setting]) -> bool:
+    """Returns whether the members of the group give up all partitions when it rebalances."""
+    strategies = str(consumer.get("partition.assignment.strategy", "range,roundrobin")).split(",")
+    return consumer.get("group.protocol", "classic") == "classic" and {*strategies} <= {"range", "roundrobin"}
 
 
 def _check_producer(where: str, application: Application) -> None:
