@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from delivery_verifier.applications.handle import RunningApplications
-from delivery_verifier.applications.lives import lives_of
-from delivery_verifier.applications.pool import MemberPool
-from delivery_verifier.applications.slots import read_slots
+from delivery_verifier.applications.pool import MemberPool, MemberProcess
+from delivery_verifier.applications.sink import LifeEffects, SinkInputs
+from delivery_verifier.applications.sinks import sink_of
 from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.catalogue.entry import ArmPlan, Entry, build
 from delivery_verifier.catalogue.parts import AT_ONCE, SETTLED, scripted, step
 from delivery_verifier.catalogue.profiles import PROFILES
-from delivery_verifier.catalogue.scenarios import consumers
+from delivery_verifier.catalogue.scenarios import consumers, transforms
 from delivery_verifier.cluster import groups, topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.action import ActionContext
@@ -28,8 +28,9 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.load.live_ledger import Gate, State
 from delivery_verifier.load.pool import ProducerPool
-from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger, equipment_of
 from delivery_verifier.model.history import Injection
+from delivery_verifier.run.outputs import VisibleRecords
 
 CAUGHT_UP, PARKED = Trigger(kind="caught_up"), Trigger(kind="parked")
 NAMES = ("commit_first", "commit_after", "store_after")
@@ -93,9 +94,21 @@ class Stage:
     def effects(self) -> dict[str, list[list[int]]]:
         """Returns the offsets that each life applied, in order, by the name of the arm."""
         return {
-            member.arm.name: [read_slots(folder)["offset"].tolist() for folder in lives_of(member.folder).values()]
+            member.arm.name: [
+                self.offsets(life) for life in sink_of(member.application.discipline).read(self.inputs(member))
+            ]
             for member in self.members.members
         }
+
+    def offsets(self, life: LifeEffects) -> list[int]:
+        """Returns the offsets that a life applied, in order. Asserts that there are as many effects as were counted."""
+        assert life.counted == len(life.rows)
+        return [int(offset) for offset in life.rows["offset"]]
+
+    def inputs(self, member: MemberProcess) -> SinkInputs:
+        """Returns what the sink of the member's application must know."""
+        folder, connection = member.folder.parent, self.cluster.connection.client_properties()
+        return SinkInputs(member.arm, folder, 10, self.scenario.run_token, connection, VisibleRecords(self.cluster))
 
 
 def entry_of(*steps: FaultStep) -> Entry:
@@ -178,7 +191,11 @@ def test_a_group_that_has_committed_nothing_has_not_been_set_back(
     assert not rewound.bit and rewound.proof["process"] == {}
 
 
-@pytest.mark.parametrize("entry", consumers.ENTRIES, ids=lambda entry: entry.name)
+PLAYED = [*consumers.ENTRIES, *(entry for entry in transforms.ENTRIES if not equipment_of(entry.fault))]
+"""The entries that need no proxy."""
+
+
+@pytest.mark.parametrize("entry", PLAYED, ids=lambda entry: entry.name)
 def test_an_entry_ends_with_the_numbers_that_it_expects(entry: Entry, cluster: Cluster, workspace: Path) -> None:
     stage = Stage(cluster, workspace, entry)
     assert [injection.bit for injection in stage.play()] == [True]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.model.application import TIMED, Application, Discipline
 from delivery_verifier.model.scenario import Scenario
 from support.evidence import SUBJECT, Change, Rows, both, setting
@@ -19,7 +20,8 @@ def application(discipline: Discipline = "commit_after") -> Application:
         "isolation.level": "read_committed",
         "session.timeout.ms": 6000,
     }
-    return Application(name=discipline, summary="", discipline=discipline, consumer=consumer)
+    producer = APPLICATIONS[discipline].producer
+    return Application(name=discipline, summary="", discipline=discipline, consumer=consumer, producer=producer)
 
 
 def applied(plain: Scenario, discipline: Discipline = "commit_after") -> Scenario:

@@ -15,12 +15,16 @@ from delivery_verifier.applications.parking import Parking
 from delivery_verifier.applications.sink import Effects
 from delivery_verifier.applications.slots import is_marker
 from delivery_verifier.applications.spec import MemberSpec, life_folder
+from delivery_verifier.model.application import CrashPoint
 
 POLL_S = 0.1
 """Seconds that a member waits for the first record of a batch. After that, it checks whether it must end."""
 FILL_S = 0.3
 """If no further record comes for this many seconds, a batch is complete, even if it has fewer records than it may
 have."""
+AFTER_APPLIED: tuple[CrashPoint, ...] = ("produced", "offsets_sent", "ending", "rows_committed", "offset_written")
+"""The crash points between the last effect of a batch and the commit. Every member stands there, also where its
+discipline has no such point."""
 
 
 class Member:
@@ -146,6 +150,8 @@ class Member:
             if discipline == "store_after":
                 self._commits.store(self.spec.topic, record, self._batch)
             self._parking.stand("applied", self._batch, number)
+        for point in AFTER_APPLIED:
+            self._parking.stand(point, self._batch)
         if discipline == "commit_after" and not self._commit(records):
             self.control[Word.COMMITTED] += len(records)  # refused for good: no longer in hand
         self._parking.stand("committed", self._batch)
@@ -159,9 +165,16 @@ class Member:
         return is_accepted
 
     def _apply(self, record: Record) -> None:
+        self._write(record)
+        self._count(record)
+
+    def _write(self, record: Record) -> None:
         spec = self.spec
         self.effects.append(record.partition, record.offset, self._batch, record.value, spec.run_token, spec.arm)
+
+    def _count(self, record: Record) -> None:
+        """Counts a record whose effect survives the end of the process. Notes it if it is a marker."""
         self.control[Word.APPLIED] += 1
         if is_marker(record.value):
             self.control[Word.MARKERS] += 1
-            note_marker(life_folder(spec), record.partition, record.offset)
+            note_marker(life_folder(self.spec), record.partition, record.offset)

@@ -37,14 +37,25 @@ class Parking:
 
         `batch` is the number of the batch, for the journal. `applied` says how many records of the batch are applied.
         """
+        if not self.begin_call(point, batch, applied):
+            return
+        while self._control[Word.PARKS] == self._order and not self._is_stopping():
+            pause(_EVERY_S)
+        self.end_call()
+
+    def begin_call(self, point: CrashPoint, batch: int, applied: int = 0) -> bool:
+        """Counts the member as parked at `point` while it waits for a broker, if it is ordered to park there. Returns
+        whether it is. The parameters are those of `stand`."""
         control = self._control
         if not self._is_due or POINTS[control[Word.PARK_AT] - 1] != point or self._batches < control[Word.PARK_BATCH]:
-            return
+            return False
         if point == "applied" and applied != control[Word.PARK_RECORD]:
-            return
+            return False
         self._is_due = False
         self._journal.note("parked", batch)
         control[Word.PARKED] = self._order
-        while control[Word.PARKS] == self._order and not self._is_stopping():
-            pause(_EVERY_S)
-        control[Word.PARKED] = 0
+        return True
+
+    def end_call(self) -> None:
+        """Counts the member as parked no longer: the broker has answered."""
+        self._control[Word.PARKED] = 0

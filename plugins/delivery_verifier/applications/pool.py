@@ -16,7 +16,7 @@ from delivery_verifier.applications.spec import MemberSpec, life_folder
 from delivery_verifier.host.processes import dies_with_parent, how_it_ended
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.application import Application
-from delivery_verifier.model.data import dumps
+from delivery_verifier.model.data import Setting, dumps
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.scenario import Arm, Scenario
 
@@ -170,6 +170,7 @@ class MemberPool:
             arm=member.arm.ordinal,
             discipline=member.application.discipline,
             batch=member.application.batch,
+            producer=_producer_settings(member),
         )
         member.process = start_process(spec)
         self._adopt(member.process.pid)
@@ -199,6 +200,21 @@ def applications_of(scenario: Scenario) -> list[tuple[Arm, Application]]:
 def group_of(scenario: Scenario, arm: Arm) -> str:
     """Returns the group.id of the consumers of the arm's application."""
     return f"kdv-{scenario.run_token}-{arm.name}"
+
+
+def _producer_settings(member: MemberProcess) -> dict[str, Setting]:
+    """Returns the producer settings of a member; empty if its application is no transform.
+
+    Each member has a transactional.id of its own, and keeps it in every life: with the same one, members would fence
+    each other, and with a new one, a life would not end the transaction of the life before.
+    """
+    settings = member.application.producer
+    if not settings:
+        return {}
+    own: dict[str, Setting] = {"client.id": f"{member.arm.name}-output-{member.number}"}
+    if base := member.application.transactional_id:
+        own["transactional.id"] = f"{base}-{member.arm.name}-{member.number}"
+    return {**settings, **own}
 
 
 def start_process(spec: MemberSpec) -> subprocess.Popen[bytes]:

@@ -12,9 +12,13 @@ import msgspec
 from confluent_kafka import Consumer, KafkaException
 
 from delivery_verifier.applications.commits import CommitUnknown
+from delivery_verifier.applications.database import OffsetMoved
+from delivery_verifier.applications.database_member import DatabaseMember
 from delivery_verifier.applications.member import Member
+from delivery_verifier.applications.output import OutputFailed
 from delivery_verifier.applications.slots import SlotWriter
 from delivery_verifier.applications.spec import MemberSpec, life_folder
+from delivery_verifier.applications.transform import Transform
 from delivery_verifier.model.application import Discipline
 
 
@@ -27,13 +31,21 @@ MEMBERS: dict[Discipline, Callable[[MemberSpec, Consumer], Member]] = {
     "commit_first": _into_slots,
     "commit_after": _into_slots,
     "store_after": _into_slots,
+    "transform_first": Transform,
+    "transform": Transform,
+    "transform_transactional": Transform,
+    "database_apart": DatabaseMember,
+    "database_together": DatabaseMember,
+    "database_compared": DatabaseMember,
 }
 """Maps each discipline to a function that returns one life of a member with this discipline."""
 
 
 def main() -> int:
     """Runs one member. Returns 0 if the member was stopped in order, 1 if the client refused the settings, 3 after a
-    fatal client error, and 4 if nobody knows whether a commit of `commit_first` was accepted."""
+    fatal client error, 4 if nobody knows whether a commit that came before the effects was accepted, or whether records
+    of an output topic were written, and 5 if another member has moved the offset in the database of
+    `database_compared`."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=MemberSpec)
     try:
         client = Consumer({"log_level": 3, **spec.connection, **spec.settings})
@@ -47,9 +59,12 @@ def main() -> int:
     except KafkaException as error:
         print(f"fatal client error: {error.args[0].str()}", file=sys.stderr)
         return 3
-    except CommitUnknown as error:
+    except (CommitUnknown, OutputFailed) as error:
         print(error, file=sys.stderr)
         return 4
+    except OffsetMoved as error:
+        print(error, file=sys.stderr)
+        return 5
     return 0
 
 

@@ -7,7 +7,7 @@ in one form for all sinks, and `sealing` writes them to the run directory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -81,6 +81,11 @@ class PlannedEffect(NamedTuple):
     value: bytes
 
 
+def uncounted(_: str) -> int:
+    """Returns -1: nobody has counted the visible records of a topic, so that their number agrees with none."""
+    return -1
+
+
 class SinkInputs(NamedTuple):
     """What a sink must know to find the effects of one arm.
 
@@ -89,6 +94,8 @@ class SinkInputs(NamedTuple):
     * `batch`: the greatest number of records in a batch of a member.
     * `run_token`: a record belongs to the run if its header has this token.
     * `connection`: the client properties with which members reach the cluster.
+    * `count_visible`: returns how many records of a topic a read_committed consumer must be handed, counted without
+      reading the records.
     """
 
     arm: Arm
@@ -96,6 +103,7 @@ class SinkInputs(NamedTuple):
     batch: int
     run_token: str
     connection: Mapping[str, str]
+    count_visible: Callable[[str], int] = uncounted
 
 
 class LifeEffects(NamedTuple):

@@ -21,6 +21,8 @@ class MemberSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     * `topic`: the topic that the member consumes.
     * `run_token`, `arm`: a record belongs to this run and arm if its header has both values.
     * `batch`: the greatest number of records in a batch.
+    * `producer`: the producer settings of a transform, with transactional.id and client.id. Empty for any other
+      discipline.
     """
 
     folder: str
@@ -32,6 +34,7 @@ class MemberSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     arm: int
     discipline: Discipline
     batch: int
+    producer: dict[str, Setting] = {}
 
 
 def life_folder(spec: MemberSpec) -> Path:

@@ -20,6 +20,21 @@ _CONSUMER: dict[str, Setting] = {
 }
 
 
+_PRODUCER: dict[str, Setting] = {
+    "acks": "all",
+    "enable.idempotence": True,
+    "linger.ms": 5,
+    "delivery.timeout.ms": 60000,
+}
+_TRANSACTIONAL: dict[str, Setting] = {"transactional.id": "kdv", "transaction.timeout.ms": 60000}
+_OUTPUTS: dict[Discipline, dict[str, Setting]] = {
+    "transform_first": _PRODUCER,
+    "transform": _PRODUCER,
+    "transform_transactional": _PRODUCER | _TRANSACTIONAL,
+}
+"""The producer settings of transforms, i.e. applications that write to an output topic."""
+
+
 def application_of(discipline: Discipline, summary: str, **consumer: Setting) -> Application:
     """Returns an application of `discipline`, whose name is the name of the discipline. `consumer` has some of its
     settings.
@@ -31,7 +46,12 @@ def application_of(discipline: Discipline, summary: str, **consumer: Setting) ->
     commits, stores = TIMED[discipline]
     timer: dict[str, Setting] = {"enable.auto.commit": commits, "enable.auto.offset.store": stores}
     return Application(
-        name=discipline, summary=summary, discipline=discipline, consumer=_CONSUMER | timer | named, batch=10
+        name=discipline,
+        summary=summary,
+        discipline=discipline,
+        consumer=_CONSUMER | timer | named,
+        batch=10,
+        producer=_OUTPUTS.get(discipline, {}),
     )
 
 
@@ -42,13 +62,25 @@ APPLICATIONS: dict[str, Application] = {
         application_of("commit_first", "At most once: commits a batch, and then applies it."),
         application_of("commit_after", "At least once: applies a batch, and then commits it."),
         application_of("store_after", "At least once: applies a record, and then stores its offset for the timer."),
+        application_of("transform_first", "At most once: commits a batch, and then writes it to an output topic."),
+        application_of("transform", "At least once: writes a batch to an output topic, and then commits it."),
+        application_of(
+            "transform_transactional",
+            "Exactly once: writes a batch to an output topic and commits it in one transaction.",
+        ),
+        application_of("database_apart", "Into SQLite: a transaction for the rows, and another for the offset."),
+        application_of("database_together", "Into SQLite: rows and offset in one transaction."),
+        application_of(
+            "database_compared", "Into SQLite: rows and offset in one transaction, if the offset is as left."
+        ),
     )
 }
 """The applications by name. If an application commits by the client's timer, the timer commits once a second."""
 
 
 def application_lines(application: Application | None) -> list[str]:
-    """Returns two lines about an arm's application: what it does, and its consumer settings.
+    """Returns lines about an arm's application: what it does, its consumer settings and, for a transform, its producer
+    settings.
 
     Of an own application there is only the first line. Returns no lines for None.
     """
@@ -62,7 +94,12 @@ def application_lines(application: Application | None) -> list[str]:
         f"applied by {name_and_discipline(application.name, application.discipline)}: "
         f"{DISCIPLINES[application.discipline]}; {members}, at most {application.batch} records at a time",
         f"consumer settings: {settings}",
+        *([f"producer settings: {_in_words(application.producer)}"] if application.producer else []),
     ]
+
+
+def _in_words(settings: Mapping[str, Setting]) -> str:
+    return ", ".join(f"{name}={setting_text(value)}" for name, value in sorted(settings.items()))
 
 
 def in_order(consumer: Mapping[str, Setting]) -> dict[str, Setting]:

@@ -4,13 +4,14 @@ to brokers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from delivery_verifier.cluster.connection import Connection
-from delivery_verifier.model.data import setting_text
+from delivery_verifier.model.application import SINKS, output_topic
+from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.scenario import Scenario
 
 WHOLE_LOG = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
@@ -40,25 +41,43 @@ def assignment(scenario: Scenario, brokers: Sequence[int]) -> list[list[int]]:
     ]
 
 
+def output_topics(scenario: Scenario) -> list[str]:
+    """Returns the output topics of the arms whose application is a transform, and that of the canary. Empty if no
+    application is a transform."""
+    arms = [arm for arm in scenario.loaded if arm.application and SINKS[arm.application.discipline] == "topic"]
+    return [output_topic(arm.topic_name) for arm in (*arms, scenario.canary)] if arms else []
+
+
 def create(scenario: Scenario, connection: Connection) -> None:
-    """Creates one topic for each arm of the scenario. All topics get the same assignment of replicas to brokers. Raises
-    KafkaException with the broker's reason if a topic cannot be created."""
+    """Creates one topic for each arm of the scenario, and the output topics. All topics get the same assignment of
+    replicas to brokers. Raises KafkaException with the broker's reason if a topic cannot be created."""
     client, brokers = admin(connection), sorted(connection.brokers)
+    settings = {arm.topic_name: KAFKA_DEFAULTS | _texts(arm.profile.topic) for arm in scenario.arms}
+    settings |= dict.fromkeys(output_topics(scenario), _of_outputs(scenario))
     new_topics = [
         NewTopic(
-            arm.topic_name,
+            topic,
             num_partitions=scenario.load.partitions,
             replica_assignment=assignment(scenario, brokers),
-            config={
-                **WHOLE_LOG,
-                **KAFKA_DEFAULTS,
-                **{key: setting_text(value) for key, value in arm.profile.topic.items()},
-            },
+            config={**WHOLE_LOG, **of_topic},
         )
-        for arm in scenario.arms
+        for topic, of_topic in settings.items()
     ]
     for future in client.create_topics(new_topics, operation_timeout=TIMEOUT_S).values():
         future.result(TIMEOUT_S)
+
+
+def _texts(settings: Mapping[str, Setting]) -> dict[str, str]:
+    return {key: setting_text(value) for key, value in settings.items()}
+
+
+def _of_outputs(scenario: Scenario) -> dict[str, str]:
+    """Returns the settings of output topics, which lose nothing of what is acknowledged while one of two replicas
+    lives. They do not depend on the arm, whose profile is about the input topic."""
+    return {
+        "min.insync.replicas": str(min(2, scenario.load.replication_factor)),
+        "unclean.leader.election.enable": "false",
+    }
 
 
 def check_whole_log(connection: Connection, topics: list[str]) -> None:

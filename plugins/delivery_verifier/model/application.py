@@ -3,7 +3,9 @@
 To *apply* a record is to bring about its effect, e.g. to write a row. An application consists of *members*: processes
 of one consumer group. A member that is killed and started again begins another *life*. A member works on records in
 *batches*. A batch is in hand from the time when the client hands it over until the member has finished its work on the
-batch: until it is applied and, with `commit_after`, committed.
+batch: until it is applied and, with `commit_after` or a transform that does not commit first, committed.
+
+A *transform* applies a record by writing it to an *output topic*, which is its effect.
 """
 
 from __future__ import annotations
@@ -19,6 +21,12 @@ Discipline = Literal[
     "commit_first",
     "commit_after",
     "store_after",
+    "transform_first",
+    "transform",
+    "transform_transactional",
+    "database_apart",
+    "database_together",
+    "database_compared",
     "own",
 ]
 """When an application lets go of a record: after that, its group does not ask for the record again. `DISCIPLINES`
@@ -29,6 +37,14 @@ DISCIPLINES: dict[Discipline, str] = {
     "commit_first": "commits the offsets of a batch, waits for the answer, and then applies the batch",
     "commit_after": "applies a batch, and then commits its offsets and waits for the answer",
     "store_after": "applies a record, and then stores its offset, which a timer commits",
+    "transform_first": "commits the offsets of a batch, and then writes the batch to an output topic",
+    "transform": "writes a batch to an output topic, waits for the acknowledgements, and then commits its offsets",
+    "transform_transactional": "writes a batch to an output topic and commits its offsets in one transaction; "
+    "subscribes, with a transactional.id for each member",
+    "database_apart": "writes the rows of a batch to its database in a transaction, and then the offset in another",
+    "database_together": "writes the rows of a batch and the offset to its database in one transaction",
+    "database_compared": "as database_together, and only if the offset in the database is still the one from which "
+    "the member started",
     "own": "a command of the user's own: when it commits is unknown, and the claim alone says what must hold",
 }
 """Every discipline, with its meaning."""
@@ -37,15 +53,31 @@ CrashPoint = Literal[
     "polled",
     "committed_first",
     "applied",
+    "produced",
+    "offsets_sent",
+    "ending",
+    "rows_committed",
+    "offset_written",
     "committed",
 ]
 """A named place in a member's work on a batch. A member that is told to park there stands still at this place."""
 
 CRASH_POINTS: dict[CrashPoint, str] = {
     "polled": "the batch is in hand, and nothing of it was committed by the member or applied",
-    "committed_first": "the offsets of the batch are committed, and nothing of it was applied (commit_first; any other "
-    "discipline stands at polled)",
-    "applied": "so many records of the batch are applied, and nothing was done since",
+    "committed_first": "the offsets of the batch are committed, and nothing of it was applied (commit_first, "
+    "transform_first; any other discipline stands at polled)",
+    "applied": "so many records of the batch are applied, and nothing was done since (a transform has given them to "
+    "its client, and waits for no acknowledgement)",
+    "produced": "all records of the batch are in the output topic and acknowledged, and nothing was done since",
+    "offsets_sent": "the offsets of the batch are in the transaction, which is open (transform_transactional; any "
+    "other discipline stands at produced)",
+    "ending": "the member asks for the end of the transaction and waits for the answer: it does not stand still by "
+    "itself, the proxy must drop the request or the answer (transform_transactional; any other discipline stands at "
+    "produced)",
+    "rows_committed": "the whole batch is applied, and its offsets are not written; the rows are committed already if "
+    "they have a transaction of their own (database_apart)",
+    "offset_written": "the offsets of the batch are written to the database, in a transaction that is not committed "
+    "yet (databases; any other discipline stands at rows_committed)",
     "committed": "the batch is applied, and its offsets are committed or stored: a kill takes nothing from it, and is "
     "refused",
 }
@@ -69,6 +101,12 @@ TIMED: dict[str, tuple[bool, bool]] = {
     "commit_first": (False, False),
     "commit_after": (False, False),
     "store_after": (True, False),
+    "transform_first": (False, False),
+    "transform": (False, False),
+    "transform_transactional": (False, False),
+    "database_apart": (False, False),
+    "database_together": (False, False),
+    "database_compared": (False, False),
 }
 """Maps a discipline to the values that enable.auto.commit and enable.auto.offset.store must have. The settings of an
 `own` application are unknown."""
@@ -76,26 +114,49 @@ TIMED: dict[str, tuple[bool, bool]] = {
 
 SinkKind = Literal[
     "slots",
+    "topic",
+    "table",
     "own",
 ]
 """A kind of sink, i.e. where effects land. `slots`: files of the verifier, to which members write one slot of 64 bytes
-for each record. `own`: lines or files that an application of the user's own writes."""
+for each record. `topic`: an output topic, which is read back with isolation.level=read_committed. `table`: a table of
+an SQLite database, with one row for each effect. `own`: lines or files that an application of the user's own writes."""
 
 SINKS: dict[Discipline, SinkKind] = {
     "at_handover": "slots",
     "commit_first": "slots",
     "commit_after": "slots",
     "store_after": "slots",
+    "transform_first": "topic",
+    "transform": "topic",
+    "transform_transactional": "topic",
+    "database_apart": "table",
+    "database_together": "table",
+    "database_compared": "table",
     "own": "own",
 }
 """Maps a discipline to the kind of sink that its applications have."""
 
 
+WRITTEN_WITH: dict[str, str] = {"acks": "all", "enable.idempotence": "true"}
+"""The producer settings that every transform must have. With weaker settings, the output topic could lose or double
+records for reasons about which the contract has no rules."""
+STORED: tuple[Discipline, ...] = ("database_apart", "database_together", "database_compared")
+"""The disciplines whose offsets are in the application's database. A member starts from these offsets, and not from
+those of its group."""
+
+
+def output_topic(topic: str) -> str:
+    """Returns the name of the output topic of the transform that consumes `topic`."""
+    return f"{topic}-out"
+
+
 class Application(Data, frozen=True):
     """The application of an arm. `consumer` maps Kafka's names of consumer settings to their values.
 
-    `members` is the number of processes. `batch` is the greatest number of records in a batch. If the discipline is
-    `own`, `name` is the name of a file on the host of the run (see `own_application`), and `consumer` is empty.
+    `producer` maps Kafka's names of producer settings to their values. Only a transform has some. `members` is the
+    number of processes. `batch` is the greatest number of records in a batch. If the discipline is `own`, `name` is the
+    name of a file on the host of the run (see `own_application`), and `consumer` is empty.
     """
 
     name: Name
@@ -104,3 +165,10 @@ class Application(Data, frozen=True):
     consumer: dict[str, Setting]
     members: Annotated[int, Meta(ge=1, le=16)] = 1
     batch: Annotated[int, Meta(ge=1, le=1000)] = 10
+    producer: dict[str, Setting] = {}
+
+    @property
+    def transactional_id(self) -> str:
+        """The transactional.id, from which each member derives its own. Empty if the application writes no
+        transactions."""
+        return str(self.producer.get("transactional.id", ""))

@@ -25,6 +25,8 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── Closed                          a rule of the proxy demands that a connection be closed
 ├── ProducerDied                    a producer process ended before it had sent all of its load (RuntimeError)
 ├── MemberDied                      a member of an application ended unasked (RuntimeError)
+├── OutputFailed                    records of an output topic were not acknowledged, or not as they were written
+│                                   (RuntimeError)
 ├── DamagedSlots                    the slots of a member have a gap that no order of writes leaves (ValueError)
 ├── CommitUnknown                   nobody knows whether a consumer group accepted a commit (RuntimeError)
 ├── AlreadySent                     the load of this run has begun before, and is not sent twice (RuntimeError)

@@ -3,19 +3,16 @@ anything starts."""
 
 from __future__ import annotations
 
-from typing import get_args
-
 import msgspec
 
 from delivery_verifier.model import step_options
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.model.application import REQUIRED, RESETS, TIMED, Application
-from delivery_verifier.model.data import setting_text
+from delivery_verifier.model.application_checks import check_application, check_late_ends, check_power
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_plan import equipment_of
 from delivery_verifier.model.fault_targets import TARGETS
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import Arm, Isolation, Scenario
+from delivery_verifier.model.scenario import Arm, Scenario
 
 
 def loads(text: bytes) -> Scenario:
@@ -52,8 +49,9 @@ def check(scenario: Scenario) -> None:
     for arm in scenario.arms:
         _check_isr(arm, scenario.load.replication_factor)
         if arm.application:
-            _check_application(arm.name, arm.application)
-            _check_power(scenario)
+            check_application(arm.name, arm.application)
+            check_power(scenario)
+            check_late_ends(scenario)
         for bound in arm.expectation.bounds:
             if bound.count.upper() not in Anomaly.__members__ and not bound.count.islower():
                 raise BadInput(f"arms.{arm.name}.expectation: {bound.count!r} is no anomaly and no books column")
@@ -167,36 +165,6 @@ def _check_coordinator(scenario: Scenario) -> None:
             f"fault.steps: coordinators are proven for exactly one producer with a transactional.id, got {count}: "
             "have one such arm, with one producer"
         )
-
-
-def _check_power(scenario: Scenario) -> None:
-    """Raises BadInput if the fault plan cuts the power of brokers: committed offsets may be lost then, unobserved."""
-    for number, step in enumerate(scenario.fault.steps):
-        if "power_loss" in step.act.counts_as:
-            raise BadInput(
-                f"fault.steps[{number}] is {step.action}, which does not go with an application: nobody observes the "
-                "log of committed offsets; leave one of them out"
-            )
-
-
-def _check_application(arm: str, application: Application) -> None:
-    """Raises BadInput if consumer settings are missing, or do not fit the discipline of the application."""
-    where, consumer = f"arms.{arm}.application.consumer", application.consumer
-    if application.discipline == "own":
-        if consumer:
-            raise BadInput(f"{where} is given, but the settings of an own application are unknown: leave them out")
-        return
-    if missing := [name for name in REQUIRED if name not in consumer]:
-        raise BadInput(f"{where} lacks {missing[0]}: nothing is left to a default; state {', '.join(REQUIRED)}")
-    timed = zip(("enable.auto.commit", "enable.auto.offset.store"), TIMED[application.discipline], strict=True)
-    for name, value in timed:
-        if setting_text(consumer[name]) != setting_text(value):
-            raise BadInput(
-                f"{where}: {name} is {consumer[name]}, but {application.discipline} needs {setting_text(value)}"
-            )
-    for name, allowed in {"auto.offset.reset": RESETS, "isolation.level": get_args(Isolation)}.items():
-        if consumer[name] not in allowed:
-            raise BadInput(f"{where}: {name} is {consumer[name]!r}; allowed: {', '.join(allowed)}")
 
 
 def _check_isr(arm: Arm, replicas: int) -> None:

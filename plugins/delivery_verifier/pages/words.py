@@ -41,11 +41,11 @@ def record_that_is(kind: str) -> str:
 
 
 def application_properties(application: Application | None) -> dict[str, Setting]:
-    """What is tested of an arm's application: discipline, sizes and consumer settings, by name; empty for None."""
+    """What is tested of an arm's application: discipline, sizes and settings, by name; empty for None."""
     if application is None:
         return {}
     own = {"discipline": application.discipline, "members": application.members, "records at a time": application.batch}
-    return {**own, **application.consumer}
+    return {**own, **application.consumer, **{f"output {name}": value for name, value in application.producer.items()}}
 
 
 def enumeration(parts: list[str], last: str = "or") -> str:

@@ -26,6 +26,7 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.application import Application
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.snapshot import Offsets
+from delivery_verifier.run.outputs import VisibleRecords
 from delivery_verifier.store.effect_tables import JOURNAL
 from delivery_verifier.store.run_directory import StepOutput
 from delivery_verifier.store.table import arrow_schema
@@ -57,7 +58,14 @@ def drain_applications(scenario: Scenario, cluster: Cluster, snapshot: Offsets, 
             pool.close()
     for arm, application in applications_of(scenario):
         folder, connection = application_folder(cluster.workspace, arm.name), cluster.load_connection
-        inputs = SinkInputs(arm, folder, application.batch, scenario.run_token, connection.client_properties())
+        inputs = SinkInputs(
+            arm,
+            folder,
+            application.batch,
+            scenario.run_token,
+            connection.client_properties(),
+            VisibleRecords(cluster),
+        )
         _seal(inputs, application, output)
 
 

@@ -3,11 +3,11 @@ reads them back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from delivery_verifier.applications.pool import applications_of
-from delivery_verifier.applications.sink import LifeEffects, PlannedEffect, SinkInputs
+from delivery_verifier.applications.sink import LifeEffects, PlannedEffect, SinkInputs, uncounted
 from delivery_verifier.applications.sinks import sinks_of
 from delivery_verifier.judgement import canary
 from delivery_verifier.judgement.canary.effects import DRAINED
@@ -31,12 +31,13 @@ def apply_canary(
     folder: Path,
     connection: Mapping[str, str],
     output: StepOutput,
+    count_visible: Callable[[str], int] = uncounted,
 ) -> None:
     """Writes effects/canary-0-0.parquet: the planned effects, and the effect of the marker behind the canary's records.
 
     `offsets[i]` is the offset of `layout.values[i]`. `folder` receives the sinks. `connection` has the client
-    properties of members. Adds the same counts to `output` as `run.applications` adds for other arms. Does nothing if
-    no arm has an application.
+    properties of members. `count_visible`: see SinkInputs. Adds the same counts to `output` as `run.applications` adds
+    for other arms. Does nothing if no arm has an application.
 
     Writes the effects to every kind of sink that the run uses. Raises StepFailed if two sinks give back different
     effects. So it is enough to reconcile the effects of one sink.
@@ -51,7 +52,7 @@ def apply_canary(
     effects.append(PlannedEffect(DRAINED, end, marker))
     disciplines = {application.discipline for _, application in applications_of(scenario)}
     for kind, sink in sinks_of(disciplines).items():
-        inputs = SinkInputs(arm, folder / kind, len(effects), scenario.run_token, connection)
+        inputs = SinkInputs(arm, folder / kind, len(effects), scenario.run_token, connection, count_visible)
         sink.plant(inputs, effects)
         (read[kind],) = sink.read(inputs)
     (first, life), *others = read.items()

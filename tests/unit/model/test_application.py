@@ -8,9 +8,10 @@ import pytest
 from msgspec.structs import replace
 from support.evidence import SUBJECT, a_scenario, with_arm
 
+from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.catalogue.entry import Entry, build
 from delivery_verifier.catalogue.profiles import PROFILES
-from delivery_verifier.catalogue.scenarios import consumers
+from delivery_verifier.catalogue.scenarios import consumers, transforms
 from delivery_verifier.model.application import (
     CRASH_POINTS,
     DISCIPLINES,
@@ -25,6 +26,7 @@ from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger, eq
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario_checks import check, loads
 
+SAFE: dict[str, Setting] = {"acks": "all", "enable.idempotence": True}
 CONSUMER: dict[str, Setting] = {
     "auto.offset.reset": "earliest",
     "enable.auto.commit": False,
@@ -36,7 +38,10 @@ CONSUMER: dict[str, Setting] = {
 
 def application(discipline: Discipline = "commit_after", **consumer: Setting) -> Application:
     changes = {name.replace("_", "."): value for name, value in consumer.items()}
-    return Application(name=discipline, summary="", discipline=discipline, consumer=CONSUMER | changes)
+    producer = APPLICATIONS[discipline].producer
+    return Application(
+        name=discipline, summary="", discipline=discipline, consumer=CONSUMER | changes, producer=producer
+    )
 
 
 def test_an_application_is_refused_beside_a_loss_of_power() -> None:
@@ -81,6 +86,9 @@ def test_nothing_is_left_to_a_default(name: str) -> None:
         ("at_handover", {}, "enable.auto.commit is False, but at_handover needs true"),
         ("store_after", {"enable_auto_commit": True, "enable_auto_offset_store": True}, "store_after needs false"),
         ("commit_first", {"auto_offset_reset": "error"}, "auto.offset.reset is 'error'; allowed: earliest, latest"),
+        ("database_compared", {"enable_auto_commit": True}, "is True, but database_compared needs false"),
+        ("database_apart", {"group_protocol": "consumer"}, "database_apart needs one member, group.protocol=classic"),
+        ("database_apart", {"partition_assignment_strategy": "cooperative-sticky"}, "range or roundrobin"),
         ("commit_first", {"isolation_level": "any"}, "isolation.level is 'any'; allowed: read_uncommitted"),
     ],
 )
@@ -89,6 +97,37 @@ def test_settings_that_contradict_the_discipline_are_refused(
 ) -> None:
     with pytest.raises(BadInput, match=message):
         check(with_arm(a_scenario(), SUBJECT, application=application(discipline, **changes)))
+
+
+@pytest.mark.parametrize(
+    ("discipline", "producer", "message"),
+    [
+        ("commit_after", {"acks": "all"}, "has acks, but commit_after writes to no output topic"),
+        ("transform", {"acks": "1", "enable.idempotence": True}, "acks is 1, but transform needs all"),
+        ("transform", {"acks": "all"}, "enable.idempotence is not stated, but transform needs true"),
+        ("transform", SAFE | {"transactional.id": "t"}, "has a transactional.id, but transform writes no transactions"),
+        ("transform_transactional", SAFE, "lacks transactional.id"),
+        ("transform_transactional", SAFE | {"transactional.id": "t"}, "lacks transaction.timeout.ms"),
+    ],
+)
+def test_an_output_that_the_contract_has_no_rules_for_is_refused(
+    discipline: Discipline, producer: dict[str, Setting], message: str
+) -> None:
+    with pytest.raises(BadInput, match=message):
+        check(with_arm(a_scenario(), SUBJECT, application=replace(application(discipline), producer=producer)))
+
+
+@pytest.mark.parametrize("action", ["hold", "delay"])
+def test_the_end_of_an_applications_transaction_must_not_come_late(action: str) -> None:
+    entry = next(entry for entry in transforms.ENTRIES if entry.name == "transform.end_lost")
+    check(build(entry, "a-run"))
+    later = {"delay_ms": 9} if action == "delay" else {}
+    steps = tuple(
+        replace(step, action=action, options=step.options | later) if step.action == "drop" else step
+        for step in entry.fault.steps
+    )
+    with pytest.raises(BadInput, match="an end of a transaction that comes late"):
+        check(build(replace(entry, fault=replace(entry.fault, steps=steps)), "a-run"))
 
 
 @pytest.mark.parametrize("entry", consumers.ENTRIES, ids=lambda entry: entry.name)
@@ -137,7 +176,7 @@ def test_a_crash_point_that_nobody_knows_is_refused() -> None:
     entry = consumers.ENTRIES[0]
     first, *more = entry.fault.steps
     steps = (replace(first, options={"at": "sunrise"}), *more)
-    with pytest.raises(BadInput, match=r"at is 'sunrise'; allowed: polled, committed_first, applied, committed"):
+    with pytest.raises(BadInput, match=r"at is 'sunrise'; allowed: polled, committed_first, applied, .*, committed"):
         check(build(replace(entry, fault=replace(entry.fault, steps=steps)), "a-run"))
 
 

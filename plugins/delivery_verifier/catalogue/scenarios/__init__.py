@@ -7,14 +7,17 @@ from delivery_verifier.catalogue.scenarios import (
     acks,
     clients,
     consumers,
+    databases,
     duplicates,
     everyday,
+    groups,
     isolation,
     network,
     order,
     power,
     replication,
     transactions,
+    transforms,
 )
 
 MODULES = (
@@ -24,6 +27,9 @@ MODULES = (
     order,
     clients,
     consumers,
+    transforms,
+    databases,
+    groups,
     transactions,
     isolation,
     network,

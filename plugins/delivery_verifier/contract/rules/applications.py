@@ -10,15 +10,25 @@ from __future__ import annotations
 from delivery_verifier.contract.rules.rule import MEASURED, ContractRule
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import Anomaly, subset
-from delivery_verifier.model.application import Discipline
+from delivery_verifier.model.application import STORED, Discipline
 
 CONSUMER_DOCS = "Apache Kafka documentation, consumer configurations"
 SEMANTICS = "Apache Kafka documentation, design: message delivery semantics"
 LIBRDKAFKA_DOCS = "librdkafka: CONFIGURATION.md"
 
-EARLY: tuple[Discipline, ...] = ("at_handover", "commit_first")
+EARLY: tuple[Discipline, ...] = (
+    "at_handover",
+    "commit_first",
+    "transform_first",
+)
 """The disciplines that may let go of a record before it is applied."""
-APART: tuple[Discipline, ...] = ("at_handover", "commit_after", "store_after")
+APART: tuple[Discipline, ...] = (
+    "at_handover",
+    "commit_after",
+    "store_after",
+    "transform",
+    "database_apart",
+)
 """The disciplines that may let go of a record after it was applied."""
 
 
@@ -26,6 +36,11 @@ def _reads_aborted(settings: Settings) -> bool:
     """Whether an application is given records of aborted transactions."""
     is_uncommitted = settings.isolation_level == "read_uncommitted"
     return settings.discipline is not None and bool(settings.transactional_id) and is_uncommitted
+
+
+def _reads_unstable_offsets(settings: Settings) -> bool:
+    """Whether a member may begin at an offset that an open transaction is about to move."""
+    return settings.discipline == "transform_transactional" and settings.isolation_level == "read_uncommitted"
 
 
 _OF_APPLICATIONS: tuple[ContractRule, ...] = (
@@ -42,8 +57,8 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
     ContractRule(
         id="skipped.commit_first",
         anomaly=Anomaly.SKIPPED,
-        condition="commit_first",
-        applies=lambda settings: settings.discipline == "commit_first",
+        condition="commit_first or transform_first",
+        applies=lambda settings: settings.discipline in ("commit_first", "transform_first"),
         kinds=("application_crash",),
         sentence="Who commits before applying asks for at most once: what a killed member had committed and not yet "
         "applied is never delivered again.",
@@ -62,7 +77,7 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
     ContractRule(
         id="reapplied.apart",
         anomaly=Anomaly.REAPPLIED,
-        condition="at_handover, commit_after or store_after",
+        condition="at_handover, commit_after, store_after, transform or database_apart",
         applies=lambda settings: settings.discipline in APART,
         kinds=(),
         sentence="Offset and effect are written apart, the effect first: what is applied and not yet committed is "
@@ -80,13 +95,34 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
         source=f"{SEMANTICS} (at least once); {MEASURED}",
     ),
     ContractRule(
+        id="reapplied.unstable_offsets",
+        anomaly=Anomaly.REAPPLIED,
+        condition="transform_transactional, isolation.level=read_uncommitted",
+        applies=_reads_unstable_offsets,
+        kinds=(),
+        sentence="The member that takes over begins at the group's old offset while the transaction that moves it is "
+        "still open, and that transaction may be committed afterwards: librdkafka asks for stable offsets only with "
+        "isolation.level=read_committed.",
+        source=f"KIP-447; librdkafka: rdkafka_partition.c (require_stable_offsets); {MEASURED}",
+    ),
+    ContractRule(
         id="reapplied.rewind",
         anomaly=Anomaly.REAPPLIED,
-        condition="an application whose offsets are apart from its effects",
-        applies=lambda settings: settings.discipline is not None,
+        condition="an application whose offsets are those of its group",
+        applies=lambda settings: settings.discipline is not None and settings.discipline not in STORED,
         kinds=("rewind",),
         sentence="A group that is set back is given every record from there on once more.",
         source="Apache Kafka javadoc, KafkaConsumer: controlling the consumer's position (seek)",
+    ),
+    ContractRule(
+        id="reapplied.zombie",
+        anomaly=Anomaly.REAPPLIED,
+        condition="database_together",
+        applies=lambda settings: settings.discipline == "database_together",
+        kinds=("application_freeze",),
+        sentence="A member that stood still goes on with what it has in hand, after another member has applied the "
+        "same records. Who does not compare the offset in the database before moving it takes the rows twice.",
+        source=f"KIP-447, motivation: zombies; {MEASURED}",
     ),
     ContractRule(
         id="ghost.uncommitted",
@@ -110,7 +146,7 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
     ContractRule(
         id="overtaken.rewind",
         anomaly=Anomaly.OVERTAKEN,
-        condition="at_handover or commit_first",
+        condition="at_handover, commit_first or transform_first",
         applies=lambda settings: settings.discipline in EARLY,
         kinds=("rewind",),
         sentence="A group that is set back may be given for the first time what it had jumped over, behind what it has "
@@ -120,7 +156,7 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
     ContractRule(
         id="overtaken.freeze",
         anomaly=Anomaly.OVERTAKEN,
-        condition="at_handover or commit_first",
+        condition="at_handover, commit_first or transform_first",
         applies=lambda settings: settings.discipline in EARLY,
         kinds=("application_freeze",),
         sentence="A member that stood still applies the rest of its batch when it goes on, behind what the member that "

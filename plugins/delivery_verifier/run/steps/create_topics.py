@@ -26,7 +26,7 @@ def create_topics(run_dir: Path) -> None:
     scenario = run.read_scenario()
     scenario.fail_if_asked("create_topics")
     cluster = Cluster.of_run(run)
-    names = [arm.topic_name for arm in scenario.arms]
+    names = [*(arm.topic_name for arm in scenario.arms), *topics.output_topics(scenario)]
     with run.writing("create_topics") as output, lease.renewed(cluster.socket):
         topics.create(scenario, cluster.connection)
         wait_until(

@@ -28,6 +28,7 @@ from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.run.applications import drain_applications
 from delivery_verifier.run.canary_effects import apply_canary
+from delivery_verifier.run.outputs import VisibleRecords
 from delivery_verifier.run.replicas import READING_S, read_replicas
 from delivery_verifier.run.sealing import seal_ledgers
 from delivery_verifier.run.snapshot import DEADLINE_S, AckedWriter, take_snapshot
@@ -58,7 +59,7 @@ def settle(run_dir: Path) -> None:
     scenario.fail_if_asked("settle")
     run.require("produce", "inject_fault")
     cluster = Cluster.of_run(run)
-    names = [arm.topic_name for arm in scenario.arms]
+    names = [*(arm.topic_name for arm in scenario.arms), *topics.output_topics(scenario)]
     with run.writing("settle") as output, lease.renewed(cluster.socket):
         heal(cluster)
         wait_until(
@@ -73,7 +74,7 @@ def settle(run_dir: Path) -> None:
         seal_ledgers([send_and_forget(scenario, cluster.workspace / "canary", canary.FORGOTTEN)], output)
         snapshot = take_snapshot(scenario, cluster, writer)
         connection, folder = cluster.load_connection.client_properties(), cluster.workspace / "canary-effects"
-        apply_canary(scenario, layout, offsets, snapshot, folder, connection, output)
+        apply_canary(scenario, layout, offsets, snapshot, folder, connection, output, VisibleRecords(cluster))
         drain_applications(scenario, cluster, snapshot, output)
         with output.timed("replicas"):
             end_s = time.monotonic() + READING_S

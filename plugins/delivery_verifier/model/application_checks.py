@@ -1,0 +1,92 @@
+"""Checks of the application of an arm: settings that are missing, or that do not fit its discipline or the fault plan,
+are refused before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import get_args
+
+from delivery_verifier.model.application import REQUIRED, RESETS, SINKS, STORED, TIMED, WRITTEN_WITH, Application
+from delivery_verifier.model.data import Setting, setting_text
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.scenario import Isolation, Scenario
+
+LATE = ("hold", "delay", "delay_end")
+"""The actions that may let the end of a transaction reach its coordinator late, behind the next transaction."""
+
+
+def check_application(arm: str, application: Application) -> None:
+    """Raises BadInput if consumer settings are missing, or if settings do not fit the discipline of the application."""
+    where, consumer = f"arms.{arm}.application.consumer", application.consumer
+    if application.discipline == "own":
+        if consumer:
+            raise BadInput(f"{where} is given, but the settings of an own application are unknown: leave them out")
+        return
+    if missing := [name for name in REQUIRED if name not in consumer]:
+        raise BadInput(f"{where} lacks {missing[0]}: nothing is left to a default; state {', '.join(REQUIRED)}")
+    timed = zip(("enable.auto.commit", "enable.auto.offset.store"), TIMED[application.discipline], strict=True)
+    for name, value in timed:
+        if setting_text(consumer[name]) != setting_text(value):
+            raise BadInput(
+                f"{where}: {name} is {consumer[name]}, but {application.discipline} needs {setting_text(value)}"
+            )
+    if application.discipline in STORED and (application.members > 1 or not _is_eager(consumer)):
+        raise BadInput(
+            f"arms.{arm}.application: {application.discipline} needs one member, group.protocol=classic and "
+            "partition.assignment.strategy=range or roundrobin: its members assign their partitions themselves"
+        )
+    for name, allowed in {"auto.offset.reset": RESETS, "isolation.level": get_args(Isolation)}.items():
+        if consumer[name] not in allowed:
+            raise BadInput(f"{where}: {name} is {consumer[name]!r}; allowed: {', '.join(allowed)}")
+    _check_producer(f"arms.{arm}.application.producer", application)
+
+
+def _is_eager(consumer: Mapping[str, Setting]) -> bool:
+    """Returns whether the members of the group give up all partitions when it rebalances."""
+    strategies = str(consumer.get("partition.assignment.strategy", "range,roundrobin")).split(",")
+    return consumer.get("group.protocol", "classic") == "classic" and {*strategies} <= {"range", "roundrobin"}
+
+
+def _check_producer(where: str, application: Application) -> None:
+    """Raises BadInput if the producer settings do not fit the discipline. `where` names the field."""
+    producer, discipline = application.producer, application.discipline
+    if SINKS[discipline] != "topic":
+        if producer:
+            raise BadInput(
+                f"{where} has {next(iter(producer))}, but {discipline} writes to no output topic: leave it out"
+            )
+        return
+    for name, needed in WRITTEN_WITH.items():
+        if name not in producer or setting_text(producer[name]) != needed:
+            raise BadInput(f"{where}: {name} is {producer.get(name, 'not stated')}, but {discipline} needs {needed}")
+    if discipline == "transform_transactional":
+        for name in ("transactional.id", "transaction.timeout.ms"):
+            if not producer.get(name):
+                raise BadInput(f"{where} lacks {name}, which {discipline} needs: state it")
+    elif "transactional.id" in producer:
+        raise BadInput(f"{where} has a transactional.id, but {discipline} writes no transactions: leave it out")
+
+
+def check_power(scenario: Scenario) -> None:
+    """Raises BadInput if the fault plan cuts the power of brokers: committed offsets may be lost then, unobserved."""
+    for number, step in enumerate(scenario.fault.steps):
+        if "power_loss" in step.act.counts_as:
+            raise BadInput(
+                f"fault.steps[{number}] is {step.action}, which does not go with an application: nobody observes the "
+                "log of committed offsets; leave one of them out"
+            )
+
+
+def check_late_ends(scenario: Scenario) -> None:
+    """Raises BadInput if an application writes transactions, and the fault plan may let their ends come late.
+
+    A late end may end the next transaction in part (KAFKA-17754). No rule of the contract is about that in an output
+    topic.
+    """
+    names = [arm.name for arm in scenario.loaded if arm.application and arm.application.transactional_id]
+    for number, step in enumerate(scenario.fault.steps):
+        if names and step.action in LATE:
+            raise BadInput(
+                f"fault.steps[{number}] is {step.action}, which does not go with the application of arm {names[0]}: "
+                "an end of a transaction that comes late may end the next one; leave one of them out"
+            )
