@@ -89,6 +89,7 @@ class SinkInputs(NamedTuple):
     * `batch`: the greatest number of records in a batch of a member.
     * `run_token`: a record belongs to the run if its header has this token.
     * `connection`: the client properties with which members reach the cluster.
+    * `payload_bytes`: the size of a record.
     """
 
     arm: Arm
@@ -96,6 +97,7 @@ class SinkInputs(NamedTuple):
     batch: int
     run_token: str
     connection: Mapping[str, str]
+    payload_bytes: int = 0
 
 
 class LifeEffects(NamedTuple):

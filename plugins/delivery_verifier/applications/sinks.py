@@ -3,12 +3,14 @@ which kind."""
 
 from __future__ import annotations
 
+from delivery_verifier.applications.own.sink import OwnFiles
 from delivery_verifier.applications.sink import Sink
 from delivery_verifier.applications.slots import Slots
 from delivery_verifier.model.application import SINKS, Discipline, SinkKind
 
 _SINKS: dict[SinkKind, Sink] = {
     "slots": Slots(),
+    "own": OwnFiles(),
 }
 
 
