@@ -52,8 +52,8 @@ def applied_attempts(effects: DataFrame, lines: DataFrame, places: Places) -> Da
     * `kind`: the anomaly of the attempt. `also`: OVERTAKEN if the attempt shows it beside another anomaly.
     """
     copies = lines.where(is_of_attempt()).select(*KEY, location("offset", "partition").alias("copy"))
-    at = F.when(F.col("offset") >= 0, location("offset", "partition")).alias("at")
-    landed = F.struct("order", at, "member", "life", "applied_at", "behind", "partition")
+    spot = F.when(F.col("offset") >= 0, location("offset", "partition")).alias("at")
+    landed = F.struct("order", spot, "member", "life", "applied_at", "behind", "partition")
     applied = _behind(promise(effects, EFFECTS)).where(is_of_attempt()).select(*KEY, landed.alias("effect"))
     both = copies.withColumn("effect", F.lit(None).cast(applied.schema["effect"].dataType)).unionByName(
         applied.withColumn("copy", F.lit(None).cast("bigint"))
@@ -200,9 +200,9 @@ def _detail() -> Column:
     17."""
 
     def landed(effect: Column) -> Column:
-        place = F.concat(F.lit("at "), _location_text(effect["at"]), F.lit(" "))
+        located = F.concat(F.lit("at "), _location_text(effect["at"]), F.lit(" "))
         return F.concat(
-            F.when(effect["at"].isNull(), F.lit("")).otherwise(place),
+            F.when(effect["at"].isNull(), F.lit("")).otherwise(located),
             F.lit("by member "),
             effect["member"],
             F.lit(" in life "),

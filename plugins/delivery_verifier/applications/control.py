@@ -24,7 +24,10 @@ class Word(IntEnum):
     HANDED_OVER = 1
     """The number of records that the client has handed over to the member."""
     APPLIED = 2
-    """The number of records that the member has applied. A record counts just after its effect was written."""
+    """The number of records that the member has applied. A record counts just after its effect was written.
+
+    The supervisor writes this word for an own member: while the member runs, the bytes that it has written in this
+    life, and then the number of its effects."""
     COMMITTED = 3
     """The number of records whose offsets the member itself has committed, and for which the broker has answered.
 
@@ -65,6 +68,9 @@ class Word(IntEnum):
     Written by the supervisor."""
     LIFE = 17
     """The number of the latest life, counted from 0. Written by the supervisor."""
+    PID = 18
+    """The pid of the process in the latest life. For an own member, it is the number of its process group, too. Written
+    by the supervisor."""
 
 
 WORDS = 32

@@ -165,6 +165,7 @@ class MemberPool:
             inputs = self._inputs(member)
             member.progress = Progress.begin(inputs, member.number, control)
             member.process = start_own(inputs, group_of(self._scenario, member.arm), member.number, life)
+            control[Word.PID] = member.process.pid
             self._adopt(member.process.pid)
             return
         spec = MemberSpec(
@@ -183,6 +184,7 @@ class MemberPool:
             batch=member.application.batch,
         )
         member.process = start_process(spec)
+        control[Word.PID] = member.process.pid
         self._adopt(member.process.pid)
 
     def _end_life(self, index: int, *, killed: bool) -> None:

@@ -76,6 +76,8 @@ def _agree(life: LifeEffects, other: LifeEffects) -> bool:
 
     Partition, offset and batch are not compared if the other sink does not keep them.
     """
-    kept = _OF_THE_SINK if (other.rows["partition"] >= 0).all() else (*_OF_THE_SINK, "partition", "offset", "batch")
-    names = [name for name in life.rows.dtype.names or () if name not in kept]
+    other_columns = (
+        _OF_THE_SINK if (other.rows["partition"] >= 0).all() else (*_OF_THE_SINK, "partition", "offset", "batch")
+    )
+    names = [name for name in life.rows.dtype.names or () if name not in other_columns]
     return life.counted == other.counted and life.rows[names].tolist() == other.rows[names].tolist()

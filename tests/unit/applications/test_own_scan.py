@@ -13,23 +13,23 @@ import pytest
 
 from delivery_verifier.applications.own import scan as module
 from delivery_verifier.applications.own.files import effects_in, scans_of
-from delivery_verifier.applications.own.scan import Wanted, blocks_of, count, scan
+from delivery_verifier.applications.own.scan import RecordPattern, blocks_of, count, scan
 from delivery_verifier.applications.sink import CRC_OK, FOREIGN, PARSED, identity
 from delivery_verifier.model import record
 from delivery_verifier.model.own_application import EffectsPlace
 
 RUN, OTHER, ARM, SIZE = "a1b2c3d4", "ffffffff", 3, 120
-WANTED = Wanted(RUN, ARM, SIZE)
+WANTED = RecordPattern(RUN, ARM, SIZE)
 
 
 def value(sequence: int, *, run: str = RUN, arm: int = ARM, size: int = SIZE, attempt: int = 0) -> bytes:
     return record.encode(run, arm, 1, 0, sequence, attempt, sequence // 3, size)
 
 
-def found(text: bytes, wanted: Wanted = WANTED) -> list[tuple[int, int]]:
+def found(text: bytes, pattern: RecordPattern = WANTED) -> list[tuple[int, int]]:
     """Returns sequence and flags of each effect."""
-    part = scan(text, wanted)
-    assert count(text, wanted) == len(part.rows)
+    part = scan(text, pattern)
+    assert count(text, pattern) == len(part.rows)
     return [(int(row["sequence"]), int(row["flags"])) for row in part.rows]
 
 
@@ -88,9 +88,9 @@ def test_records_of_other_runs_have_no_row_and_are_counted() -> None:
 
 
 def test_only_lines_with_the_text_are_effects() -> None:
-    wanted = WANTED._replace(containing=b"record_data")
+    pattern = WANTED._replace(containing=b"record_data")
     text = b'{"name":"startup"}\n{"name":"record_data","value":"%s"}\nINFO %s\n' % (value(1), value(2))
-    assert found(text, wanted) == [(1, SOUND)]
+    assert found(text, pattern) == [(1, SOUND)]
 
 
 def test_blocks_are_cut_between_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from delivery_verifier.applications.control import Word
 from delivery_verifier.applications.lives import LifeEnd, lives_of, read_end, write_end
 from delivery_verifier.applications.own.files import sizes_of
 from delivery_verifier.applications.own.process import Progress, keep_output, last_words
-from delivery_verifier.applications.own.sink import count_of_member, place_of
+from delivery_verifier.applications.own.sink import count_of_member, landing_of
 from delivery_verifier.model.history import now_us
 
 
@@ -22,7 +22,7 @@ def end_of_own(progress: Progress, end: LifeEnd) -> None:
     keep_output(progress.inputs, life)
     total = count_of_member(progress.inputs, folder)
     control[Word.APPLIED] = max(total - (read_end(earlier[-1]).applied if earlier else 0), 0)
-    sizes = sizes_of(place_of(progress.inputs), folder)
+    sizes = sizes_of(landing_of(progress.inputs), folder)
     write_end(life, replace(end, applied=total, ended_us=now_us(), sizes=sizes))
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from delivery_verifier.applications.lives import lives_of
-from delivery_verifier.applications.own.scan import Scan, Wanted, blocks_of, count, scan
+from delivery_verifier.applications.own.scan import RecordPattern, Scan, blocks_of, count, scan
 from delivery_verifier.applications.sink import CRC_OK, EFFECT, PARSED
 from delivery_verifier.model.own_application import IN_FOLDER, STDOUT, EffectsPlace
 
@@ -21,44 +21,46 @@ WORK = "work"
 _MAGIC = b"PAR1"
 
 
-def files_of(place: EffectsPlace, folder: Path) -> list[Path]:
+def files_of(landing: EffectsPlace, folder: Path) -> list[Path]:
     """Returns the files that hold effects of a member. `folder` is the folder of the member."""
-    if place.where == STDOUT:
+    if landing.where == STDOUT:
         return [file for life in lives_of(folder).values() if (file := life / STDOUT).is_file()]
-    is_inside = place.where.startswith(IN_FOLDER)
-    root, pattern = (folder / WORK, place.where.removeprefix(IN_FOLDER)) if is_inside else (Path("/"), place.where[1:])
+    is_inside = landing.where.startswith(IN_FOLDER)
+    root, pattern = (
+        (folder / WORK, landing.where.removeprefix(IN_FOLDER)) if is_inside else (Path("/"), landing.where[1:])
+    )
     return [path for path in sorted(root.glob(pattern)) if path.is_file()]
 
 
-def sizes_of(place: EffectsPlace, folder: Path) -> dict[str, int]:
+def sizes_of(landing: EffectsPlace, folder: Path) -> dict[str, int]:
     """Maps the path of each file of a member to its size in bytes."""
-    return {str(file): file.stat().st_size for file in files_of(place, folder)}
+    return {str(file): file.stat().st_size for file in files_of(landing, folder)}
 
 
-def scans_of(place: EffectsPlace, file: Path, wanted: Wanted) -> Iterator[Scan]:
+def scans_of(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> Iterator[Scan]:
     """Yields the effects in a file, part by part. The positions are those in the file. In a Parquet file, all positions
     are 0."""
-    if place.kind == "lines":
+    if landing.kind == "lines":
         for position, text in blocks_of(file):
-            part = scan(text, wanted)
+            part = scan(text, pattern)
             yield part._replace(positions=part.positions + position)
     elif not _is_whole(file):
         yield _in_parquet(np.zeros(1, EFFECT), 0)
     else:
-        names = ["producer", "sequence", "attempt"] if place.identity == "columns" else [place.column]
+        names = ["producer", "sequence", "attempt"] if landing.identity == "columns" else [landing.column]
         for batch in pq.ParquetFile(file).iter_batches(columns=names):
-            if place.identity == "columns":
+            if landing.identity == "columns":
                 yield _in_parquet(_of_columns(batch), 0)
             else:
-                part = scan(_as_lines(batch.column(0)), wanted)
+                part = scan(_as_lines(batch.column(0)), pattern)
                 yield _in_parquet(part.rows, part.foreign)
 
 
-def effects_in(place: EffectsPlace, file: Path, wanted: Wanted) -> int:
+def effects_in(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> int:
     """Returns how many effects a file holds. Counts them without reading the records: lines, or rows of Parquet
     files by their footers. Foreign rows of Parquet files count, too."""
-    if place.kind == "lines":
-        return sum(count(text, wanted) for _, text in blocks_of(file))
+    if landing.kind == "lines":
+        return sum(count(text, pattern) for _, text in blocks_of(file))
     return int(pq.read_metadata(file).num_rows) if _is_whole(file) else 1
 
 

@@ -16,8 +16,8 @@ from delivery_verifier.applications.control import Control, State, Word
 from delivery_verifier.applications.lives import note_marker
 from delivery_verifier.applications.own.files import WORK, files_of, scans_of, sizes_of
 from delivery_verifier.applications.own.guardian import SUPERVISOR_ENDED
-from delivery_verifier.applications.own.scan import Wanted
-from delivery_verifier.applications.own.sink import place_of, read_own, wanted_of
+from delivery_verifier.applications.own.scan import RecordPattern
+from delivery_verifier.applications.own.sink import landing_of, pattern_of, read_own
 from delivery_verifier.applications.sink import SinkInputs
 from delivery_verifier.host import folders
 from delivery_verifier.host.processes import dies_with_parent
@@ -115,7 +115,7 @@ class Progress(NamedTuple):
     the size of all its files then, in bytes. `seen` maps files to the position up to which markers were looked for."""
 
     inputs: SinkInputs
-    place: EffectsPlace
+    landing: EffectsPlace
     folder: Path
     control: Control
     began_s: float
@@ -126,49 +126,49 @@ class Progress(NamedTuple):
     def begin(cls, inputs: SinkInputs, member: int, control: Control) -> Progress:
         """Returns the progress of a life that is about to begin."""
         folder = inputs.folder / str(member)
-        place = place_of(inputs)
-        sizes = sizes_of(place, folder)
-        return cls(inputs, place, folder, control, time.monotonic(), sum(sizes.values()), sizes)
+        landing = landing_of(inputs)
+        sizes = sizes_of(landing, folder)
+        return cls(inputs, landing, folder, control, time.monotonic(), sum(sizes.values()), sizes)
 
     def update(self) -> None:
         """Notes in the control block what can be seen of the member: bytes that it has written stand for records, and
         count as a sign that it has partitions. Also notes markers, and cuts long outputs."""
-        place, life = self.place, self.folder / str(self.control[Word.LIFE])
-        grown = sum(sizes_of(place, self.folder).values()) - self.size
+        landing, life = self.landing, self.folder / str(self.control[Word.LIFE])
+        grown = sum(sizes_of(landing, self.folder).values()) - self.size
         self.control[Word.APPLIED] = max(grown, 0)
         if grown > 0 or time.monotonic() - self.began_s >= BEGUN_S:
             self.control[Word.STATE] = State.ASSIGNED
         for name in _OUTPUTS:
-            if name != place.where:
+            if name != landing.where:
                 _cut(life / name)
 
     def note_markers(self) -> None:
         """Notes in the folder of the life which markers the member has applied since the last call: the partition of
         each, and the round in which it was written (see `run.snapshot`)."""
-        place = self.place
-        wanted, life = wanted_of(self.inputs, place), self.folder / str(self.control[Word.LIFE])
-        for file in files_of(place, self.folder):
+        landing = self.landing
+        pattern, life = pattern_of(self.inputs, landing), self.folder / str(self.control[Word.LIFE])
+        for file in files_of(landing, self.folder):
             size = file.stat().st_size
             if size == self.seen.get(str(file)):
                 continue
-            if place.kind == "lines":
-                self._note_in_lines(file, wanted, life)
+            if landing.kind == "lines":
+                self._note_in_lines(file, pattern, life)
                 continue
             self.seen[str(file)] = size
-            for part in scans_of(place, file, wanted):
+            for part in scans_of(landing, file, pattern):
                 for row in part.rows[part.rows["producer"] == MARKER_PRODUCER]:
                     note_marker(life, int(row["attempt"]), int(row["sequence"]))
 
-    def _note_in_lines(self, file: Path, wanted: Wanted, life: Path) -> None:
+    def _note_in_lines(self, file: Path, pattern: RecordPattern, life: Path) -> None:
         begin = max(self.seen.get(str(file), 0) - HEADER_BYTES, 0)
-        pattern = re.escape(wanted.beginning) + b"%04d %04d [0-9]{4} ([0-9]{12}) ([0-9]{4}) " % (
-            wanted.arm,
+        marker_pattern = re.escape(pattern.beginning) + b"%04d %04d [0-9]{4} ([0-9]{12}) ([0-9]{4}) " % (
+            pattern.arm,
             MARKER_PRODUCER,
         )
         with file.open("rb") as stream:
             stream.seek(begin)
             text = stream.read()
-        for marker in re.finditer(pattern, text):
+        for marker in re.finditer(marker_pattern, text):
             note_marker(life, int(marker[2]), int(marker[1]))
         self.seen[str(file)] = begin + len(text)
 
@@ -189,7 +189,7 @@ def keep_output(inputs: SinkInputs, life: Path) -> None:
 
 def printed(inputs: SinkInputs, life: Path) -> str:
     """Returns what a life has printed, without its effects. Call it after `keep_output`."""
-    where = place_of(inputs).where
+    where = landing_of(inputs).where
     return "".join(f"[{name}]\n{(life / name).read_text(errors='replace')}\n" for name in _OUTPUTS if name != where)
 
 

@@ -25,7 +25,7 @@ _Bytes = npt.NDArray[np.uint8]
 _MAGIC = record.MAGIC + b" "
 
 
-class Wanted(NamedTuple):
+class RecordPattern(NamedTuple):
     """What to look for.
 
     * `run_token`, `arm`: the header of a record of the run and the arm has both.
@@ -73,7 +73,7 @@ def blocks_of(file: Path) -> Iterator[tuple[int, bytes]]:
         yield position, rest + b"\n"
 
 
-def scan(text: bytes, wanted: Wanted) -> Scan:
+def scan(text: bytes, pattern: RecordPattern) -> Scan:
     """Returns the effects in `text`, a block of lines.
 
     Each record of the run is one effect. A line without any record is one effect, too, which names no attempt.
@@ -82,37 +82,37 @@ def scan(text: bytes, wanted: Wanted) -> Scan:
     ends = np.flatnonzero(data == _NEWLINE)
     starts = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1])
     is_effect = ends > starts
-    if wanted.containing:
-        is_effect &= _has(ends, _find(data, wanted.containing))
-    own, others = _find(data, wanted.beginning), _find(data, _MAGIC)
+    if pattern.containing:
+        is_effect &= _has(ends, _find(data, pattern.containing))
+    own, others = _find(data, pattern.beginning), _find(data, _MAGIC)
     own = own[is_effect[np.searchsorted(ends, own)]]
     has_own, has_other = _has(ends, own), _has(ends, others)
     unnamed = np.flatnonzero(is_effect & ~has_own & ~has_other)
-    rows = np.concatenate([_rows(data, own, wanted), np.zeros(len(unnamed), EFFECT)])
+    rows = np.concatenate([_rows(data, own, pattern), np.zeros(len(unnamed), EFFECT)])
     lines = np.concatenate([np.searchsorted(ends, own), unnamed])
     order = np.argsort(lines, kind="stable")
     return Scan(rows[order], starts[lines[order]], int((is_effect & ~has_own & has_other).sum()))
 
 
-def count(text: bytes, wanted: Wanted) -> int:
+def count(text: bytes, pattern: RecordPattern) -> int:
     """Returns how many effects `scan` must find in `text`. Counts them in another way, with pyarrow."""
     lines = pc.split_pattern(pa.array([text], pa.binary()), pattern=b"\n").flatten()
-    kept = pc.greater(pc.binary_length(lines), 0)
-    if wanted.containing:
-        kept = pc.and_(kept, pc.match_substring(lines, wanted.containing))
-    lines = lines.filter(kept)
-    own = pc.count_substring(lines, wanted.beginning)
+    is_effect = pc.greater(pc.binary_length(lines), 0)
+    if pattern.containing:
+        is_effect = pc.and_(is_effect, pc.match_substring(lines, pattern.containing))
+    lines = lines.filter(is_effect)
+    own = pc.count_substring(lines, pattern.beginning)
     foreign = pc.and_(pc.equal(own, 0), pc.match_substring(lines, _MAGIC))
     total = pc.sum(pc.max_element_wise(own, 1)).as_py() or 0
     return int(total) - int(pc.sum(foreign).as_py() or 0)
 
 
-def _rows(data: _Bytes, positions: npt.NDArray[np.int64], wanted: Wanted) -> npt.NDArray[np.void]:
+def _rows(data: _Bytes, positions: npt.NDArray[np.int64], pattern: RecordPattern) -> npt.NDArray[np.void]:
     """Returns an effect for each of `positions`, at which a record of the run begins."""
     rows = np.zeros(len(positions), EFFECT)
     if not len(positions):
         return rows
-    size = record.HEADER_BYTES if wanted.is_header else wanted.size
+    size = record.HEADER_BYTES if pattern.is_header else pattern.size
     padded = np.concatenate([data, np.zeros(size, np.uint8)])
     records = np.lib.stride_tricks.sliding_window_view(padded, size)[positions]
     is_sound, numbers = np.ones(len(rows), bool), dict[str, npt.NDArray[np.int64]]()
@@ -123,12 +123,12 @@ def _rows(data: _Bytes, positions: npt.NDArray[np.int64], wanted: Wanted) -> npt
             numbers[name], is_number = _number(records[:, field.start : end])
             is_sound &= is_number
     has_crc = np.ones(len(rows), bool)
-    if not wanted.is_header:
+    if not pattern.is_header:
         written, is_number = _number(records[:, -record.CRC_WIDTH :])
         is_sound &= is_number
         bodies = np.ascontiguousarray(records[:, : -record.CRC_WIDTH])
         has_crc = written == np.fromiter(map(zlib.crc32, bodies), np.int64, len(bodies))
-    is_foreign = numbers.pop("arm") != wanted.arm
+    is_foreign = numbers.pop("arm") != pattern.arm
     for name, values in numbers.items():
         rows[name] = np.where(is_sound, values, 0)
     rows["flags"] = is_sound * (PARSED | has_crc * CRC_OK | is_foreign * FOREIGN)
@@ -139,7 +139,8 @@ def _number(digits: _Bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_
     """Returns the numbers that rows of digits stand for, and whether all bytes of a row are digits."""
     values = digits - np.uint8(ord("0"))  # what is no digit becomes greater than 9
     units = 10 ** np.arange(digits.shape[1] - 1, -1, -1, dtype=np.int64)
-    return values.astype(np.int64) @ units, (values <= 9).all(axis=1)
+    is_number: npt.NDArray[np.bool_] = np.asarray((values <= 9).all(axis=1))
+    return values.astype(np.int64) @ units, is_number
 
 
 def _find(data: _Bytes, pattern: bytes) -> npt.NDArray[np.int64]:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from delivery_verifier.applications.lives import LifeEnd, lives_of, members_of, read_end, write_end
 from delivery_verifier.applications.own.files import effects_in, files_of, scans_of
-from delivery_verifier.applications.own.scan import Wanted
+from delivery_verifier.applications.own.scan import RecordPattern
 from delivery_verifier.applications.sink import EFFECT, LifeEffects, PlannedEffect, SinkInputs
 from delivery_verifier.host import folders
 from delivery_verifier.model.own_application import STDOUT, EffectsPlace, OwnApplication, parse
@@ -26,19 +26,19 @@ def read_own(name: str) -> OwnApplication:
     return parse(file.read_bytes(), file)
 
 
-def place_of(inputs: SinkInputs) -> EffectsPlace:
+def landing_of(inputs: SinkInputs) -> EffectsPlace:
     """Returns where the effects of an arm land. Those of the canary land in lines."""
     return read_own(inputs.arm.application.name).effects if inputs.arm.application else EffectsPlace()
 
 
-def wanted_of(inputs: SinkInputs, place: EffectsPlace) -> Wanted:
+def pattern_of(inputs: SinkInputs, landing: EffectsPlace) -> RecordPattern:
     """Returns what to look for in the effects of an arm."""
-    return Wanted(
+    return RecordPattern(
         inputs.run_token,
         inputs.arm.ordinal,
         inputs.payload_bytes,
-        place.identity == "header",
-        place.containing.encode(),
+        landing.identity == "header",
+        landing.containing.encode(),
     )
 
 
@@ -51,17 +51,17 @@ class OwnFiles:
 
         Raises FileNotFoundError if nobody saw how a life ended, and BadInput if the file of the application is wrong.
         """
-        place = place_of(inputs)
-        wanted = wanted_of(inputs, place)
+        landing = landing_of(inputs)
+        pattern = pattern_of(inputs, landing)
         for member, folder in members_of(inputs.folder).items():
             ends = {life: read_end(path) for life, path in lives_of(folder).items()}
             lives = {life: list[npt.NDArray[np.void]]() for life in ends}
             counted = foreign = 0
-            for file in files_of(place, folder):
-                counted += effects_in(place, file, wanted)
-                for part in scans_of(place, file, wanted):
-                    foreign += part.foreign if place.kind == "files" else 0
-                    which = _lives(file, part.positions, ends, place)
+            for file in files_of(landing, folder):
+                counted += effects_in(landing, file, pattern)
+                for part in scans_of(landing, file, pattern):
+                    foreign += part.foreign if landing.kind == "files" else 0
+                    which = _lives(file, part.positions, ends, landing)
                     for life, parts in lives.items():
                         parts.append(part.rows[which == life])
             counted -= foreign
@@ -81,13 +81,13 @@ class OwnFiles:
 
 def count_of_member(inputs: SinkInputs, folder: Path) -> int:
     """Returns how many effects a member has in all of its lives. `folder` is the folder of the member."""
-    place = place_of(inputs)
-    wanted = wanted_of(inputs, place)
-    return sum(effects_in(place, file, wanted) for file in files_of(place, folder))
+    landing = landing_of(inputs)
+    pattern = pattern_of(inputs, landing)
+    return sum(effects_in(landing, file, pattern) for file in files_of(landing, folder))
 
 
 def _lives(
-    file: Path, positions: npt.NDArray[np.int64], ends: dict[int, LifeEnd], place: EffectsPlace
+    file: Path, positions: npt.NDArray[np.int64], ends: dict[int, LifeEnd], landing: EffectsPlace
 ) -> npt.NDArray[np.int64]:
     """Returns the number of the life in which each effect was written. `positions` are those of the effects in `file`.
 
@@ -95,7 +95,7 @@ def _lives(
     or an earlier one.
     """
     numbers = np.array(list(ends))
-    if place.where == STDOUT:
+    if landing.where == STDOUT:
         return np.full(len(positions), int(file.parent.name))
     sizes = np.maximum.accumulate([end.sizes.get(str(file), 0) for end in ends.values()])
     which = np.searchsorted(sizes, positions, side="right")
