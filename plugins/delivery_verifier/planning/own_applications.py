@@ -12,7 +12,7 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.application import Application
 from delivery_verifier.model.inputs import BadInput, choice
 from delivery_verifier.model.own_application import OwnApplication, read_folder
-from delivery_verifier.model.scenario import Claim
+from delivery_verifier.model.scenario import Claim, Scenario
 
 LISTED = "`kdv list applications` describes them"
 
@@ -45,6 +45,12 @@ def check_name(field: str, value: object) -> str:
                 f"the host writes it to {folders.applications_dir()}/NAME.toml, and {field} is NAME; {LISTED}"
             )
     return choice(field, value, names, LISTED)
+
+
+def connections_of(scenario: Scenario) -> set[str]:
+    """Returns the ids of the Airflow connections that the own applications of `scenario` need."""
+    own = [_all().get(arm.application.name) for arm in scenario.loaded if arm.application]
+    return {name for each in own if isinstance(each, OwnApplication) for name in each.connections.values()}
 
 
 def chosen(name: str | None, claim: Claim) -> Application | None:

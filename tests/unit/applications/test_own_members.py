@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -70,11 +71,12 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
 
 def group(pid: int) -> list[int]:
     """Returns the pids of the processes in the group `pid` that run."""
-    return [
-        each.pid
-        for each in psutil.process_iter()
-        if each.status() != psutil.STATUS_ZOMBIE and os.getpgid(each.pid) == pid
-    ]
+    pids = []
+    for each in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):
+            if os.getpgid(each.pid) == pid and each.status() != psutil.STATUS_ZOMBIE:
+                pids.append(each.pid)
+    return pids
 
 
 def test_a_member_is_killed_started_again_and_stopped(stage: Stage) -> None:
@@ -168,7 +170,8 @@ from pathlib import Path
 from support import own_applications
 from delivery_verifier.applications.pool import MemberPool
 from delivery_verifier.host.waiting import pause
-pool = MemberPool(own_applications.scenario(), {"bootstrap.servers": "localhost:1"}, Path(sys.argv[1]), lambda pid: None)
+connection = {"bootstrap.servers": "localhost:1"}
+pool = MemberPool(own_applications.scenario(), connection, Path(sys.argv[1]), lambda pid: None)
 pool.start()
 print(pool.members[0].process.pid, flush=True)
 while True:
@@ -203,7 +206,7 @@ def test_a_long_output_is_cut_and_effects_are_not(stage: Stage, monkeypatch: pyt
 
 def test_a_connection_comes_from_airflows_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     own = OwnApplication(command="a", connections={"SINK_DSN": "my_sink"})
-    with pytest.raises(BadInput, match="my_sink.*set AIRFLOW_CONN_MY_SINK"):
+    with pytest.raises(BadInput, match=r"my_sink.*set AIRFLOW_CONN_MY_SINK"):
         secret_environment(own)
     monkeypatch.setenv("AIRFLOW_CONN_MY_SINK", "postgres://u:p@h/d")
     assert secret_environment(own) == {"SINK_DSN": "postgres://u:p@h/d"}
