@@ -5,6 +5,7 @@ Here a record takes effect. Then `spark_jobs` compares the effects with the log,
 Owns: the members of applications, which are child processes, and their control blocks, effects and journals. Also the
     handle, through which the fault plan observes and steers the members.
 May use: store, host, model.
+    Members of own applications run a command of the user's (`own`).
 Weak spot: effects are rows that this project writes itself. Effects in a database or in another topic are not covered
     yet.
 """
