@@ -20,6 +20,7 @@ from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 from spark_jobs import committed, effects
 from spark_jobs.books import NOBODY, SESSIONS, BookKey
 from spark_jobs.matching import MatchingInputs
+from spark_jobs.own_effects import with_places
 from spark_jobs.schemas import ANOMALIES, EFFECT_BOOKS, EFFECTS, arrow
 
 COUNTS = tuple(count.name for count in EFFECT_COUNTS)
@@ -85,7 +86,7 @@ def compare(inputs: EffectInputs, rows: DataFrame) -> Effects:
     in_arms = F.col("arm").isin(*scenario.applied)
     view = F.when(F.col("arm").isin(*scenario.transactional), committed.VIEW).otherwise("raw")
     lines = inputs.views.where(in_arms & (F.col("view") == (view if scenario.transactional else "raw")))
-    rows = rows.where(in_arms)
+    rows = with_places(rows.where(in_arms), inputs.ledger, scenario, inputs.offsets)
     parts = [
         *effects.census(rows, inputs.offsets.taken_at_us).toArrow().to_pylist(),
         *effects.lines_census(lines).toArrow().to_pylist(),

@@ -44,15 +44,16 @@ def applied_attempts(effects: DataFrame, lines: DataFrame, places: Places) -> Da
     and:
 
     * `copies`: the locations of the attempt's lines, ascending.
-    * `effects`: an array of structs in the order of time, one per effect. `at` is the location of the record. For
-      `behind` see `_behind`.
+    * `effects`: an array of structs in the order of time, one per effect. `at` is the location of the record; null if
+      the application does not keep it. For `behind` see `_behind`.
     * `partition`: that of the first copy or, if there is no copy, of the first effect.
     * `lowest`: the lowest offset of the partition from which a record was applied.
     * `drained`, `hidden`: whether the partition is in the set of `places` with this name.
     * `kind`: the anomaly of the attempt. `also`: OVERTAKEN if the attempt shows it beside another anomaly.
     """
     copies = lines.where(is_of_attempt()).select(*KEY, location("offset", "partition").alias("copy"))
-    landed = F.struct("order", location("offset", "partition").alias("at"), "member", "life", "applied_at", "behind")
+    spot = F.when(F.col("offset") >= 0, location("offset", "partition")).alias("at")
+    landed = F.struct("order", spot, "member", "life", "applied_at", "behind", "partition")
     applied = _behind(promise(effects, EFFECTS)).where(is_of_attempt()).select(*KEY, landed.alias("effect"))
     both = copies.withColumn("effect", F.lit(None).cast(applied.schema["effect"].dataType)).unionByName(
         applied.withColumn("copy", F.lit(None).cast("bigint"))
@@ -60,10 +61,14 @@ def applied_attempts(effects: DataFrame, lines: DataFrame, places: Places) -> Da
     attempts = both.groupBy(*BY_KEY).agg(
         F.sort_array(F.collect_list("copy")).alias("copies"), F.sort_array(F.collect_list("effect")).alias("effects")
     )
-    first = F.coalesce(F.get("copies", F.lit(0)), F.get("effects", F.lit(0))["at"])
-    placed = attempts.withColumn("partition", (first % LOCATION_UNIT).cast("int"))
+    of_copy = (F.get("copies", F.lit(0)) % LOCATION_UNIT).cast("int")
+    placed = attempts.withColumn("partition", F.coalesce(of_copy, F.get("effects", F.lit(0))["partition"]))
     placed = placed.withColumns({"drained": _is_in(places.drained), "hidden": _is_in(places.hidden)})
-    lowest = effects.where(is_of_attempt()).groupBy("arm", "partition").agg(F.min("offset").alias("lowest"))
+    lowest = (
+        effects.where(is_of_attempt() & (F.col("offset") >= 0))
+        .groupBy("arm", "partition")
+        .agg(F.min("offset").alias("lowest"))
+    )
     placed = placed.join(lowest.hint("broadcast"), ["arm", "partition"], "left")
     return placed.withColumn("kind", _kind()).withColumn("also", _also())
 
@@ -133,18 +138,21 @@ def cases(attempts: DataFrame, ledger: DataFrame, bound: int) -> DataFrame:
 
 
 def _behind(effects: DataFrame) -> DataFrame:
-    """Adds the column `behind` to effects: whether a record with a higher offset of the partition was applied
-    earlier."""
+    """Adds the column `behind` to effects: whether a record with a higher offset of the partition was applied earlier.
+    It is false if the application does not keep offsets."""
     in_time = Window.partitionBy("arm", "partition").orderBy("order", "offset")
     highest = F.max("offset").over(in_time.rowsBetween(Window.unboundedPreceding, -1))
-    return effects.withColumn("behind", F.coalesce(highest > F.col("offset"), F.lit(False)))
+    is_behind = (highest > F.col("offset")) & (F.col("offset") >= 0)
+    return effects.withColumn("behind", F.coalesce(is_behind, F.lit(False)))
 
 
 def _extra() -> Column:
     """The number of effects of an attempt, minus the number of its copies or of the different locations of its effects,
-    whichever is lower. If it is above 0, the attempt was applied too often."""
-    locations = F.size(F.array_distinct(F.transform("effects", lambda effect: effect["at"])))
-    return F.size("effects") - F.least(F.size("copies"), locations)
+    whichever is lower. If it is above 0, the attempt was applied too often. Locations that the application does not
+    keep do not count."""
+    locations = F.array_compact(F.transform("effects", lambda effect: effect["at"]))
+    different = F.when(F.size(locations) > 0, F.size(F.array_distinct(locations)))
+    return F.size("effects") - F.least(F.size("copies"), different)
 
 
 def _reapplied() -> Column:
@@ -192,10 +200,10 @@ def _detail() -> Column:
     17."""
 
     def landed(effect: Column) -> Column:
+        located = F.concat(F.lit("at "), _location_text(effect["at"]), F.lit(" "))
         return F.concat(
-            F.lit("at "),
-            _location_text(effect["at"]),
-            F.lit(" by member "),
+            F.when(effect["at"].isNull(), F.lit("")).otherwise(located),
+            F.lit("by member "),
             effect["member"],
             F.lit(" in life "),
             effect["life"],

@@ -3,15 +3,15 @@ one."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from support.applications import applied
-from support.run_directories import ILLEGIBLE, Row, attempt, line, scenario, table, write
+from support.canary_rows import canary_lines
+from support.run_directories import Row, attempt, line, scenario, table, write
 
 from delivery_verifier.applications.sink import LifeEffects
 from delivery_verifier.applications.slots import SlotWriter, read_slots
@@ -29,25 +29,6 @@ RECORDS = 40
 
 def a_scenario(transactional: bool) -> Scenario:
     return applied(scenario(["a"], partitions=2, transactional=["a"] if transactional else []))
-
-
-def canary_lines(made: Scenario, layout: canary.CanaryLayout) -> tuple[list[Row], list[int]]:
-    """Returns the log's rows of the canary, in both views, and the offset of each record."""
-    ends: defaultdict[int, int] = defaultdict(int)
-    rows, offsets = [], []
-    shown = {effect.position for effect in canary.applied(made, layout)}
-    hidden = range(len(layout.values) - (layout.transactions[-1][0] if layout.transactions else 0), len(layout.values))
-    assert not shown & set(hidden)
-    for index, (partition, value) in enumerate(layout.values):
-        offsets.append(ends[partition])
-        ends[partition] += 1
-        header: Any = record.parse(value)
-        names = ("producer", "sequence", "attempt", "partition_sequence", "crc_ok")
-        known = {name: getattr(header, name) for name in names} if header else ILLEGIBLE
-        rows.append(line("canary", 0, offsets[-1], 0, partition=partition) | known)
-        if layout.transactions and index not in hidden:
-            rows.append(rows[-1] | {"view": "committed"})
-    return rows, offsets
 
 
 def apply_subject(made: Scenario, folder: Path, output: StepOutput, skip: int, twice: int) -> None:

@@ -238,4 +238,4 @@ def _offsets(
         for arm in made.arms
         for partition in range(made.load.partitions)
     ]
-    return Offsets(bootstrap_servers="nowhere:1", taken_at_us=START_US, partitions=snapshot(parts))
+    return Offsets(bootstrap_servers="nowhere:1", taken_at_us=START_US, partitions=snapshot(parts), rounds=2)

@@ -25,8 +25,11 @@ class Word(IntEnum):
     HANDED_OVER = 1
     """Index of the word that counts the records that the client has handed over to the member."""
     APPLIED = 2
-    """The number of records that the member has applied. A record counts just after its effect was written or, in a
-    database, just after the transaction of its row was committed."""
+    """Index of the word that counts the records that the member has applied. A record counts just after its effect was
+    written or, in a database, just after the transaction of its row was committed.
+
+    The supervisor writes this word for an own member: while the member runs, the bytes that it has written in this
+    life, and then the number of its effects."""
     COMMITTED = 3
     """Index of the word that counts the records whose offsets the member itself has committed, and for which the broker
     has answered.
@@ -78,6 +81,9 @@ class Word(IntEnum):
     process, the code is minus the number of the signal. Written by the supervisor."""
     LIFE = 17
     """The number of the latest life, counted from 0. Written by the supervisor."""
+    PID = 18
+    """The pid of the process in the latest life. For an own member, it is the number of its process group, too. Written
+    by the supervisor."""
 
 
 WORDS = 32

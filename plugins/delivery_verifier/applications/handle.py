@@ -11,6 +11,7 @@ from pathlib import Path
 
 from delivery_verifier.applications.control import Control, State, Word
 from delivery_verifier.applications.lives import folder_of
+from delivery_verifier.applications.own.handle import OwnHandle
 from delivery_verifier.applications.parking import POINTS
 from delivery_verifier.applications.pool import applications_of
 from delivery_verifier.host.waiting import wait_until
@@ -40,6 +41,7 @@ class RunningApplications:
             for arm, application in applications_of(scenario)
         }
         self._disciplines = {arm.name: application.discipline for arm, application in applications_of(scenario)}
+        self.own = OwnHandle(scenario, workspace)
 
     @property
     def arms(self) -> list[str]:
@@ -78,7 +80,7 @@ class RunningApplications:
         """Maps each arm to the number of records that its members have in hand, or had when they were killed.
 
         A record is in hand from the hand-over until it is committed (with the disciplines in UNCOMMITTED) or applied
-        (with other disciplines).
+        (with other disciplines). Own applications are left out, because they count nothing (see `OwnHandle.in_hand`).
         """
         return {
             arm: sum(
@@ -87,11 +89,18 @@ class RunningApplications:
                 for control in controls
             )
             for arm, controls in self._members.items()
+            if self._disciplines[arm] != "own"
         }
 
     def are_idle(self) -> bool:
-        """Whether every member has applied all that was handed over to it."""
-        return all(control[Word.HANDED_OVER] == control[Word.APPLIED] for control in self._controls())
+        """Whether every member has applied all that was handed over to it. Own members do not say so, and do not
+        count."""
+        return all(
+            control[Word.HANDED_OVER] == control[Word.APPLIED]
+            for arm, controls in self._members.items()
+            for control in controls
+            if self._disciplines[arm] != "own"
+        )
 
     def kill(self) -> None:
         """Asks the supervisor to send SIGKILL to all members at the same moment. Waits until they are dead.

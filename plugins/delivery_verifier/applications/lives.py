@@ -16,13 +16,18 @@ class LifeEnd(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How a life ended.
 
     `applied` is the number of records that the member counted as applied. If the member was killed, it may have written
-    one effect more than it counted. `killed` is true if the fault plan asked for the kill. `exit_code` has the form of
-    `Popen.returncode`.
+    one effect more than it counted. `killed` is true if the fault plan asked for the kill, or if the member was
+    killed because it did not end in time. `exit_code` has the form of `Popen.returncode`.
+
+    Of an own application, `applied` counts the effects of all lives of the member so far. `ended_us` is when its life
+    ended, in µs since the epoch. `sizes` maps its files to their sizes at this time, in bytes.
     """
 
     applied: int
     exit_code: int
     killed: bool
+    ended_us: int = 0
+    sizes: dict[str, int] = {}
 
 
 def application_folder(workspace: Path, arm: str) -> Path:

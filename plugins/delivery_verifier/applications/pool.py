@@ -5,19 +5,20 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from delivery_verifier.applications.control import OF_ONE_LIFE, Control, State, Word
 from delivery_verifier.applications.lives import LifeEnd, folder_of, lives_of, write_end
-from delivery_verifier.applications.spec import MemberSpec, life_folder
-from delivery_verifier.host.processes import dies_with_parent, how_it_ended
+from delivery_verifier.applications.member_process import MemberProcess, start_process
+from delivery_verifier.applications.own.ends import end_of_own
+from delivery_verifier.applications.own.process import Progress, kill_group, start_own
+from delivery_verifier.applications.sink import SinkInputs
+from delivery_verifier.applications.spec import MemberSpec
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.application import Application
-from delivery_verifier.model.data import Setting, dumps
-from delivery_verifier.model.errors import VerifierError
+from delivery_verifier.model.data import Setting
 from delivery_verifier.model.scenario import Arm, Scenario
 
 ASSIGNMENT_DEADLINE_S = 90.0
@@ -25,27 +26,7 @@ ASSIGNMENT_DEADLINE_S = 90.0
 the killed member times out."""
 STOP_DEADLINE_S = 30.0
 """Seconds in which a member must have ended after SIGTERM."""
-
-
-class MemberDied(VerifierError, RuntimeError):
-    """A member of an application ended by itself, or did not end as it was told to."""
-
-
-@dataclass
-class MemberProcess:
-    """One member of an arm's application, with its control block. `process` is None while the member does not run."""
-
-    arm: Arm
-    application: Application
-    number: int
-    folder: Path
-    control: Control
-    process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def name(self) -> str:
-        """The member's name in messages: `<arm>/<number>`."""
-        return f"{self.arm.name}/{self.number}"
+_CHECK_S = 0.2
 
 
 class MemberPool:
@@ -74,23 +55,40 @@ class MemberPool:
         """
         for member in self.members:
             self._begin_life(member)
-        self.wait_assigned()
+        self._wait_assigned([member for member in self.members if not member.is_own])
 
-    def wait_assigned(self) -> None:
-        """Waits until the group of every member has given the member its partitions. Raises as `start` does."""
+    def wait_applying(self) -> None:
+        """Waits until each own member has applied something. If it applies nothing for 60 s, does not wait for it.
+
+        Raises as `start` does.
+        """
+        self._wait_assigned([member for member in self.members if member.is_own])
+
+    def _wait_assigned(self, members: list[MemberProcess]) -> None:
         wait_until(
-            lambda: self.check() and all(member.control[Word.STATE] >= State.ASSIGNED for member in self.members),
+            lambda: self.check() and all(member.control[Word.STATE] >= State.ASSIGNED for member in members),
             "all members of applications to be given their partitions",
             ASSIGNMENT_DEADLINE_S,
-            detail=lambda: str({member.name: State(member.control[Word.STATE]).name for member in self.members}),
+            detail=lambda: str({member.name: State(member.control[Word.STATE]).name for member in members}),
         )
 
     def check(self) -> bool:
-        """Raises MemberDied if a member ended by itself. Returns True otherwise."""
+        """Raises MemberDied if a member ended by itself. Otherwise looks how far own members have come, and returns
+        True."""
         for member in self.members:
-            if member.process is not None and member.process.poll() is not None:
-                raise _died(member, member.process.returncode)
+            if member.process is None:
+                continue
+            if member.process.poll() is not None:
+                raise member.died(member.process.returncode)
+            if member.progress is not None:
+                member.progress.update()
         return True
+
+    def note_markers(self) -> None:
+        """Notes which markers own members have applied since the last call. Other members note markers themselves."""
+        for member in self.members:
+            if member.progress is not None:
+                member.progress.note_markers()
 
     def apply_commands(self) -> None:
         """Carries out the latest command of the fault plan, once it is in the control blocks of all members.
@@ -111,33 +109,41 @@ class MemberPool:
     def kill(self) -> None:
         """Sends SIGKILL to all members at the same moment. Waits until all have ended, and writes down how each life
         ended."""
-        for process in self._processes().values():
-            process.send_signal(signal.SIGKILL)
-        for name, process in self._processes().items():
+        processes = self._processes()
+        for index in processes:
+            self.members[index].send(signal.SIGKILL)
+        for index, process in processes.items():
             process.wait()
-            self._end_life(name, killed=True)
+            self._end_life(index, killed=True)
 
     def stop(self) -> None:
         """Sends SIGTERM to all members, and waits until all have ended. Before a member ends, it applies what it has in
         hand, and leaves its group.
 
-        Raises MemberDied if a member ends with an error, and DeadlinePassed after `STOP_DEADLINE_S` seconds.
+        Raises MemberDied if a member ends with an error, and DeadlinePassed after `STOP_DEADLINE_S` seconds. An own
+        member that has not ended by then is killed. Nobody asked for this kill, which breaks the law `lives`.
         """
-        processes = self._processes()
-        for process in processes.values():
-            process.send_signal(signal.SIGTERM)
+        processes, end_s = self._processes(), time.monotonic() + STOP_DEADLINE_S
+        for index in processes:
+            self.members[index].send(signal.SIGTERM)
+
+        def has_ended(index: int) -> bool:
+            is_late = self.members[index].is_own and time.monotonic() >= end_s
+            return is_late or processes[index].poll() is not None
+
         wait_until(
-            lambda: all(process.poll() is not None for process in processes.values()),
-            "all members of applications to end",
-            STOP_DEADLINE_S,
+            lambda: all(map(has_ended, processes)), "all members of applications to end", STOP_DEADLINE_S + _CHECK_S
         )
-        for name in processes:
-            self._end_life(name, killed=False)
+        for index, process in processes.items():
+            is_late = process.poll() is None
+            if is_late:
+                kill_group(process)
+            self._end_life(index, killed=is_late)
 
     def close(self) -> None:
         """Kills every process that is left, e.g. after an error. Does not write down how these lives ended."""
-        for process in self._processes().values():
-            process.kill()
+        for index, process in self._processes().items():
+            self.members[index].send(signal.SIGKILL)
             process.wait()
 
     def _processes(self) -> dict[int, subprocess.Popen[bytes]]:
@@ -156,6 +162,13 @@ class MemberPool:
         control[Word.LIFE] = life
         for word in OF_ONE_LIFE:
             control[word] = 0
+        if member.is_own:
+            inputs = self._inputs(member)
+            member.progress = Progress.begin(inputs, member.number, control)
+            member.process = start_own(inputs, group_of(self._scenario, member.arm), member.number, life)
+            control[Word.PID] = member.process.pid
+            self._adopt(member.process.pid)
+            return
         spec = MemberSpec(
             folder=str(member.folder),
             life=life,
@@ -173,6 +186,7 @@ class MemberPool:
             producer=_producer_settings(member),
         )
         member.process = start_process(spec)
+        control[Word.PID] = member.process.pid
         self._adopt(member.process.pid)
 
     def _end_life(self, index: int, *, killed: bool) -> None:
@@ -185,11 +199,22 @@ class MemberPool:
         process, control = member.process, member.control
         assert process is not None, "only a member with a process can end"
         code = control[Word.EXIT] = process.returncode
+        if member.progress is not None:
+            if killed and code != -signal.SIGKILL:
+                raise member.died(code)
+            end_of_own(member.progress, LifeEnd(applied=0, exit_code=code, killed=killed))
+            member.process = member.progress = None
+            return
         if killed != (code == -signal.SIGKILL) or (not killed and (code or control[Word.STATE] != State.CLOSED)):
-            raise _died(member, code)
+            raise member.died(code)
         end = LifeEnd(applied=control[Word.APPLIED], exit_code=code, killed=killed)
         write_end(lives_of(member.folder)[control[Word.LIFE]], end)
         member.process = None
+
+    def _inputs(self, member: MemberProcess) -> SinkInputs:
+        folder, size = member.folder.parent, self._scenario.load.payload_bytes
+        token = self._scenario.run_token
+        return SinkInputs(member.arm, folder, member.application.batch, token, self._connection, payload_bytes=size)
 
 
 def applications_of(scenario: Scenario) -> list[tuple[Arm, Application]]:
@@ -215,25 +240,3 @@ def _producer_settings(member: MemberProcess) -> dict[str, Setting]:
     if base := member.application.transactional_id:
         own["transactional.id"] = f"{base}-{member.arm.name}-{member.number}"
     return {**settings, **own}
-
-
-def start_process(spec: MemberSpec) -> subprocess.Popen[bytes]:
-    """Starts the process for the life that `spec` describes, and creates the folder of the life. The process dies when
-    the calling process dies."""
-    folder = life_folder(spec)
-    folder.mkdir(parents=True)
-    (folder / "spec.json").write_bytes(dumps(spec))
-    with (folder / "stderr").open("wb") as stderr:
-        return subprocess.Popen(
-            [sys.executable, "-m", "delivery_verifier.applications.process", str(folder / "spec.json")],
-            stdin=subprocess.DEVNULL,
-            stdout=stderr,
-            stderr=stderr,
-            preexec_fn=dies_with_parent(),
-        )
-
-
-def _died(member: MemberProcess, code: int) -> MemberDied:
-    """Returns the error that says how the latest life of `member` ended."""
-    error = (member.folder / str(member.control[Word.LIFE]) / "stderr").read_text(errors="replace").strip()[-500:]
-    return MemberDied(f"member {member.name} ended with {how_it_ended(code)}; it said last: {error or 'nothing'}")

@@ -96,6 +96,7 @@ class SinkInputs(NamedTuple):
     * `connection`: the client properties with which members reach the cluster.
     * `count_visible`: returns how many records of a topic a read_committed consumer must be handed, counted without
       reading the records.
+    * `payload_bytes`: the size of a record.
     """
 
     arm: Arm
@@ -104,6 +105,7 @@ class SinkInputs(NamedTuple):
     run_token: str
     connection: Mapping[str, str]
     count_visible: Callable[[str], int] = uncounted
+    payload_bytes: int = 0
 
 
 class LifeEffects(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from delivery_verifier.catalogue.parts import FULL, MOVED, SHRUNK, after, step
+from delivery_verifier.catalogue.parts import AT_ONCE, FULL, MOVED, SHRUNK, after, step
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 
 
@@ -59,6 +59,15 @@ FAULTS: dict[str, FaultPlan] = {
             steps=(
                 step(Trigger(kind="reported", value=0.15), "elect_preferred", "all"),
                 step(after(3), "wait"),
+            ),
+        ),
+        FaultPlan(
+            name="kill_application",
+            summary="SIGKILL every member of the application while it has records in hand, and start it again.",
+            duration_s=15,
+            steps=(
+                step(Trigger(kind="reported", value=0.3), "kill_application", "none"),
+                step(AT_ONCE, "restart_application", "none"),
             ),
         ),
         FaultPlan(

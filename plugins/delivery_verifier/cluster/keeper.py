@@ -104,8 +104,8 @@ class Keeper:
         self.observer.watch(topics)
 
     def adopt(self, pid: int) -> None:
-        """Makes the keeper kill process `pid` when the cluster ends, so that this process does not outlive the run.
-        Does nothing if there is no such process."""
+        """Makes the keeper kill process `pid` when the cluster ends, so that this process does not outlive the run. If
+        it leads a process group, the whole group is killed. Does nothing if there is no such process."""
         if (process := identify(pid)) is not None:
             self.guests.append(process)
 
@@ -155,7 +155,7 @@ class Keeper:
         print(f"keeper: {self.end_reason or 'interrupted'}: cleaning up", flush=True)
         self.observer.stop()
         for guest in self.guests:
-            guest.send(signal.SIGKILL)
+            guest.kill()
         self.end_cluster()
         if not self.keep_workspace:
             folders.remove_folder(self.workspace)

@@ -6,6 +6,7 @@ An application is the program that consumes an arm's topic. Its members are proc
 from __future__ import annotations
 
 import signal
+import time
 from typing import cast
 
 from delivery_verifier.applications.handle import RunningApplications
@@ -13,9 +14,16 @@ from delivery_verifier.applications.pool import applications_of, group_of
 from delivery_verifier.cluster import groups, topics
 from delivery_verifier.faults.action import ActionContext, ActionProof
 from delivery_verifier.host.processes import how_it_ended
+from delivery_verifier.host.waiting import pause
 from delivery_verifier.model.application import CrashPoint
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Scenario
+
+IN_HAND_S = 20.0
+"""How many seconds a kill waits for a moment at which own applications have records in hand."""
+_UNDER_WAY_S = 0.05
+"""A commit that is under way when its sender is frozen arrives within so many seconds."""
+_RUN_S = 0.02
 
 
 class Park:
@@ -44,7 +52,11 @@ class KillApplication:
     """
 
     def do(self, context: ActionContext) -> int:
-        """Kills the members, and waits until none runs. Raises DeadlinePassed."""
+        """Kills the members, and waits until none runs. Raises DeadlinePassed.
+
+        Own members are killed at a moment at which they have records in hand, if there is one within 20 s.
+        """
+        _freeze_in_hand(context)
         killed_at_us = now_us()
         _applications(context).kill()
         return killed_at_us
@@ -56,7 +68,8 @@ class KillApplication:
         action has bitten.
         """
         applications = _applications(context)
-        exits, in_hand, parked = applications.exits(), applications.in_hand(), applications.parked_at()
+        exits, parked = applications.exits(), applications.parked_at()
+        in_hand = {**applications.in_hand(), **applications.own.in_hand(_committed(context))}
         was_killed = len(exits) == applications.members and set(exits.values()) == {-signal.SIGKILL}
         if not (was_killed and all(in_hand.values()) and all(parked.values())):
             return {}
@@ -73,6 +86,7 @@ class RestartApplication:
     def do(self, context: ActionContext) -> int:
         """Starts the members, and waits until each has its partitions. Raises DeadlinePassed."""
         started_at_us = now_us()
+        _applications(context).own.begin_life(_committed(context))
         _applications(context).restart()
         return started_at_us
 
@@ -137,6 +151,30 @@ def are_caught_up(context: ActionContext) -> bool:
         if any(committed[partition] != ends[arm.topic_name, partition] for partition in partitions):
             return False
     return applications.are_idle()
+
+
+def _committed(context: ActionContext) -> dict[str, int]:
+    """Maps each arm with an own application to the number of records that its group has committed."""
+    scenario, own = _scenario(context), _applications(context).own
+    if not own.arms:
+        return {}
+    client, partitions = topics.admin(context.cluster.connection), range(scenario.load.partitions)
+    return {
+        arm.name: sum(groups.committed_offsets(client, group_of(scenario, arm), arm.topic_name, partitions).values())
+        for arm in own.arms
+    }
+
+
+def _freeze_in_hand(context: ActionContext) -> None:
+    """Freezes the members of own applications at a moment at which each has records in hand. Gives up after 20 s."""
+    own, end_s = _applications(context).own, time.monotonic() + IN_HAND_S
+    while own.arms and time.monotonic() < end_s:
+        own.send(signal.SIGSTOP)
+        pause(_UNDER_WAY_S)
+        if all(own.in_hand(_committed(context)).values()):
+            return
+        own.send(signal.SIGCONT)
+        pause(_RUN_S)
 
 
 def _applications(context: ActionContext) -> RunningApplications:

@@ -10,6 +10,7 @@ import os
 import pwd
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -45,6 +46,16 @@ class ProcessId(Struct, frozen=True):
         except ProcessLookupError:
             return False
         return True
+
+    def kill(self) -> None:
+        """Sends SIGKILL to the process if it still runs. If it leads a process group, sends it to the whole group."""
+        if not self.alive:
+            return
+        with suppress(ProcessLookupError):
+            if os.getpgid(self.pid) == self.pid:
+                os.killpg(self.pid, signal.SIGKILL)
+            else:
+                os.kill(self.pid, signal.SIGKILL)
 
 
 def lives(name: str) -> bool:

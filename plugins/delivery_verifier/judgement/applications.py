@@ -19,6 +19,9 @@ AT_STAKE = ("in hand of ", "rewound ")
 The value of `in hand of <arm>` is how many records the arm's members had in hand when they were hit. The value of
 `rewound <arm>` is by how many records the arm's group was set back."""
 
+UNPARSED_SHARE = 100
+"""Of the effects of an own application, one in so many may name no record, e.g. a line that a kill cut short."""
+
 
 def is_of_applications(injection: Injection) -> bool:
     """Returns whether the injection hit the members of applications, and not brokers or producers."""
@@ -84,6 +87,8 @@ def application_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
         )
     effects, unparsed = (sum(row.get(name) or 0 for row in rows) for name in ("effects", "unparsed"))
     damaged = sum(arm.totals.get(name, 0) for name in ("corrupted", "phantoms", "unattributed"))
+    if arm.spec.application is not None and arm.spec.application.discipline == "own":
+        damaged += effects // UNPARSED_SHARE
     if unparsed > damaged:
         yield "effects_unparsed", f"{arm.name}: {unparsed} of {effects} effects name no record of the arm"
     yield from _more_than_in_hand(arm)

@@ -21,6 +21,8 @@ from delivery_verifier.model.inputs import BadInput, nearest
 
 STDOUT = "stdout"
 """The value of `EffectsPlace.where` for an application that writes its effects to its standard output."""
+IN_FOLDER = "{folder}/"
+"""The beginning of a path in the folder of a member."""
 PLACEHOLDERS: dict[str, str] = {
     "bootstrap.servers": "the addresses of the brokers, separated by commas",
     "topic": "the topic to consume",
@@ -168,7 +170,7 @@ def _problems(own: OwnApplication) -> Iterator[tuple[str, str]]:
     if effects.where == STDOUT:
         if effects.kind == "files":
             yield "effects.where", 'is stdout, but kind is files; write kind = "lines", or name Parquet files'
-    elif not effects.where.startswith(("{folder}/", "/")) or ".." in Path(effects.where).parts:
+    elif not effects.where.startswith((IN_FOLDER, "/")) or ".." in Path(effects.where).parts:
         yield (
             "effects.where",
             f"is {effects.where!r}; allowed: stdout, and paths that begin with {{folder}}/ or /; write e.g. "

@@ -40,12 +40,14 @@ class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only
 class Offsets(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The snapshot of a run: the content of offsets.json. The step `settle` takes the snapshot once.
 
-    `taken_at_us` is in µs since the epoch.
+    `taken_at_us` is in µs since the epoch. `rounds` is how many markers were written to each partition; 0 in older
+    files. The header of a marker has the number of its round, from 0, as sequence, and its partition as attempt.
     """
 
     bootstrap_servers: str
     taken_at_us: int
     partitions: list[PartitionSnapshot]
+    rounds: int = 0
 
     @property
     def records(self) -> int:

@@ -14,7 +14,6 @@ from delivery_verifier.cluster.backends import default_name
 from delivery_verifier.contract.settings import ContradictorySettings, Settings
 from delivery_verifier.host.java.jars import kafka_versions
 from delivery_verifier.load.layout import require_room
-from delivery_verifier.model.application import Application
 from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Claim, ClusterSpec, Load, Profile, Scenario
@@ -58,7 +57,7 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
             load=load,
             records=records,
             producers=int(params.get("producers") or 1),
-            application=_application(params),
+            application=own_applications.chosen(params.get("application"), _claim(params)),
             cluster=ClusterSpec(backend=default_name(), kafka_version=version, brokers=3),
             seed=int(params.get("seed") or 0),
             min_exposed=int(params["min_exposed"]) if params.get("min_exposed") is not None else _min_exposed(records),
@@ -179,23 +178,6 @@ def _own_profile(value: object) -> Profile | None:
         return profile
     except (msgspec.ValidationError, ContradictorySettings) as error:
         raise BadInput(f"own_profile: {error}") from None
-
-
-def _application(params: Mapping[str, Any]) -> Application | None:
-    """Returns the application that the field `application` names; None if the field is empty.
-
-    Raises BadInput for the claim `ordered` and an own application, because its effects have no order that all sinks
-    keep.
-    """
-    if not params.get("application"):
-        return None
-    application = own_applications.known()[params["application"]]
-    if application.discipline == "own" and params.get("claim") == "ordered":
-        raise BadInput(
-            "claim is 'ordered', which nobody can check of an own application: its effects have no order; allowed with "
-            "it: contract, at_most_once, at_least_once, exactly_once"
-        )
-    return application
 
 
 def _with_cycles(fault: FaultPlan, params: Mapping[str, Any]) -> FaultPlan:

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from delivery_verifier.applications.control import Control, Word
 from delivery_verifier.applications.journal import read_journal
-from delivery_verifier.applications.lives import application_folder, last_markers, lives_of, read_end
+from delivery_verifier.applications.lives import application_folder, last_markers, lives_of, members_of, read_end
+from delivery_verifier.applications.own.process import printed
 from delivery_verifier.applications.pool import MemberPool, applications_of
 from delivery_verifier.applications.sealing import effects_key, seal_effects
 from delivery_verifier.applications.sink import LifeEffects, SinkInputs
@@ -48,7 +49,12 @@ def drain_applications(scenario: Scenario, cluster: Cluster, snapshot: Offsets, 
     if not pool.members:
         return
     arms = {arm.name for arm, _ in applications_of(scenario)}
-    ends = {(part.arm, part.partition): part.end for part in snapshot.partitions if part.arm in arms}
+    own = {arm.name for arm, application in applications_of(scenario) if application.discipline == "own"}
+    ends = {
+        (part.arm, part.partition): snapshot.rounds - 1 if part.arm in own else part.end
+        for part in snapshot.partitions
+        if part.arm in arms
+    }
     with output.timed("applications"):
         try:
             pool.start()
@@ -65,6 +71,7 @@ def drain_applications(scenario: Scenario, cluster: Cluster, snapshot: Offsets, 
             scenario.run_token,
             connection.client_properties(),
             VisibleRecords(cluster),
+            scenario.load.payload_bytes,
         )
         _seal(inputs, application, output)
 
@@ -72,19 +79,21 @@ def drain_applications(scenario: Scenario, cluster: Cluster, snapshot: Offsets, 
 def _wait_until_drained(pool: MemberPool, ends: Mapping[tuple[str, int], int], output: StepOutput) -> None:
     """Waits until every partition in `ends` is drained, or no record was applied for `STALLED_S` seconds.
 
-    `ends` maps the arm and the number of a partition to the offset of the marker at which its snapshot ends.
+    `ends` maps the arm and the number of a partition to the offset of the marker at which its snapshot ends. For an own
+    application, whose effects have no offsets, it maps them to the round in which the last marker was written.
     """
     applied, end = -1, 0.0
 
     def has_ended() -> bool:
         nonlocal applied, end
         pool.check()
+        pool.note_markers()
         count = sum(member.control[Word.APPLIED] for member in pool.members)
         if count != applied:
             applied, end = count, time.monotonic() + STALLED_S
         return not _undrained(pool, ends) or time.monotonic() >= end
 
-    wait_until(has_ended, "the applications to come to the end", _DEADLINE_S)
+    wait_until(has_ended, "the applications to come to the end", _DEADLINE_S, every_s=0.1)
     if undrained := _undrained(pool, ends):
         output.notes["not_drained"] = ", ".join(undrained)
 
@@ -119,8 +128,19 @@ def _seal(inputs: SinkInputs, application: Application, output: StepOutput) -> N
             rows += _journal_rows(arm, member, life, path)
     for effects in sink_of(application.discipline).read(inputs):
         seal_life(effects, arm.name, output)
+    if application.discipline == "own":
+        _keep_outputs(inputs, output)
     output.write_table(f"journal/{arm.name}", pa.Table.from_pylist(rows, arrow_schema(JOURNAL)))
     output.counts |= {f"lives/{arm.name}": lives, f"killed/{arm.name}": killed, f"kill_orders/{arm.name}": orders}
+
+
+def _keep_outputs(inputs: SinkInputs, output: StepOutput) -> None:
+    """Writes to `output` what the members of an own application have printed, as `keep_output` has left it."""
+    for member, folder in members_of(inputs.folder).items():
+        for life, path in lives_of(folder).items():
+            file = output.staging / "printed" / f"{inputs.arm.name}-{member}-{life}.txt"
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(printed(inputs, path))
 
 
 def seal_life(effects: LifeEffects, arm: str, output: StepOutput) -> None:

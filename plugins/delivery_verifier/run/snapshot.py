@@ -113,7 +113,7 @@ def take_snapshot(scenario: Scenario, cluster: Cluster, writer: AckedWriter) -> 
         if round_number > 1 and all(marker.end >= 0 for marker in markers.values()):
             break
         pause(MARKERS_APART_S)
-    return _offsets(scenario, cluster, partitions, markers)
+    return _offsets(scenario, cluster, partitions, markers, round_number)
 
 
 def _write_markers(
@@ -132,7 +132,10 @@ def _write_markers(
       is the end of the partition's snapshot. An end that is known already stays.
     """
     started_s = time.monotonic()
-    values = [(arm.topic_name, partition, _marker_value(scenario, arm, round_number)) for arm, partition in partitions]
+    values = [
+        (arm.topic_name, partition, _marker_value(scenario, arm, partition, round_number))
+        for arm, partition in partitions
+    ]
     for (arm, partition), offset in zip(partitions, writer.write(values), strict=True):
         marker = markers[arm.name, partition]
         adjacent = offset == marker.offset + 1
@@ -143,21 +146,28 @@ def _write_markers(
         marker.offset, marker.written_at_s = offset, time.monotonic()
 
 
-def _marker_value(scenario: Scenario, arm: Arm, round_number: int) -> bytes:
+def _marker_value(scenario: Scenario, arm: Arm, partition: int, round_number: int) -> bytes:
+    """Returns a marker. An application may keep nothing of a record but its value. So the value names the partition, as
+    the number of its attempt."""
     return record.encode(
         scenario.run_token,
         arm.ordinal,
         record.MARKER_PRODUCER,
         0,
         round_number,
-        0,
+        partition,
         round_number,
         scenario.load.payload_bytes,
     )
 
 
-def _offsets(scenario: Scenario, cluster: Cluster, partitions: _ArmPartitions, markers: _MarkersByPartition) -> Offsets:
-    """Waits until read_committed consumers can see the last marker of every partition. Returns the snapshot."""
+def _offsets(
+    scenario: Scenario, cluster: Cluster, partitions: _ArmPartitions, markers: _MarkersByPartition, rounds: int
+) -> Offsets:
+    """Waits until read_committed consumers can see the last marker of every partition. Returns the snapshot.
+
+    `rounds` is how many markers each partition has.
+    """
     client = topics.admin(cluster.connection)
     topic_partitions = [(arm.topic_name, partition) for arm, partition in partitions]
 
@@ -189,7 +199,8 @@ def _offsets(scenario: Scenario, cluster: Cluster, partitions: _ArmPartitions, m
                 aborted_records=unseen.aborted,
             )
         )
-    return Offsets(bootstrap_servers=cluster.connection.bootstrap_servers, taken_at_us=now_us(), partitions=snapshots)
+    servers = cluster.connection.bootstrap_servers
+    return Offsets(bootstrap_servers=servers, taken_at_us=now_us(), partitions=snapshots, rounds=rounds)
 
 
 def _longest_transaction_s(scenario: Scenario) -> float:

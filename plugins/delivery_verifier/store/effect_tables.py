@@ -20,8 +20,8 @@ EFFECTS = Table(
         ARM,
         MEMBER,
         LIFE,
-        PARTITION,
-        Column("offset", "int64", "offset of the record"),
+        Column("partition", "int32", "partition of the arm's topic; -1 if an own application does not keep it"),
+        Column("offset", "int64", "offset of the record; -1 if an own application does not keep it"),
         Column("nth", "int64", "how many effects of this life in this partition came before it"),
         Column(
             "order",

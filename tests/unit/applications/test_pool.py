@@ -22,7 +22,8 @@ from support.mock_broker import MockBroker
 from delivery_verifier.applications.control import Word
 from delivery_verifier.applications.handle import RunningApplications
 from delivery_verifier.applications.lives import lives_of, read_end
-from delivery_verifier.applications.pool import MemberDied, MemberPool, group_of
+from delivery_verifier.applications.member_process import MemberDied
+from delivery_verifier.applications.pool import MemberPool, group_of
 from delivery_verifier.applications.slots import read_slots
 from delivery_verifier.host.waiting import pause, wait_until
 from delivery_verifier.model import record

@@ -249,6 +249,22 @@ def test_books_that_prove_nothing_neither_acquit_nor_convict(sin: str, claim: Cl
     assert doubt in {name.split(":")[0] for _, name in doubts(verdict)}
 
 
+@pytest.mark.parametrize("sin", SINS)
+@pytest.mark.parametrize("claim", ["contract", "at_least_once", "exactly_once"])
+def test_the_same_holds_for_an_own_application(sin: str, claim: Claim) -> None:
+    doubt, change = SINS[sin]
+    if doubt == "effects_unparsed":  # 13 of 1212 effects are more than one in a hundred
+        change = setting(EFFECTS, "unparsed", 13, arm=SUBJECT, partition=0)
+    verdict = judged(evidence_of(applied_by("own", claim), change))
+    assert arm(verdict).verdict == verdict.verdict == "INCONCLUSIVE"
+    assert doubt in {name.split(":")[0] for _, name in doubts(verdict)}
+
+
+def test_an_own_application_may_have_a_few_lines_without_a_record() -> None:
+    few = setting(EFFECTS, "unparsed", 10, arm=SUBJECT, partition=0)
+    assert judged(evidence_of(applied_by("own"), few)).verdict == "HELD"
+
+
 @pytest.mark.parametrize("claim", ["contract", "at_least_once", "exactly_once"])
 def test_a_member_that_was_killed_and_never_started_again_has_skipped_nothing(claim: Claim) -> None:
     dead = msgspec.structs.replace(killed(), healed_at_us=None, recovered_at_us=None)

@@ -8,10 +8,11 @@ import msgspec
 import pytest
 
 from delivery_verifier import catalogue
+from delivery_verifier.catalogue.parts import AT_ONCE, step
 from delivery_verifier.command_line.main import main
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.own_application import OwnApplication, parse, read_folder, redacted, secrets_of
-from delivery_verifier.model.scenario_checks import loads
+from delivery_verifier.model.scenario_checks import check, loads
 from delivery_verifier.planning import own_applications
 from delivery_verifier.planning.build import scenario_from_params
 
@@ -133,3 +134,23 @@ def test_secrets_are_the_values_and_the_passwords_in_them() -> None:
     secrets = secrets_of({"DSN": "postgresql://u:s%40cret1@db/x", "SHORT": "on"})
     assert secrets == ["postgresql://u:s%40cret1@db/x", "s%40cret1", "s@cret1"]
     assert redacted("cannot reach postgresql://u:s%40cret1@db/x with s@cret1", secrets) == "cannot reach *** with ***"
+
+
+def test_a_run_names_the_connections_that_its_tasks_need(folder: Path) -> None:
+    (folder / "sink.toml").write_text('command = "a"\n[connections]\nSINK_DSN = "my_sink"')
+    assert own_applications.connections_of(scenario_from_params({"application": "sink"}, "r")) == {"my_sink"}
+    assert own_applications.connections_of(scenario_from_params({"application": "commit_after"}, "r")) == set()
+
+
+def test_an_own_application_cannot_stand_at_a_crash_point(folder: Path) -> None:
+    scenario = scenario_from_params({"application": "sink", "fault": "kill-application"}, "r")
+    parked = msgspec.structs.replace(
+        scenario.fault, steps=(step(AT_ONCE, "park", "none", at="polled"), *scenario.fault.steps)
+    )
+    with pytest.raises(BadInput, match="about crash points, and the own application of safe has none"):
+        check(msgspec.structs.replace(scenario, fault=parked))
+
+
+def test_a_kill_of_applications_needs_one() -> None:
+    with pytest.raises(BadInput, match=r"no arm has one: give an arm an application \(--application NAME\)"):
+        scenario_from_params({"fault": "kill_application"}, "r")

@@ -15,7 +15,8 @@ from support.mock_broker import MockBroker
 
 from delivery_verifier.applications.control import Control, Word
 from delivery_verifier.applications.lives import application_folder, folder_of, lives_of
-from delivery_verifier.applications.pool import MemberDied, MemberPool
+from delivery_verifier.applications.member_process import MemberDied
+from delivery_verifier.applications.pool import MemberPool
 from delivery_verifier.applications.sink import SinkInputs
 from delivery_verifier.applications.slots import SlotWriter
 from delivery_verifier.catalogue.applications import APPLICATIONS

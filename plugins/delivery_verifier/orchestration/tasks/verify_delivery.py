@@ -21,7 +21,7 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
-from delivery_verifier.orchestration.tasks import gate, note, spark_connection
+from delivery_verifier.orchestration.tasks import connections, gate, note, spark_connection
 from delivery_verifier.store.run_directory import RunDirectory
 
 
@@ -67,6 +67,7 @@ def create_topics() -> None:
 def produce() -> None:
     """The step produce: sends the load, while the step inject_fault runs in parallel."""
     run_dir = _open_run_directory()
+    connections.provide(run_dir)
     from delivery_verifier.run.steps import produce as step
 
     step.produce(run_dir)
@@ -83,6 +84,7 @@ def inject_fault() -> None:
 def settle() -> None:
     """The step settle: ends all faults, waits until all replicas are in sync, and stores the end of each partition."""
     run_dir = _open_run_directory()
+    connections.provide(run_dir)
     from delivery_verifier.run.steps import settle as step
 
     step.settle(run_dir)

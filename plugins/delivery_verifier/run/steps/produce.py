@@ -83,6 +83,7 @@ def _send_load(
     pool.open(Gate.WARM_UP)
     pool.wait_for(State.WARM)
     _wait_until_replicated(scenario, cluster, pool)
+    members.wait_applying()
     wait_until(
         lambda: alive() and signals.has_begun("inject_fault"),
         "inject_fault to be ready: it runs beside produce and needs a task slot of its own (core.parallelism)",

@@ -1,0 +1,80 @@
+"""One member of an application as a process: it is started, gets signals, and its last words are read."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from delivery_verifier.applications.control import Control, Word
+from delivery_verifier.applications.own.ends import describe_end
+from delivery_verifier.applications.own.process import Progress, send_to_group
+from delivery_verifier.applications.spec import MemberSpec, life_folder
+from delivery_verifier.host.processes import dies_with_parent, how_it_ended
+from delivery_verifier.model.application import Application
+from delivery_verifier.model.data import dumps
+from delivery_verifier.model.errors import VerifierError
+from delivery_verifier.model.scenario import Arm
+
+
+class MemberDied(VerifierError, RuntimeError):
+    """A member of an application ended by itself, or did not end as it was told to."""
+
+
+@dataclass
+class MemberProcess:
+    """One member of an arm's application, with its control block.
+
+    `process` is None while the member does not run. `progress` is that of an own member; None for all others.
+    """
+
+    arm: Arm
+    application: Application
+    number: int
+    folder: Path
+    control: Control
+    process: subprocess.Popen[bytes] | None = None
+    progress: Progress | None = None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the member runs a command of the user's own."""
+        return self.application.discipline == "own"
+
+    def send(self, number: int) -> None:
+        """Sends the signal `number` to the process, and to its whole group if it is an own member."""
+        assert self.process is not None, "only a member with a process gets signals"
+        if self.is_own:
+            send_to_group(self.process, number)
+        else:
+            self.process.send_signal(number)
+
+    @property
+    def name(self) -> str:
+        """The member's name in messages: `<arm>/<number>`."""
+        return f"{self.arm.name}/{self.number}"
+
+    def died(self, code: int) -> MemberDied:
+        """Returns the error that says how the latest life ended. `code` is the exit code of the process."""
+        if self.progress is not None:
+            words = describe_end(self.progress)
+        else:
+            words = (self.folder / str(self.control[Word.LIFE]) / "stderr").read_text(errors="replace").strip()[-500:]
+        return MemberDied(f"member {self.name} ended with {how_it_ended(code)}; it said last: {words or 'nothing'}")
+
+
+def start_process(spec: MemberSpec) -> subprocess.Popen[bytes]:
+    """Starts the process for the life that `spec` describes, and creates the folder of the life. The process dies when
+    the calling process dies."""
+    folder = life_folder(spec)
+    folder.mkdir(parents=True)
+    (folder / "spec.json").write_bytes(dumps(spec))
+    with (folder / "stderr").open("wb") as stderr:
+        return subprocess.Popen(
+            [sys.executable, "-m", "delivery_verifier.applications.process", str(folder / "spec.json")],
+            stdin=subprocess.DEVNULL,
+            stdout=stderr,
+            stderr=stderr,
+            preexec_fn=dies_with_parent(),
+        )

@@ -1,0 +1,33 @@
+"""The end of a life of an own member: its effects are counted, and the end of its output is kept without secrets."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from delivery_verifier.applications.control import Word
+from delivery_verifier.applications.lives import LifeEnd, lives_of, read_end, write_end
+from delivery_verifier.applications.own.files import sizes_of
+from delivery_verifier.applications.own.process import Progress, keep_output, last_words
+from delivery_verifier.applications.own.sink import count_of_member, landing_of
+from delivery_verifier.model.history import now_us
+
+
+def end_of_own(progress: Progress, end: LifeEnd) -> None:
+    """Writes down how the latest life of an own member ended. Sets Word.APPLIED to the number of effects of this life.
+
+    `end` says by what the life ended. Its other fields are replaced.
+    """
+    folder, control = progress.folder, progress.control
+    *earlier, life = lives_of(folder).values()
+    keep_output(progress.inputs, life)
+    total = count_of_member(progress.inputs, folder)
+    control[Word.APPLIED] = max(total - (read_end(earlier[-1]).applied if earlier else 0), 0)
+    sizes = sizes_of(landing_of(progress.inputs), folder)
+    write_end(life, replace(end, applied=total, ended_us=now_us(), sizes=sizes))
+
+
+def describe_end(progress: Progress) -> str:
+    """Returns the last words of a member that has ended by itself, without secrets."""
+    *_, life = lives_of(progress.folder).values()
+    keep_output(progress.inputs, life)
+    return last_words(life)

@@ -1,0 +1,91 @@
+"""The files to which an own application writes: which they are, how large, what is in them, and how much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from delivery_verifier.applications.lives import lives_of
+from delivery_verifier.applications.own.scan import RecordPattern, Scan, blocks_of, count, scan
+from delivery_verifier.applications.sink import CRC_OK, EFFECT, PARSED
+from delivery_verifier.model.own_application import IN_FOLDER, STDOUT, EffectsPlace
+
+WORK = "work"
+"""The name of the folder, in the folder of a member, in which the member runs."""
+_MAGIC = b"PAR1"
+
+
+def files_of(landing: EffectsPlace, folder: Path) -> list[Path]:
+    """Returns the files that hold effects of a member. `folder` is the folder of the member."""
+    if landing.where == STDOUT:
+        return [file for life in lives_of(folder).values() if (file := life / STDOUT).is_file()]
+    is_inside = landing.where.startswith(IN_FOLDER)
+    root, pattern = (
+        (folder / WORK, landing.where.removeprefix(IN_FOLDER)) if is_inside else (Path("/"), landing.where[1:])
+    )
+    return [path for path in sorted(root.glob(pattern)) if path.is_file()]
+
+
+def sizes_of(landing: EffectsPlace, folder: Path) -> dict[str, int]:
+    """Maps the path of each file of a member to its size in bytes."""
+    return {str(file): file.stat().st_size for file in files_of(landing, folder)}
+
+
+def scans_of(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> Iterator[Scan]:
+    """Yields the effects in a file, part by part. The positions are those in the file. In a Parquet file, all positions
+    are 0."""
+    if landing.kind == "lines":
+        for position, text in blocks_of(file):
+            part = scan(text, pattern)
+            yield part._replace(positions=part.positions + position)
+    elif not _is_whole(file):
+        yield _in_parquet(np.zeros(1, EFFECT), 0)
+    else:
+        names = ["producer", "sequence", "attempt"] if landing.identity == "columns" else [landing.column]
+        for batch in pq.ParquetFile(file).iter_batches(columns=names):
+            if landing.identity == "columns":
+                yield _in_parquet(_of_columns(batch), 0)
+            else:
+                part = scan(_as_lines(batch.column(0)), pattern)
+                yield _in_parquet(part.rows, part.foreign)
+
+
+def effects_in(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> int:
+    """Returns how many effects a file holds. Counts them without reading the records: lines, or rows of Parquet
+    files by their footers. Foreign rows of Parquet files count, too."""
+    if landing.kind == "lines":
+        return sum(count(text, pattern) for _, text in blocks_of(file))
+    return int(pq.read_metadata(file).num_rows) if _is_whole(file) else 1
+
+
+def _is_whole(file: Path) -> bool:
+    """Returns whether a Parquet file has its end. A file that was cut short counts as one effect without a record."""
+    with file.open("rb") as stream:
+        size = stream.seek(0, 2)
+        stream.seek(max(size - len(_MAGIC), 0))
+        return stream.read() == _MAGIC and size > 2 * len(_MAGIC)
+
+
+def _in_parquet(rows: npt.NDArray[np.void], foreign: int) -> Scan:
+    return Scan(rows, np.zeros(len(rows), np.int64), foreign)
+
+
+def _of_columns(batch: pa.RecordBatch) -> npt.NDArray[np.void]:
+    rows = np.zeros(batch.num_rows, EFFECT)
+    for name in batch.schema.names:
+        rows[name] = batch.column(name).cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    rows["flags"] = PARSED | CRC_OK
+    return rows
+
+
+def _as_lines(column: pa.Array) -> bytes:
+    """Returns the values of a column as lines. A null becomes a line without a record."""
+    values = column.cast(pa.binary()).fill_null(b"null")
+    rows = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
+    return bytes(pc.binary_join(rows, pa.scalar(b"\n", pa.binary()))[0].as_py()) + b"\n"

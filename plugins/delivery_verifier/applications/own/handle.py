@@ -1,0 +1,65 @@
+"""The handle of running own applications: it counts what they have applied, and freezes them.
+
+An own application does not say what it has in hand. In health, it applies in each life exactly the records that its
+group commits, from the offset on at which the life began. What it has applied and not committed, or committed and not
+applied, is in hand.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from delivery_verifier.applications.control import Control, Word
+from delivery_verifier.applications.lives import application_folder, folder_of
+from delivery_verifier.applications.own.sink import count_of_member
+from delivery_verifier.applications.sink import SinkInputs
+from delivery_verifier.model.scenario import Scenario
+
+
+class OwnHandle:
+    """The own applications of `scenario`. `workspace` is the folder that holds the folders of their members.
+
+    `arms` are the arms that have an own application.
+    """
+
+    def __init__(self, scenario: Scenario, workspace: Path) -> None:
+        self._scenario, self._workspace = scenario, workspace
+        self.arms = [arm for arm in scenario.loaded if arm.application and arm.application.discipline == "own"]
+        self._before: dict[str, int] = {}
+
+    def send(self, number: int) -> None:
+        """Sends the signal `number` to the process group of every member that runs."""
+        for arm in self.arms:
+            for member in range(arm.application.members if arm.application else 0):
+                control = Control(folder_of(self._workspace, arm.name, member))
+                if not control.is_down and control[Word.PID]:
+                    with suppress(ProcessLookupError):
+                        os.killpg(control[Word.PID], number)
+
+    def in_hand(self, committed: Mapping[str, int]) -> dict[str, int]:
+        """Maps each arm to the number of records in hand. Call it while the members are frozen or dead.
+
+        `committed` maps arms to how many records their groups have committed. If the arm writes transactions, the
+        number is 0: offsets of such a topic are no number of records.
+        """
+        return {
+            arm.name: 0
+            if arm.transactional_id
+            else abs(self._ahead(arm.name, committed) - self._before.get(arm.name, 0))
+            for arm in self.arms
+        }
+
+    def begin_life(self, committed: Mapping[str, int]) -> None:
+        """Tells the handle that the members are about to begin another life. What they had in hand counts no more."""
+        self._before = {arm.name: self._ahead(arm.name, committed) for arm in self.arms}
+
+    def _ahead(self, name: str, committed: Mapping[str, int]) -> int:
+        """Returns how many more effects than committed records the arm has, over all lives."""
+        arm, token, size = self._scenario.arm(name), self._scenario.run_token, self._scenario.load.payload_bytes
+        folder = application_folder(self._workspace, name)
+        inputs = SinkInputs(arm, folder, 1, token, {}, payload_bytes=size)
+        members = range(arm.application.members if arm.application else 0)
+        return sum(count_of_member(inputs, folder / str(member)) for member in members) - committed[name]

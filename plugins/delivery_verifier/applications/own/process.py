@@ -1,0 +1,220 @@
+"""The processes of own applications: how a member is started, what becomes of its output, and how far it has come."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from delivery_verifier.applications.control import Control, State, Word
+from delivery_verifier.applications.lives import note_marker
+from delivery_verifier.applications.own.files import WORK, files_of, scans_of, sizes_of
+from delivery_verifier.applications.own.guardian import SUPERVISOR_ENDED
+from delivery_verifier.applications.own.scan import RecordPattern
+from delivery_verifier.applications.own.sink import landing_of, pattern_of, read_own
+from delivery_verifier.applications.sink import SinkInputs
+from delivery_verifier.host import folders
+from delivery_verifier.host.processes import dies_with_parent
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.own_application import (
+    STDOUT,
+    VARIABLES,
+    EffectsPlace,
+    OwnApplication,
+    redacted,
+    secrets_of,
+)
+from delivery_verifier.model.record import HEADER_BYTES, MARKER_PRODUCER
+
+INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME")
+"""The variables of the verifier's own environment that a member gets, too. All others may hold secrets of others."""
+BEGUN_S = 60.0
+"""If a member has applied nothing for this many seconds after its start, nobody waits for its first effect any more."""
+KEPT_BYTES = 64 << 10
+"""How much is kept of the end of a member's output."""
+MOST_BYTES = 1 << 20
+"""An output that grows beyond this size is cut while the member runs. An output with effects is never cut."""
+_OUTPUTS = (STDOUT, "stderr")
+
+
+def start_own(inputs: SinkInputs, group: str, member: int, life: int) -> subprocess.Popen[bytes]:
+    """Starts one life of a member: its guardian with the command, in a process group of their own.
+
+    The number of the group is the pid of the returned process. Raises BadInput if a connection has no value.
+    """
+    assert inputs.arm.application is not None, "only an arm with an application has members"
+    own, folder = read_own(inputs.arm.application.name), inputs.folder / str(member)
+    work, life_folder = folder / WORK, folder / str(life)
+    work.mkdir(exist_ok=True)
+    life_folder.mkdir(parents=True)
+    values: dict[str, object] = {
+        "bootstrap.servers": inputs.connection["bootstrap.servers"],
+        "topic": inputs.arm.topic_name,
+        "group": group,
+        "output.topic": f"{inputs.arm.topic_name}-output",
+        "folder": work,
+        "member": member,
+        "life": life,
+        "home": folders.applications_dir(),
+    }
+    environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    environment |= secret_environment(own) | {name: str(values[key]) for name, key in VARIABLES.items()}
+    python_path = os.pathsep.join(path for path in sys.path if path)
+    guardian = [sys.executable, "-E", "-c", _GUARDIAN, python_path]
+    with (life_folder / STDOUT).open("ab") as stdout, (life_folder / "stderr").open("ab") as stderr:
+        return subprocess.Popen(
+            [*guardian, *own.words(values)],
+            cwd=work,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            process_group=0,
+            preexec_fn=dies_with_parent(SUPERVISOR_ENDED),
+        )
+
+
+_GUARDIAN = (
+    "import os, sys; sys.path[:] = sys.argv.pop(1).split(os.pathsep); "
+    "from delivery_verifier.applications.own import guardian; sys.exit(guardian.main())"
+)
+"""Runs the guardian with the paths of this interpreter, and without what the user's environment tells Python."""
+
+
+def secret_environment(own: OwnApplication) -> dict[str, str]:
+    """Returns the variables that the operator gives to the application, with the URIs of its connections.
+
+    Raises BadInput if a connection has no value.
+    """
+    uris = {}
+    for name, connection in own.connections.items():
+        variable = f"AIRFLOW_CONN_{connection.upper()}"
+        if not os.environ.get(variable):
+            raise BadInput(
+                f"connections.{name} names the connection {connection!r}, which is not known; set {variable}"
+            )
+        uris[name] = os.environ[variable]
+    return own.environment | uris
+
+
+def send_to_group(process: subprocess.Popen[bytes], number: int) -> None:
+    """Sends the signal `number` to the whole process group of an own member, if it still runs."""
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+
+
+class Progress(NamedTuple):
+    """How far an own member has come in one life. `began_s` is when the life began, by the monotonic clock. `size` is
+    the size of all its files then, in bytes. `seen` maps files to the position up to which markers were looked for."""
+
+    inputs: SinkInputs
+    landing: EffectsPlace
+    folder: Path
+    control: Control
+    began_s: float
+    size: int
+    seen: dict[str, int]
+
+    @classmethod
+    def begin(cls, inputs: SinkInputs, member: int, control: Control) -> Progress:
+        """Returns the progress of a life that is about to begin."""
+        folder = inputs.folder / str(member)
+        landing = landing_of(inputs)
+        sizes = sizes_of(landing, folder)
+        return cls(inputs, landing, folder, control, time.monotonic(), sum(sizes.values()), sizes)
+
+    def update(self) -> None:
+        """Notes in the control block what can be seen of the member: bytes that it has written stand for records, and
+        count as a sign that it has partitions. Also notes markers, and cuts long outputs."""
+        landing, life = self.landing, self.folder / str(self.control[Word.LIFE])
+        grown = sum(sizes_of(landing, self.folder).values()) - self.size
+        self.control[Word.APPLIED] = max(grown, 0)
+        if grown > 0 or time.monotonic() - self.began_s >= BEGUN_S:
+            self.control[Word.STATE] = State.ASSIGNED
+        for name in _OUTPUTS:
+            if name != landing.where:
+                _cut(life / name)
+
+    def note_markers(self) -> None:
+        """Notes in the folder of the life which markers the member has applied since the last call: the partition of
+        each, and the round in which it was written (see `run.snapshot`)."""
+        landing = self.landing
+        pattern, life = pattern_of(self.inputs, landing), self.folder / str(self.control[Word.LIFE])
+        for file in files_of(landing, self.folder):
+            size = file.stat().st_size
+            if size == self.seen.get(str(file)):
+                continue
+            if landing.kind == "lines":
+                self._note_in_lines(file, pattern, life)
+                continue
+            self.seen[str(file)] = size
+            for part in scans_of(landing, file, pattern):
+                for row in part.rows[part.rows["producer"] == MARKER_PRODUCER]:
+                    note_marker(life, int(row["attempt"]), int(row["sequence"]))
+
+    def _note_in_lines(self, file: Path, pattern: RecordPattern, life: Path) -> None:
+        begin = max(self.seen.get(str(file), 0) - HEADER_BYTES, 0)
+        marker_pattern = re.escape(pattern.beginning) + b"%04d %04d [0-9]{4} ([0-9]{12}) ([0-9]{4}) " % (
+            pattern.arm,
+            MARKER_PRODUCER,
+        )
+        with file.open("rb") as stream:
+            stream.seek(begin)
+            text = stream.read()
+        for marker in re.finditer(marker_pattern, text):
+            note_marker(life, int(marker[2]), int(marker[1]))
+        self.seen[str(file)] = begin + len(text)
+
+
+def keep_output(inputs: SinkInputs, life: Path) -> None:
+    """Keeps the end of the output of a life that has ended, without secrets. An output with effects stays as it is.
+
+    `life` is the folder of the life.
+    """
+    assert inputs.arm.application is not None, "only an arm with an application has members"
+    own = read_own(inputs.arm.application.name)
+    secrets = secrets_of(secret_environment(own))
+    for name in _OUTPUTS:
+        if name != own.effects.where:
+            file = life / name
+            file.write_text(redacted(_end_of(file), secrets))
+
+
+def printed(inputs: SinkInputs, life: Path) -> str:
+    """Returns what a life has printed, without its effects. Call it after `keep_output`."""
+    where = landing_of(inputs).where
+    return "".join(f"[{name}]\n{(life / name).read_text(errors='replace')}\n" for name in _OUTPUTS if name != where)
+
+
+def last_words(life: Path) -> str:
+    """Returns the last 500 characters that a life has written to its outputs. Call it after `keep_output`."""
+    return "\n".join((life / name).read_text(errors="replace").strip()[-500:] for name in reversed(_OUTPUTS)).strip()
+
+
+def _cut(file: Path) -> None:
+    """Empties an output that has grown beyond MOST_BYTES. The member goes on at the beginning of the file, because the
+    file was opened for appending."""
+    if file.stat().st_size > MOST_BYTES:
+        os.truncate(file, 0)
+
+
+def _end_of(file: Path) -> str:
+    """Returns the end of a file, in whole lines if the file is long."""
+    size = file.stat().st_size
+    with file.open("rb") as stream:
+        stream.seek(max(size - KEPT_BYTES, 0))
+        text = stream.read().decode(errors="replace")
+    return text if size <= KEPT_BYTES else text[text.find("\n") + 1 :]
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Sends SIGKILL to the whole process group of an own member, and waits until its guardian has ended."""
+    send_to_group(process, signal.SIGKILL)
+    process.wait()

@@ -1,0 +1,111 @@
+"""The sink of own applications: lines or files that the user's command writes, read back at the end of the run.
+
+Such effects keep neither partition nor offset of their records: both are -1. `spark_jobs.own_effects` finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from delivery_verifier.applications.lives import LifeEnd, lives_of, members_of, read_end, write_end
+from delivery_verifier.applications.own.files import effects_in, files_of, scans_of
+from delivery_verifier.applications.own.scan import RecordPattern
+from delivery_verifier.applications.sink import EFFECT, LifeEffects, PlannedEffect, SinkInputs
+from delivery_verifier.host import folders
+from delivery_verifier.model.own_application import STDOUT, EffectsPlace, OwnApplication, parse
+
+
+def read_own(name: str) -> OwnApplication:
+    """Returns the own application called `name`. Raises BadInput if its file is wrong, and FileNotFoundError if there
+    is none."""
+    file = folders.applications_dir() / f"{name}.toml"
+    return parse(file.read_bytes(), file)
+
+
+def landing_of(inputs: SinkInputs) -> EffectsPlace:
+    """Returns where the effects of an arm land. Those of the canary land in lines."""
+    return read_own(inputs.arm.application.name).effects if inputs.arm.application else EffectsPlace()
+
+
+def pattern_of(inputs: SinkInputs, landing: EffectsPlace) -> RecordPattern:
+    """Returns what to look for in the effects of an arm."""
+    return RecordPattern(
+        inputs.run_token,
+        inputs.arm.ordinal,
+        inputs.payload_bytes,
+        landing.identity == "header",
+        landing.containing.encode(),
+    )
+
+
+class OwnFiles:
+    """The sink of own applications."""
+
+    def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:
+        """Yields the effects of each life of each member. The effects of a member are counted a second time: the count
+        of its last life is what the counts of its other lives leave.
+
+        Raises FileNotFoundError if nobody saw how a life ended, and BadInput if the file of the application is wrong.
+        """
+        landing = landing_of(inputs)
+        pattern = pattern_of(inputs, landing)
+        for member, folder in members_of(inputs.folder).items():
+            ends = {life: read_end(path) for life, path in lives_of(folder).items()}
+            lives = {life: list[npt.NDArray[np.void]]() for life in ends}
+            counted = foreign = 0
+            for file in files_of(landing, folder):
+                counted += effects_in(landing, file, pattern)
+                for part in scans_of(landing, file, pattern):
+                    foreign += part.foreign if landing.kind == "files" else 0
+                    which = _lives(file, part.positions, ends, landing)
+                    for life, parts in lives.items():
+                        parts.append(part.rows[which == life])
+            counted -= foreign
+            for life, parts in lives.items():
+                rows = _completed(np.concatenate([np.zeros(0, EFFECT), *parts]), ends[life])
+                counted -= len(rows)
+                is_last = life == max(lives)
+                yield LifeEffects(member, life, rows, len(rows) + (counted if is_last else 0))
+
+    def plant(self, inputs: SinkInputs, effects: Sequence[PlannedEffect]) -> None:
+        """Writes the values of `effects` as lines, as member 0 would in its life 0."""
+        folder = inputs.folder / "0" / "0"
+        folder.mkdir(parents=True)
+        (folder / STDOUT).write_bytes(b"".join(b'{"value":"%s"}\n' % effect.value for effect in effects))
+        write_end(folder, LifeEnd(applied=len(effects), exit_code=0, killed=False))
+
+
+def count_of_member(inputs: SinkInputs, folder: Path) -> int:
+    """Returns how many effects a member has in all of its lives. `folder` is the folder of the member."""
+    landing = landing_of(inputs)
+    pattern = pattern_of(inputs, landing)
+    return sum(effects_in(landing, file, pattern) for file in files_of(landing, folder))
+
+
+def _lives(
+    file: Path, positions: npt.NDArray[np.int64], ends: dict[int, LifeEnd], landing: EffectsPlace
+) -> npt.NDArray[np.int64]:
+    """Returns the number of the life in which each effect was written. `positions` are those of the effects in `file`.
+
+    Standard output has a file per life. A file of several lives grows: what was there when a life ended is of this life
+    or an earlier one.
+    """
+    numbers = np.array(list(ends))
+    if landing.where == STDOUT:
+        return np.full(len(positions), int(file.parent.name))
+    sizes = np.maximum.accumulate([end.sizes.get(str(file), 0) for end in ends.values()])
+    which = np.searchsorted(sizes, positions, side="right")
+    return np.asarray(numbers[np.minimum(which, len(numbers) - 1)])
+
+
+def _completed(rows: npt.NDArray[np.void], end: LifeEnd) -> npt.NDArray[np.void]:
+    """Fills in what an own application does not say: no partition, no offset, no batch; the order of the lines; and
+    the end of the life as the time of its effects."""
+    rows["partition"] = rows["offset"] = rows["batch"] = -1
+    rows["order"] = end.ended_us * 1000 + np.arange(len(rows))
+    rows["applied_at"] = end.ended_us
+    return rows

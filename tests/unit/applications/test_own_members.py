@@ -1,0 +1,212 @@
+"""Tests of own members as processes: they run in groups of their own, are killed as a whole, and keep no secret. The
+broker is a mock of librdkafka; the programs are real."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+from support import own_applications
+from support.mock_broker import MockBroker
+
+from delivery_verifier.applications import pool as pool_module
+from delivery_verifier.applications.control import State, Word
+from delivery_verifier.applications.lives import last_markers, lives_of, read_end
+from delivery_verifier.applications.member_process import MemberDied
+from delivery_verifier.applications.own import process as process_module
+from delivery_verifier.applications.own.handle import OwnHandle
+from delivery_verifier.applications.own.process import secret_environment
+from delivery_verifier.applications.own.sink import OwnFiles
+from delivery_verifier.applications.pool import MemberPool
+from delivery_verifier.applications.sink import CRC_OK, PARSED, SinkInputs
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model import record
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.own_application import OwnApplication
+
+SCENARIO = own_applications.scenario()
+ARM = SCENARIO.subjects[0]
+SIZE = SCENARIO.load.payload_bytes
+
+
+class Stage:
+    """The pool of the own application `sink`, in a workspace of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.adopted = folder, list[int]()
+        self.broker = MockBroker()
+        self.pool = MemberPool(SCENARIO, self.broker.connection, folder / "workspace", self.adopted.append)
+        self.inputs = SinkInputs(
+            ARM, self.pool.members[0].folder.parent, 10, SCENARIO.run_token, self.broker.connection, SIZE
+        )
+
+    def write(self, *sequences: int, producer: int = 0, attempt: int = 0) -> None:
+        token = SCENARIO.run_token
+        values = [record.encode(token, ARM.ordinal, producer, 0, each, attempt, each, SIZE) for each in sequences]
+        self.broker.write(ARM.topic_name, values)
+
+    def lines(self) -> list[bytes]:
+        file = self.pool.members[0].folder / "work" / "out.jsonl"
+        return file.read_bytes().splitlines() if file.exists() else []
+
+    def wait_lines(self, count: int) -> None:
+        wait_until(lambda: self.pool.check() and len(self.lines()) >= count, f"{count} lines", 30)
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    monkeypatch.setenv("KDV_APPLICATIONS", str(tmp_path / "own"))
+    own_applications.consumer(tmp_path / "own")
+    result = Stage(tmp_path)
+    yield result
+    result.pool.close()
+
+
+def group(pid: int) -> list[int]:
+    """Returns the pids of the processes in the group `pid` that run."""
+    pids = []
+    for each in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):
+            if os.getpgid(each.pid) == pid and each.status() != psutil.STATUS_ZOMBIE:
+                pids.append(each.pid)
+    return pids
+
+
+def test_a_member_is_killed_started_again_and_stopped(stage: Stage) -> None:
+    stage.write(*range(5))
+    stage.pool.start()
+    control = stage.pool.members[0].control
+    stage.wait_lines(5)
+    stage.pool.check()
+    assert control[Word.STATE] == State.ASSIGNED and len(group(stage.adopted[0])) == 2
+    handle = OwnHandle(SCENARIO, stage.folder / "workspace")
+    stage.pool.kill()
+    assert group(stage.adopted[0]) == [] and control[Word.EXIT] == -signal.SIGKILL and control[Word.APPLIED] == 5
+    assert handle.in_hand({ARM.name: 5}) == {ARM.name: 0}
+    assert handle.in_hand({ARM.name: 3}) == {ARM.name: 2} == handle.in_hand({ARM.name: 7})
+    handle.begin_life({ARM.name: 3})
+    assert handle.in_hand({ARM.name: 3}) == {ARM.name: 0}
+    stage.pool.start()
+    stage.write(5, 6)
+    stage.write(4, producer=record.MARKER_PRODUCER, attempt=0)
+    stage.wait_lines(8)
+    stage.pool.note_markers()
+    stage.pool.stop()
+    lives = lives_of(stage.pool.members[0].folder)
+    assert last_markers(lives[1]) == {0: 4}
+    assert [(read_end(path).applied, read_end(path).killed) for path in lives.values()] == [(5, True), (8, False)]
+    first, second = OwnFiles().read(stage.inputs)
+    assert [first.rows["sequence"].tolist(), second.rows["sequence"].tolist()] == [[0, 1, 2, 3, 4], [5, 6, 4]]
+    assert [first.counted, second.counted] == [5, 3]
+    assert set(first.rows["flags"]) == {PARSED | CRC_OK} and set(first.rows["partition"]) == {-1}
+    assert first.rows["applied_at"].max() < second.rows["applied_at"].min()
+
+
+def test_a_secret_stands_nowhere_but_in_the_environment_of_the_member(stage: Stage) -> None:
+    stage.write(0)
+    stage.pool.start()
+    stage.wait_lines(1)
+    lines = [b" ".join(file.read_bytes().split(b"\0")) for file in _command_lines()]
+    assert any(b"consumer.py" in line for line in lines)
+    assert not [line for line in lines if own_applications.SECRET.encode() in line]
+    stage.pool.stop()
+    (life,) = lives_of(stage.pool.members[0].folder).values()
+    assert "hello from" in (life / "stderr").read_text() and "***" in (life / "stderr").read_text()
+    files = [file for file in (stage.folder / "workspace").rglob("*") if file.is_file()]
+    assert files and not [file for file in files if own_applications.SECRET.encode() in file.read_bytes()]
+
+
+def _command_lines() -> Iterator[Path]:
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        if file.exists():
+            yield file
+
+
+def test_a_member_that_dies_by_itself_is_an_error_with_its_last_words_and_no_secret(stage: Stage) -> None:
+    own_applications.toml(stage.folder / "own", "sh -c 'echo cannot reach $SINK_DSN >&2; exit 3'")
+    stage.pool.start()
+    with pytest.raises(MemberDied, match=r"exit code 3; it said last: cannot reach \*\*\*$"):
+        wait_until(stage.pool.check, "never", 10) and wait_until(lambda: not stage.pool.check(), "its end", 10)
+
+
+def test_a_program_that_does_not_exist_is_named(stage: Stage) -> None:
+    own_applications.toml(stage.folder / "own", "/does/not/exist --x")
+    stage.pool.start()
+    with pytest.raises(MemberDied, match=r"exit code 127; it said last: /does/not/exist cannot be started: No such"):
+        wait_until(lambda: not stage.pool.check(), "its end", 10)
+
+
+def test_a_member_that_does_not_end_is_killed_which_nobody_ordered(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "STOP_DEADLINE_S", 0.5)
+    own_applications.toml(stage.folder / "own", "sh -c 'trap \"\" TERM; echo ready; while :; do sleep 0.1; done'")
+    stage.pool.start()
+    wait_until(lambda: stage.pool.check() and stage.pool.members[0].control[Word.APPLIED] > 0, "its first line", 10)
+    stage.pool.stop()
+    (life,) = lives_of(stage.pool.members[0].folder).values()
+    assert read_end(life).killed and stage.pool.members[0].control[Word.KILLS] == 0 and group(stage.adopted[0]) == []
+
+
+def test_the_children_of_a_command_that_ends_are_killed(stage: Stage) -> None:
+    own_applications.toml(stage.folder / "own", "sh -c 'sleep 600 & echo ready; wait'")
+    stage.pool.start()
+    wait_until(lambda: stage.pool.check() and stage.pool.members[0].control[Word.APPLIED] > 0, "its first line", 10)
+    assert len(group(stage.adopted[0])) == 3
+    stage.pool.stop()
+    assert group(stage.adopted[0]) == []
+
+
+SUPERVISOR = """
+import sys
+from pathlib import Path
+from support import own_applications
+from delivery_verifier.applications.pool import MemberPool
+from delivery_verifier.host.waiting import pause
+connection = {"bootstrap.servers": "localhost:1"}
+pool = MemberPool(own_applications.scenario(), connection, Path(sys.argv[1]), lambda pid: None)
+pool.start()
+print(pool.members[0].process.pid, flush=True)
+while True:
+    pause(1)
+"""
+
+
+def test_nothing_outlives_a_supervisor_that_is_killed(stage: Stage) -> None:
+    own_applications.toml(stage.folder / "own", "sh -c 'sleep 600 & sleep 601'")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", SUPERVISOR, str(stage.folder / "elsewhere")]
+    supervisor = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
+    assert supervisor.stdout is not None
+    pid = int(supervisor.stdout.readline())
+    wait_until(lambda: len(group(pid)) == 4, "the command and its children", 10)
+    supervisor.kill()
+    supervisor.wait()
+    supervisor.stdout.close()
+    wait_until(lambda: not group(pid), "the whole group to end", 10)
+
+
+def test_a_long_output_is_cut_and_effects_are_not(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_module, "MOST_BYTES", 1000)
+    command = "sh -c 'while :; do echo 0123456789012345678901234567890123456789 >&2; echo effect; sleep 0.001; done'"
+    own_applications.toml(stage.folder / "own", command)
+    stage.pool.start()
+    life = stage.pool.members[0].folder / "0"
+    wait_until(lambda: stage.pool.check() and (life / "stdout").stat().st_size > 1000, "many lines", 20)
+    stage.pool.kill()
+    assert (life / "stderr").stat().st_size < 6000 < 45 * (life / "stdout").stat().st_size / 7
+
+
+def test_a_connection_comes_from_airflows_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = OwnApplication(command="a", connections={"SINK_DSN": "my_sink"})
+    with pytest.raises(BadInput, match=r"my_sink.*set AIRFLOW_CONN_MY_SINK"):
+        secret_environment(own)
+    monkeypatch.setenv("AIRFLOW_CONN_MY_SINK", "postgres://u:p@h/d")
+    assert secret_environment(own) == {"SINK_DSN": "postgres://u:p@h/d"}
