@@ -9,7 +9,7 @@ from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.contract.remedies import Remedy
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.contract.strength import WITHOUT_EFFECT
-from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.scenario import FEWEST_RECORDS, Scenario
 
 OF_TOPICS = ("min.insync.replicas", "unclean.leader.election.enable", "flush.messages")
 """The settings of topics among the changes that the contract tries."""
@@ -37,6 +37,8 @@ def again_with(scenario: Scenario, profile: str, remedy: Remedy) -> str:
     for change in changes:
         if change.startswith(_APPLICATION):
             words = _with_option(words, "--application", change.removeprefix(_APPLICATION))
+    if scenario.subjects[0].records < FEWEST_RECORDS:  # a run of an older version may have had fewer
+        words = _with_option(words, "--records", str(FEWEST_RECORDS))
     return shlex.join(words)
 
 
