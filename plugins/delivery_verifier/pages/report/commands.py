@@ -16,13 +16,26 @@ OF_TOPICS = ("min.insync.replicas", "unclean.leader.election.enable", "flush.mes
 _APPLICATION = "the application "
 
 
+def again(scenario: Scenario) -> str:
+    """The command that repeats the run of `scenario`; empty if it was not written down.
+
+    A run of an older version may have had fewer records than a user may ask for now. Then the command asks for the
+    fewest that are allowed.
+    """
+    words = shlex.split(scenario.command)
+    position = words.index("--records") + 1 if "--records" in words else 0
+    if not position or int(words[position]) >= FEWEST_RECORDS:
+        return scenario.command
+    return shlex.join(_with_option(words, "--records", str(FEWEST_RECORDS)))
+
+
 def again_with(scenario: Scenario, profile: str, remedy: Remedy) -> str:
     """The command that repeats the run of `scenario` with a change of the settings of its subject.
 
     `profile`: the name of the subject's profile. Returns an empty text if no such command is known: the scenario is one
     of the catalogue, which fixes its settings, or its command already overrides settings.
     """
-    words = shlex.split(scenario.command)
+    words = shlex.split(again(scenario))
     overrides = {"--scenario", "--producer-override", "--topic-override", "--min-insync-replicas"}
     if words[:2] != ["kdv", "run"] or overrides & set(words) or profile not in PROFILES:
         return ""
@@ -37,8 +50,6 @@ def again_with(scenario: Scenario, profile: str, remedy: Remedy) -> str:
     for change in changes:
         if change.startswith(_APPLICATION):
             words = _with_option(words, "--application", change.removeprefix(_APPLICATION))
-    if scenario.subjects[0].records < FEWEST_RECORDS:  # a run of an older version may have had fewer
-        words = _with_option(words, "--records", str(FEWEST_RECORDS))
     return shlex.join(words)
 
 
