@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, FrameLocator, expect
 from support.airflow import LocalAirflow
-from support.browser import CHROMIUM, RUN_ID, Visitor, chromium
+from support.browser import CHROMIUM, RUN_ID, SIZES, Visitor, chromium
 
 from delivery_verifier.orchestration.local.settings import DAG_ID
 from delivery_verifier.store.run_directory import RunDirectory
@@ -46,6 +46,8 @@ def test_a_run_that_is_started_with_the_form_is_watched_until_its_report_stands_
     tab = admin.frame(f"/dags/{DAG_ID}/runs/{RUN_ID}/plugin/delivery-report", "acknowledged records")
     expect(tab.locator("#verdict")).to_contain_text("HELD")
     expect(tab.locator("#timeline-plot canvas").first).to_be_visible()
+    begins = tab.locator("#timeline .legend").first.bounding_box()
+    assert begins and begins["y"] + begins["height"] < SIZES["wide"][1], "not on the first screen: verdict, arms, plot"
     admin.shoot("report")
 
 

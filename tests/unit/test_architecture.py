@@ -54,7 +54,7 @@ MAY_USE: dict[str, tuple[str, ...]] = {
         "catalogue_run": "run pages planning catalogue cluster expectations spark_jobs store host model",
         "run": "planning pages judgement expectations spark_jobs faults applications load cluster contract catalogue"
         " store host model",
-        "pages": "judgement catalogue store host model",
+        "pages": "judgement contract catalogue store host model",
         "expectations": "judgement store model",
         "planning": "contract catalogue load.layout cluster host model",
         "judgement": "contract store model",

@@ -35,19 +35,32 @@ def limits(evidence: Evidence) -> list[str]:
     if biting:
         # Injections of one cycle overlap and belong together. Only cycles are independent of each other.
         rounds = len({injection.cycle for injection in biting})
-        unit = "injections" if rounds == len(biting) else "cycles of injections"
+        unit = "faults" if rounds == len(biting) else "cycles of faults"
         sentences += _hurt(evidence, rounds, unit)
-        bound = confidence_interval(0, rounds)[1]
-        sentences.append(
-            f"An anomaly that was not seen in {rounds} of {rounds} {unit} may still occur in up to {bound:.0%} of them "
-            f"(95 % confidence). The bound counts {unit}, not records: records of one injection are not independent."
-            + (_advised(evidence.scenario, rounds) if bound > WANTED_BOUND else "")
-        )
+        sentences.append(_bound(evidence.scenario, rounds, unit))
     sentences.append(
         "One run on one cluster: other fault timings, other loads, other versions, loss of power, full disks and "
         "network partitions that were not injected may give another result."
     )
     return sentences
+
+
+def _bound(scenario: Scenario, rounds: int, unit: str) -> str:
+    """Returns the sentence on an anomaly that was not seen, and advice on how to learn more.
+
+    `rounds` is the number of cycles with an injection that bit. `unit` is the sentence's word for these cycles. Only
+    cycles count, because the records of one injection are not independent.
+    """
+    bound = confidence_interval(0, rounds)[1]
+    which = "such faults" if unit == "faults" else "such cycles"
+    few = "One fault proves" if unit == "faults" else "One cycle of faults proves"
+    kind = f"{few} little: an anomaly not seen here" if rounds == 1 else f"An anomaly not seen in {rounds} {unit}"
+    text = f"{kind} may still occur in up to {_percent(bound)} of {which} (95 % confidence)."
+    return text + (_advised(scenario, rounds) if bound > WANTED_BOUND else "")
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
 
 
 def _unchecked_laws(evidence: Evidence) -> Iterator[str]:
@@ -86,11 +99,16 @@ def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
                 unhurt.append(arm.name)
             continue
         low, high = confidence_interval(len(hit), rounds)
-        kinds = ", ".join(f"{kind} {len(cycles)}" for kind, cycles in rounds_by_kind.items() if cycles)
-        hurt.append(f"{arm.name} in {len(hit)} ({kinds}; that may be {low:.0%} to {high:.0%} of all)")
+        kinds = ", ".join(
+            kind if rounds == 1 else f"{kind} in {len(cycles)}" for kind, cycles in rounds_by_kind.items() if cycles
+        )
+        times = "" if rounds == 1 else f" in {len(hit)}"
+        hurt.append(f"{arm.name}{times} ({kinds}; 95 % confidence: {_percent(low)} to {_percent(high)} of such {unit})")
     if hurt:
-        none = f"; none hurt {', '.join(unhurt)}" if unhurt else ""
-        yield f"Of {rounds} {unit}, so many hurt an arm: {', '.join(hurt)}{none}."
+        only = "The fault" if unit == "faults" else "The cycle of faults"
+        begin = f"{only} hurt" if rounds == 1 else f"Of {rounds} {unit}, some hurt"
+        none = f", and not {', '.join(unhurt)}" if unhurt else ""
+        yield f"{begin} {', '.join(hurt)}{none}."
 
 
 def _rounds_with_cases(evidence: Evidence, cases: CasesByInjection) -> dict[str, set[int]]:
@@ -107,12 +125,13 @@ def _advised(scenario: Scenario, rounds: int) -> str:
     cycles, the advice says how many runs to make.
     """
     needed = math.ceil(math.log(0.05) / math.log(1 - WANTED_BOUND))
-    text = f" To bring that down to {WANTED_BOUND:.0%}, the fault must be repeated {needed} times"
+    text = f" To bring that down to {_percent(WANTED_BOUND)}, the fault must be repeated {needed} times"
     words = shlex.split(scenario.command)
     if not words:
         return f"{text}."
     if "--scenario" in words:
-        return f"{text}: this takes {math.ceil(needed / rounds)} runs of `{scenario.command}`."
+        runs = math.ceil(needed / rounds)
+        return f"{text}: this takes {runs} run{'' if runs == 1 else 's'} of `{scenario.command}`."
     # With fewer records, the planner refuses so many cycles. A run of an older version may have had fewer.
     least = max(scenario.min_exposed * needed, FEWEST_RECORDS)
     if max(arm.records for arm in scenario.subjects) < least:
@@ -131,10 +150,10 @@ def _tried(evidence: Evidence) -> str:
     biting = len(evidence.biting)
     if not biting:
         done = "No injected fault is proven to have bitten" if evidence.injections else "No fault was injected"
-        return f"{done}: this run says nothing of what a fault would do."
-    sums = {name: [f"{arm.name} {exposed(arm.exposure, name):,}" for arm in evidence.loaded] for name in COUNTED}
-    injections = "injection" if biting == 1 else "injections"
+        return f"{done}: this run does not show what a fault would do."
+    sums = {name: [f"{exposed(arm.exposure, name):,} of {arm.name}" for arm in evidence.loaded] for name in COUNTED}
+    faults = "1 fault took effect" if biting == 1 else f"{biting} faults took effect"
     return (
-        f"{biting} {injections} that bit; reported records exposed to them: "
-        f"{', '.join(sums['reported'])}; attempts outstanding when they bit: {', '.join(sums['outstanding'])}."
+        f"{faults}. Records in flight at that moment: {', '.join(sums['outstanding'])}. "
+        f"Records exposed until recovery: {', '.join(sums['reported'])}."
     )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from delivery_verifier.judgement.applications import at_stake, is_of_applications
 from delivery_verifier.judgement.damage import unreadable_clause
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
-from delivery_verifier.judgement.transaction_counts import TransactionCounts
+from delivery_verifier.judgement.transaction_counts import clause_of
 from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_targets import TARGETS
@@ -94,7 +94,7 @@ def _canary(verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]) 
 
 
 def _because(doubts: Sequence[Doubt]) -> str:
-    more = f" (and {len(doubts) - 1} more doubts)" if len(doubts) > 1 else ""
+    more = f" (and {len(doubts) - 1} more doubt{'' if len(doubts) == 2 else 's'})" if len(doubts) > 1 else ""
     return f"no verdict, because {doubts[0].detail}{more}" if doubts else "no verdict"
 
 
@@ -103,28 +103,18 @@ def _held(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
     if cases:
         return f"of {_reported(arm)}, {_listed(cases)}, as the settings permit, and nothing they forbid"
     applied = ", and were applied exactly once and in order" if arm.spec.application else ""
-    return f"all {_reported(arm)} are in the log exactly once and in order{_views(arm.transactions)}{applied}"
+    every, verb = ("", "is") if arm.totals.get("reported", 0) == 1 else ("all ", "are")
+    rest = f"exactly once and in order{clause_of(arm.transactions)}{applied}"
+    return f"{every}{_reported(arm)} {verb} in the log {rest}"
 
 
 def _with_cases(findings: Sequence[Finding]) -> list[Finding]:
     return [finding for finding in findings if finding.cases]
 
 
-def _views(counts: TransactionCounts | None) -> str:
-    """Returns a clause on what a read_committed consumer sees of an arm's transactions; empty if the arm has none.
-
-    The clause is true only for an arm without anomalies. In such an arm, no transaction was torn, and no record of an
-    aborted transaction was visible.
-    """
-    if counts is None:
-        return ""
-    text = f"; a read_committed consumer sees every one of the {counts.committed:,} transactions that were committed"
-    if counts.aborted:
-        text += f", and nothing of the {counts.aborted:,} that were aborted"
-    unknown = counts.begun - counts.committed - counts.aborted
-    if unknown:
-        text += f" ({unknown:,} more ended nobody knows how, and are seen whole or not at all)"
-    return text
+def _records(count: int, which: str = "") -> str:
+    """Returns a number of records in words, e.g. `1 acknowledged record`. `which`: a word before `record`."""
+    return f"{count:,} {which}{' ' if which else ''}record{'' if count == 1 else 's'}"
 
 
 def _violated(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
@@ -169,8 +159,9 @@ def _reported(arm: ArmEvidence) -> str:
     only_sent = arm.totals.get("sent", 0) and not arm.totals.get("acked", 0)
     counts = {name: arm.totals.get(name, 0) for name in ("indeterminate", "failed")}
     others = " and ".join(f"{count:,} {name.upper()}" for name, count in counts.items() if count)
-    beside = f" (beside {others} attempts)" if others else ""
-    return f"{arm.totals.get('reported', 0):,} {'sent' if only_sent else 'acknowledged'} records{beside}"
+    last = next((count for count in reversed(counts.values()) if count), 0)
+    beside = f" (beside {others} attempt{'' if last == 1 else 's'})" if others else ""
+    return f"{_records(arm.totals.get('reported', 0), 'sent' if only_sent else 'acknowledged')}{beside}"
 
 
 def _circumstances(arm: ArmEvidence) -> str:
@@ -201,10 +192,10 @@ def _exposed(arm: ArmEvidence) -> str:
         others = [injection for injection in arm.run.biting if injection not in rewinds]
         stakes = (("in hand", others), ("set back", rewinds))
         counts = [(sum(at_stake(cause, arm.name) for cause in causes), how) for how, causes in stakes if causes]
-        return " and ".join(f"{count:,} record{'' if count == 1 else 's'} {how}" for count, how in counts)
+        return " and ".join(f"{_records(count)} {how}" for count, how in counts)
     outstanding, reported = exposed(arm.exposure, "outstanding"), exposed(arm.exposure, "reported")
-    bites = "the bite" if len(arm.run.biting) == 1 else "the bites"
-    return f"{outstanding:,} attempts outstanding at {bites} and {reported:,} records exposed until recovery"
+    faults = "the fault" if len(arm.run.biting) == 1 else "the faults"
+    return f"{_records(outstanding)} in flight at {faults} and {_records(reported)} exposed until recovery"
 
 
 _SUBJECTS = {

@@ -32,3 +32,20 @@ def transactions_of(scenario: Scenario, counts: Mapping[str, int]) -> dict[str, 
 
     arms = [arm.name for arm in scenario.loaded if arm.transactional_id]
     return {arm: TransactionCounts(*(total(name, arm) for name in TransactionCounts._fields)) for arm in arms}
+
+
+def clause_of(counts: TransactionCounts | None) -> str:
+    """Returns a clause on what a read_committed consumer sees of an arm's transactions; empty if the arm has none.
+
+    The clause is true only for an arm without anomalies. In such an arm, no transaction was torn, and no record of an
+    aborted transaction was visible.
+    """
+    if counts is None:
+        return ""
+    text = f"; a read_committed consumer sees every committed transaction ({counts.committed:,} in all)"
+    if counts.aborted:
+        text += f", and nothing of the aborted ones ({counts.aborted:,} in all)"
+    unknown = counts.begun - counts.committed - counts.aborted
+    if unknown:
+        text += f" (how {unknown:,} more ended is not known; each is seen whole or not at all)"
+    return text

@@ -44,7 +44,7 @@ class Stage:
         self.broker = MockBroker()
         self.pool = MemberPool(SCENARIO, self.broker.connection, folder / "workspace", self.adopted.append)
         self.inputs = SinkInputs(
-            ARM, self.pool.members[0].folder.parent, 10, SCENARIO.run_token, self.broker.connection, SIZE
+            ARM, self.pool.members[0].folder.parent, 10, SCENARIO.run_token, self.broker.connection, payload_bytes=SIZE
         )
 
     def write(self, *sequences: int, producer: int = 0, attempt: int = 0) -> None:

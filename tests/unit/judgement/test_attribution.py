@@ -83,8 +83,8 @@ def test_the_verdict_says_which_injections_hurt_an_arm_and_the_limits_how_often(
     verdict = judged(evidence_of(RUN, cases=cases(case(BITE, BITE + 1))))
     assert arm(verdict, WEAK).bites == {"LOST": [1]} and arm(verdict, SUBJECT).bites == {}
     assert any(
-        line.startswith(f"Of 1 injections, so many hurt an arm: {WEAK} in 1 (LOST 1;")
-        and line.endswith(f"none hurt {SUBJECT}.")
+        line.startswith(f"The fault hurt {WEAK} (LOST; 95 % confidence: 5 % to 100 % of such faults)")
+        and line.endswith(f"and not {SUBJECT}.")
         for line in verdict.limits
     )
 

@@ -217,8 +217,8 @@ def test_what_was_seen_of_transactions_is_said() -> None:
     verdict = judged(evidence_of(run, transactions={"transactional": TransactionCounts(58, 52, 5)}))
     assert arm(verdict, "transactional").verdict == "HELD"
     assert (
-        "in order; a read_committed consumer sees every one of the 52 transactions that were committed, and nothing "
-        "of the 5 that were aborted (1 more ended nobody knows how, and are seen whole or not at all)"
+        "in order; a read_committed consumer sees every committed transaction (52 in all), and nothing "
+        "of the aborted ones (5 in all) (how 1 more ended is not known; each is seen whole or not at all)"
     ) in verdict.sentence
     assert {"TORN", "ABORTED_VISIBLE"} <= {one.anomaly for one in arm(verdict, "transactional").findings}
     assert not {"TORN", "ABORTED_VISIBLE"} & {one.anomaly for one in arm(verdict, "control-acks_0").findings}

@@ -33,14 +33,14 @@ def commanded(command: str, records: int, evidence: Evidence = EVIDENCE) -> str:
     return limits(replace(evidence, scenario=scenario))[-2]
 
 
-@pytest.mark.parametrize(("times", "word"), [(1, "1 injection that bit"), (2, "2 injections that bit")])
+@pytest.mark.parametrize(("times", "word"), [(1, "1 fault took effect"), (2, "2 faults took effect")])
 def test_one_injection_is_not_several(times: int, word: str) -> None:
-    assert limits(repeated(times, times))[0].startswith(f"{word};")
+    assert limits(repeated(times, times))[0].startswith(f"{word}.")
 
 
-@pytest.mark.parametrize(("times", "cycles", "unit"), [(4, 4, "4 of 4 injections"), (4, 2, "2 of 2 cycles of")])
+@pytest.mark.parametrize(("times", "cycles", "unit"), [(4, 4, "4 faults"), (4, 2, "2 cycles of faults")])
 def test_only_cycles_count_if_they_have_several_injections(times: int, cycles: int, unit: str) -> None:
-    assert f"was not seen in {unit}" in limits(repeated(times, cycles))[-2]
+    assert f"not seen in {unit} may" in limits(repeated(times, cycles))[-2]
 
 
 def test_advice_is_given_while_the_bound_is_greater_than_the_wanted_one(monkeypatch: pytest.MonkeyPatch) -> None:

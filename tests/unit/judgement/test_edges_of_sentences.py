@@ -151,7 +151,7 @@ def test_the_canary_that_held_names_the_sum_of_what_was_planted() -> None:
     [
         ([], "no verdict"),
         (["x"], "no verdict, because x"),
-        (["x", "y"], "no verdict, because x (and 1 more doubts)"),
+        (["x", "y"], "no verdict, because x (and 1 more doubt)"),
         (["x", "y", "z"], "no verdict, because x (and 2 more doubts)"),
     ],
 )
@@ -229,16 +229,16 @@ def test_permitted_cases_are_named_beside_forbidden_ones_of_the_same_anomaly(
     ("counts", "text"),
     [
         (None, ""),
-        ((3, 3, 0), "; a read_committed consumer sees every one of the 3 transactions that were committed"),
+        ((3, 3, 0), "; a read_committed consumer sees every committed transaction (3 in all)"),
         (
             (3000, 2000, 1000),
-            "; a read_committed consumer sees every one of the 2,000 transactions that were committed, and nothing of "
-            "the 1,000 that were aborted",
+            "; a read_committed consumer sees every committed transaction (2,000 in all), and nothing of "
+            "the aborted ones (1,000 in all)",
         ),
         (
             (5010, 3, 7),
-            "; a read_committed consumer sees every one of the 3 transactions that were committed, and nothing of the "
-            "7 that were aborted (5,000 more ended nobody knows how, and are seen whole or not at all)",
+            "; a read_committed consumer sees every committed transaction (3 in all), and nothing of the "
+            "aborted ones (7 in all) (how 5,000 more ended is not known; each is seen whole or not at all)",
         ),
     ],
 )
@@ -257,7 +257,7 @@ def test_an_arm_of_transactions_says_what_a_consumer_sees_of_them(
     )
     sentence = arm_sentence(subject, "HELD", [], [])
     assert sentence == (
-        f"HELD: all 1 acknowledged records are in the log exactly once and in order{text}; on a quiet day, no fault "
+        f"HELD: 1 acknowledged record is in the log exactly once and in order{text}; on a quiet day, no fault "
         "was injected."
     )
 
@@ -272,10 +272,10 @@ def test_the_circumstances_name_one_bite_or_several_and_no_fault_without_proof()
         subject = next(each for each in evidence.arms if each.name == SUBJECT)
         return arm_sentence(subject, "HELD", [], []).split("in order; ")[1]
 
-    exposed = "with 20 attempts outstanding at {} and 150 records exposed until recovery."
-    assert circumstances(first) == f"the leader was killed once, {exposed.format('the bite')}"
-    assert circumstances(first, unproven) == f"the leader was killed once, {exposed.format('the bite')}"
-    assert circumstances(first, again) == f"the leader was killed twice, {exposed.format('the bites')}"
+    exposed = "with 20 records in flight at {} and 150 records exposed until recovery."
+    assert circumstances(first) == f"the leader was killed once, {exposed.format('the fault')}"
+    assert circumstances(first, unproven) == f"the leader was killed once, {exposed.format('the fault')}"
+    assert circumstances(first, again) == f"the leader was killed twice, {exposed.format('the faults')}"
     assert circumstances(unproven) == "no injected fault is proven to have bitten."
 
 

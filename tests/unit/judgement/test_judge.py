@@ -50,7 +50,7 @@ def test_a_run_without_doubts_and_anomalies_is_held_and_green() -> None:
     assert (verdict.verdict, verdict.green, verdict.exit_code) == ("HELD", True, 0)
     assert arm(verdict).sentence == (
         "HELD: all 1,200 acknowledged records are in the log exactly once and in order; the leader was killed once, "
-        "with 20 attempts outstanding at the bite and 150 records exposed until recovery."
+        "with 20 records in flight at the fault and 150 records exposed until recovery."
     )
     assert "The fault took none of 1,200 records from the control acks_0." in verdict.sentence
     assert any("95 %" in limit for limit in verdict.limits)
@@ -214,7 +214,7 @@ def test_the_bound_for_no_anomaly_in_n_injections_is_stated() -> None:
         rows["books/exposure.parquet"] = [row | {"injection": number} for row in first for number in range(20)]
 
     verdict = judged(evidence_of(RUN, exposed, injections=many))
-    assert "up to 14% of them" in verdict.limits[1]
+    assert "up to 14 % of such faults" in verdict.limits[1]
     assert "killed 20 times" in verdict.sentence
 
 
@@ -227,7 +227,7 @@ def test_injections_of_one_cycle_are_one_trial_and_expose_no_record_twice() -> N
         ]
 
     once, twice = judged(evidence_of(RUN)), judged(evidence_of(RUN, exposed, injections=two))
-    assert "up to 95% of them" in twice.limits[1]
+    assert "up to 95 % of such cycles" in twice.limits[1]
     assert (
         once.sentence.split(" records exposed")[0].split()[-1]
         == twice.sentence.split(" records exposed")[0].split()[-1]

@@ -82,7 +82,7 @@ def test_a_stored_run_with_fewer_records_than_are_allowed_now_is_advised_a_comma
 
 
 def test_a_run_whose_command_nobody_knows_gets_no_command() -> None:
-    assert advice("").endswith("To bring that down to 10%, the fault must be repeated 29 times.")
+    assert advice("").endswith("To bring that down to 10 %, the fault must be repeated 29 times.")
 
 
 def test_a_run_that_repeated_the_fault_often_enough_is_not_told_to() -> None:

@@ -14,17 +14,19 @@ from support.catalogue_runs import arm, attempt, catalogue, item
 from support.evidence import RUN, evidence_of, judged
 from support.runs_for_overview import judged as stored
 
+from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.catalogue_run.results import COUNTS
 from delivery_verifier.model.anomalies import KINDS, SECONDARY, Anomaly, also_column, column
 from delivery_verifier.model.catalogue_run import CatalogueRun
 from delivery_verifier.pages import terminal
 from delivery_verifier.pages.anomaly_columns import ALWAYS, cases, columns, heading
+from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.matrix import markdown, page, tables
 from delivery_verifier.pages.overview import page as overview
 from delivery_verifier.pages.overview.run_filter import RunFilter
 from delivery_verifier.pages.price import page as price_page
 from delivery_verifier.pages.price.price import price
-from delivery_verifier.pages.report import page as report_page
+from delivery_verifier.pages.report import arm_rows
 
 OTHERS = [anomaly for anomaly in Anomaly if anomaly not in ALWAYS]
 NOTHING = {"lost": 0, "duplicated": 0, "reordered": 0}
@@ -138,9 +140,15 @@ def test_the_page_of_all_runs_shows_every_kind_of_which_a_subject_has_cases(anom
 
 
 @pytest.mark.parametrize("anomaly", Anomaly)
-def test_a_tile_of_the_report_shows_every_kind_that_its_arm_has(anomaly: Anomaly) -> None:
-    plain, _, canary = judged(evidence_of(RUN)).arms
+def test_the_arms_of_the_report_have_a_column_for_every_kind_that_an_arm_has(anomaly: Anomaly, tmp_path: Path) -> None:
+    verdict = judged(evidence_of(RUN))
+    plain, control, canary = verdict.arms
     convicted = replace(plain, books={**plain.books, column(anomaly): COUNT})
-    shown = [] if anomaly in (Anomaly.LOST, Anomaly.DUPLICATED) else [(heading(anomaly), COUNT)]
-    assert report_page._further_cases(convicted) == shown
-    assert report_page._further_cases(plain) == report_page._further_cases(canary) == []
+    applied_by = replace(RUN, arms=tuple(replace(each, application=APPLICATIONS["commit_first"]) for each in RUN.arms))
+    for subject in (plain, convicted):
+        judged_run = replace(verdict, arms=[control, subject, canary])
+        first, second = arm_rows.arm_rows(Material(tmp_path, judged_run, scenario=applied_by))
+        assert (first.arm.arm, second.arm.arm) == (plain.arm, control.arm), "settings under test first, and no canary"
+        cells = {cell.heading: cell.text for cell in first.cells}
+        assert {*map(heading, ALWAYS), "skipped", "reapplied"} <= cells.keys()
+        assert cells.get(heading(anomaly)) == (f"{COUNT:,}" if subject is convicted else cells.get(heading(anomaly)))

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
 import msgspec
@@ -28,13 +29,14 @@ from support.evidence import BITE, LAST, RUN, Rows, case, cases, evidence_of, ju
 from delivery_verifier import catalogue
 from delivery_verifier.command_line import main
 from delivery_verifier.judgement import sentences
+from delivery_verifier.judgement.evaluation import LAWS
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.anomalies import KINDS, SECONDARY, Anomaly, also_column, column
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.scenario import Claim, Scenario
 from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
-from delivery_verifier.pages import doubts, terminal
+from delivery_verifier.pages import doubts, terminal, words
 from delivery_verifier.pages.report import page
 from delivery_verifier.pages.report.reasons import reasons
 from delivery_verifier.planning.build import BESIDE_A_SCENARIO, scenario_from_params
@@ -160,6 +162,7 @@ def test_no_text_says_what_did_not_happen(run: Run) -> None:
     names_only_what_was_done(verdict.sentence, run)
     names_only_kinds_with_cases(verdict, run)
     proposes_only_what_is_accepted(told(verdict))
+    reads_well(verdict, run.scenario())
 
 
 @pytest.mark.parametrize("late", [1, 2, 60, 61])
@@ -231,6 +234,52 @@ def test_a_report_names_only_what_was_found(tmp_path: Path) -> None:
             assert f"{reason.lead} {reason.text}".strip() in text
         for other in set(Anomaly) - {kind}:
             assert f"Violated because 5 records are {KINDS[other].records_that_are}" not in text
+
+
+NOUNS = (
+    "arms attempts brokers cases cycles doubts faults injections members partitions records repetitions replicas runs "
+    "seconds times transactions"
+)
+PLURAL_OF_ONE = re.compile(rf"(?<![\d,.=] of )(?<![\w,.=-])1 (?:[A-Za-z]+ )?(?:{NOUNS.replace(' ', '|')})\b")
+WITHOUT_UNIT = re.compile(r"(?<![\w=.,/-])\d[\d,]*(?:\.\d+)?(?=[.;:)]?(?:$|\s*[.;:)]))")
+NAMES = {*catalogue.PROFILES, *catalogue.APPLICATIONS, *CLAIMS, "read_committed", "second_opinion", "effects_balance"}
+
+
+def reads_well(verdict: RunVerdict, plan: Scenario) -> None:
+    """The report, the text in a terminal and the note have no plural of one, no double space and no empty value. The
+    sentences of arms that were judged have no number without a word behind it, and no name that nobody knows."""
+    with TemporaryDirectory() as folder:
+        directory = RunDirectory(Path(folder) / "run")
+        with directory.writing("plan") as output:
+            output.write_json("scenario.json", plan)
+        whole = page.render(directory.path, verdict)
+    proposes_only_what_is_accepted(whole)
+    sentences_told = [verdict.sentence, words.note_text(verdict), *verdict.limits, *verdict.notes]
+    sentences_told += [text for reason in reasons(verdict) for text in (reason.lead, reason.text, reason.short)]
+    for text in (visible(whole), told(verdict), *sentences_told):
+        assert not PLURAL_OF_ONE.search(text), PLURAL_OF_ONE.search(text)
+        assert not re.search(r"\b(None|nan|NaN|undefined)\b|\{\}|\[\]", text), text
+    for text in sentences_told:
+        assert "  " not in text, text
+    known = NAMES | set(plan.arm_names) | set(LAWS)
+    for arm in verdict.arms:
+        if arm.verdict != "INCONCLUSIVE":
+            assert not WITHOUT_UNIT.search(arm.sentence), arm.sentence
+            unknown = set(re.findall(r"\b[a-z]+(?:_[a-z0-9]+)+\b", arm.sentence)) - known
+            assert not {name for name in unknown if not any(name in other for other in known)}, arm.sentence
+
+
+@pytest.mark.parametrize(
+    "text", ["1 attempts were", "with 1 records in flight", "1 acknowledged records", "a pause of 1 seconds"]
+)
+def test_a_plural_of_one_would_be_seen(text: str) -> None:
+    assert PLURAL_OF_ONE.search(text)
+
+
+def test_correct_numbers_are_no_errors() -> None:
+    right = "1 of 1,000 records, 11 records, 1 record, in 1 of 1 faults, acks=1 records; lost 3 records, 95 % of them"
+    assert not PLURAL_OF_ONE.search(right) and not WITHOUT_UNIT.search(right)
+    assert WITHOUT_UNIT.search("of all records 3; then") and WITHOUT_UNIT.search("the limit is 3")
 
 
 def visible(text: str) -> str:

@@ -13,8 +13,10 @@ from support.run_directories import scenario
 
 from delivery_verifier.model.application import Discipline
 from delivery_verifier.pages.html import asset, environment
+from delivery_verifier.pages.leadership import Clock
 from delivery_verifier.pages.material import Material
-from delivery_verifier.pages.report.hops import Hop, HopState, chain, events, explanation
+from delivery_verifier.pages.report.chain import Hop, HopState, chain
+from delivery_verifier.pages.report.hops import events, explanation
 from delivery_verifier.pages.report.story import Story
 from delivery_verifier.store.effect_tables import EFFECTS, JOURNAL
 from delivery_verifier.store.table import arrow_schema
@@ -104,7 +106,8 @@ def test_a_record_that_two_lives_applied_was_doubled_where_the_commit_says(
     assert told[-1] == "Member 0 (started again once) applies it again."
 
 
-SENT: Row = CASE | {"sent_at": 5, "outcome": "ACKED"}
+SENT: Row = CASE | {"sent_at": 5, "settled_at": 7, "acked_offset": 17, "outcome": "ACKED"}
+CLOCK = Clock(0, True)
 
 
 @pytest.mark.parametrize(
@@ -126,20 +129,21 @@ SENT: Row = CASE | {"sent_at": 5, "outcome": "ACKED"}
 def test_the_hops_of_a_record_stand_in_a_row_and_each_says_whether_it_was_passed(
     tmp_path: Path, kind: str, effects: list[Row], journal: list[Row], discipline: Discipline, expected: str
 ) -> None:
-    hops = chain(material(tmp_path, effects, journal, discipline), SENT | {"kind": kind})
+    hops = chain(material(tmp_path, effects, journal, discipline), SENT | {"kind": kind}, CLOCK)
     assert [hop.name for hop in hops] == ["sent", "acknowledged", "in the log", "handed over", "applied", "committed"]
     assert [hop.state for hop in hops] == expected.split()
-    assert hops[4].note == {0: "never", 1: "once", 2: "twice"}[len(effects)]
+    assert hops[4].note.startswith({0: "never", 1: "once: +0.000 s, member 0", 2: "twice: "}[len(effects)])
 
 
 def test_the_page_shows_the_hops_of_a_record_above_its_story() -> None:
     hops = [Hop("in the log", "done", "once"), Hop("applied", "missing", "never"), Hop("committed", "unknown")]
-    template = environment().get_template("cases.html.j2")
-    told = template.render(stories=[Story("a title", [], hops)], groups=[], cases_known=True, cases_shown=1)
-    assert '<li class="hop-done">✔ in the log <small>once</small></li>' in told
-    assert '<li class="hop-missing">✘ applied <small>never</small></li><li class="hop-unknown">? committed</li>' in told
-    plain = template.render(stories=[Story("a title", [], [])], groups=[], cases_known=True, cases_shown=1)
-    assert "hops" not in plain
+    template = environment().get_template("why.html.j2")
+    values: dict[str, Any] = {"doubts": [], "reasons": [], "groups": [], "cases_known": True, "verdict": None}
+    told = template.render(stories=[Story("a title", [], hops, "the reason")], **values)
+    assert '<li class="hop-done"><b>✔ in the log</b> <span>once</span></li>' in told
+    assert '<li class="hop-missing"><b>✘ applied</b> <span>never</span></li>' in told
+    assert '<li class="hop-unknown"><b>? committed</b></li>' in told
+    assert told.index("a title") < told.index("in the log") < told.index("the reason") < told.index("Moment by moment")
     style = asset("page.css")
     rules = [line for line in style.splitlines() if line.startswith((".hop-", "ol.hops"))]
     assert all(f".hop-{state}" in style for state in get_args(HopState))
@@ -150,10 +154,23 @@ def test_what_nobody_answered_or_wrote_down_is_unknown_and_not_done(tmp_path: Pa
     (tmp_path / "journal").mkdir()
     (tmp_path / "journal" / "a.parquet").write_bytes(b"half")
     states = {
-        hop.name: hop.state for hop in chain(Material(tmp_path, None), SENT | {"kind": "SKIPPED", "outcome": "SENT"})
+        hop.name: hop.state
+        for hop in chain(Material(tmp_path, None), SENT | {"kind": "SKIPPED", "outcome": "SENT"}, CLOCK)
     }
     assert (states["acknowledged"], states["handed over"], states["committed"]) == ("unknown",) * 3
-    assert chain(Material(tmp_path, None), SENT | {"kind": "LOST"}) == []
+
+
+def test_without_an_application_the_hops_end_in_the_log(tmp_path: Path) -> None:
+    lost = chain(Material(tmp_path, None), SENT | {"kind": "LOST", "offsets": []}, CLOCK)
+    assert [(hop.name, hop.state, hop.note) for hop in lost] == [
+        ("sent", "done", "+0.000 s, producer 0"),
+        ("acknowledged", "done", "+0.000 s, offset 17"),
+        ("in the log", "missing", "nowhere"),
+    ]
+    twice = chain(Material(tmp_path, None), SENT | {"kind": "DUPLICATED", "offsets": [17, 29]}, CLOCK)
+    assert (twice[2].state, twice[2].note) == ("excess", "twice, at offsets 17, 29")
+    unsent = chain(Material(tmp_path, None), SENT | {"kind": "PHANTOM", "sent_at": None, "outcome": None}, CLOCK)
+    assert [(hop.state, hop.note) for hop in unsent[:2]] == [("missing", "by nobody"), ("unknown", "")]
 
 
 def test_a_case_of_the_log_and_a_run_without_applications_have_no_hops(tmp_path: Path) -> None:

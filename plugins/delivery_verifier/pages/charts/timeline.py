@@ -16,26 +16,41 @@ from delivery_verifier.pages.material import Material, arms_drawn
 
 
 def timeline(material: Material, clock: Clock, target: str) -> dict[str, Any] | None:
-    """The timeline as a JSON item of Bokeh for the HTML element with the id `target`.
+    """The timeline as a JSON item of Bokeh for the HTML element with the id `target`: faults, load and leaders.
 
     `clock`: the clock of the run. Returns None if the table timeline/load is missing or empty, because then there is no
     load to draw.
     """
-    frame = material.frame("timeline/load")
-    if frame is None or frame.empty:
+    lines = _lines(material, clock)
+    if not lines:
         return None
-    lines = series(frame, clock, arms_drawn(material))
     end_s = _end_s(material, clock, lines)
     x_range = seconds_axis(end_s)
-    over_time = [
-        _rates("reported", x_range, lines, 170),
-        _rates("errors", x_range, lines, 110),
-        _latency(x_range, lines),
-    ]
-    for plot in over_time:
+    reported = _rates("reported", x_range, lines, 112)
+    bands.mark_leaders(reported, material, clock)
+    plots = [bands.strip(material, clock, x_range, end_s), reported, *lane_plots(material, clock, x_range, end_s)]
+    return _column(plots, material, clock, end_s, target)
+
+
+def rates(material: Material, clock: Clock, target: str) -> dict[str, Any] | None:
+    """Errors and latency over time, as a JSON item of Bokeh like that of `timeline`."""
+    lines = _lines(material, clock)
+    if not lines:
+        return None
+    end_s = _end_s(material, clock, lines)
+    x_range = seconds_axis(end_s)
+    plots = [_rates("errors", x_range, lines, 110), _latency(x_range, lines)]
+    for plot in plots:
         bands.mark_leaders(plot, material, clock)
-    plots = [bands.strip(material, clock, x_range, end_s), *over_time]
-    plots += lane_plots(material, clock, x_range, end_s)
+    return _column(plots, material, clock, end_s, target)
+
+
+def _lines(material: Material, clock: Clock) -> list[Series]:
+    frame = material.frame("timeline/load")
+    return [] if frame is None or frame.empty else series(frame, clock, arms_drawn(material))
+
+
+def _column(plots: list[Figure], material: Material, clock: Clock, end_s: float, target: str) -> dict[str, Any]:
     for plot in plots:
         bands.shade(plot, material, clock, end_s)
     return column(plots, target, "seconds since the load's start")

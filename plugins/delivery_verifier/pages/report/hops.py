@@ -7,15 +7,14 @@ The journals, which the members wrote, explain a case. They never decide whether
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 from delivery_verifier.judgement.sentences import times
 from delivery_verifier.model.anomalies import EFFECTS, Anomaly
-from delivery_verifier.model.application import TIMED, Discipline
+from delivery_verifier.model.application import Discipline
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.words import number
 from delivery_verifier.store.effect_tables import EFFECTS as EFFECTS_TABLE
@@ -25,20 +24,8 @@ from delivery_verifier.store.times import as_us
 Row = dict[str, Any]
 Event = tuple[int, str, bool]
 """The time of an event (µs since the epoch), its sentence, and whether the event is about a fault."""
-HopState = Literal["done", "missing", "excess", "unknown"]
-"""Whether a record has passed a hop. `excess`: it has passed the hop more often than it should. `unknown`: no data
-tell."""
 EVENTS_SHOWN = 12
 """The greatest number of events that `events` yields for one record."""
-
-
-@dataclass(frozen=True)
-class Hop:
-    """One hop of a record on its way from the producer to its effect. `note` says more; it may be empty."""
-
-    name: str
-    state: HopState
-    note: str = ""
 
 
 def events(material: Material, row: Row) -> Iterator[Event]:
@@ -48,10 +35,12 @@ def events(material: Material, row: Row) -> Iterator[Event]:
     """
     if row["kind"] not in EFFECTS:
         return
-    journal = [(entry["at"], sentence, False) for entry in _journal(material, row) if (sentence := _sentence(entry))]
+    journal = [
+        (entry["at"], sentence, False) for entry in journal_rows(material, row) if (sentence := _sentence(entry))
+    ]
     applied = [
-        (effect["applied_at"], f"{_who(effect)} applies it{' again' if number_of_effect else ''}.", False)
-        for number_of_effect, effect in enumerate(_effects(material, row))
+        (effect["applied_at"], f"{member_name(effect)} applies it{' again' if number_of_effect else ''}.", False)
+        for number_of_effect, effect in enumerate(effect_rows(material, row))
     ]
     yield from sorted([*journal, *applied])[:EVENTS_SHOWN]
 
@@ -63,11 +52,11 @@ def explanation(material: Material, row: Row) -> str:
     """
     if row["kind"] not in EFFECTS:
         return ""
-    effects, journal = _effects(material, row), _journal(material, row)
-    if not (material.path / JOURNAL.name).is_dir() or any(part.name == JOURNAL.name for part in material.missing):
+    effects, journal = effect_rows(material, row), journal_rows(material, row)
+    if not has_journal(material, row):
         return ""  # what nobody can read proves nothing
     if row["kind"] == Anomaly.SKIPPED:
-        return _loss(journal, _discipline(material, row))
+        return _loss(journal, discipline_of(material, row))
     if row["kind"] == Anomaly.GHOST:
         return (
             "It was applied, but consumers do not see it in the log: it was lost there, was aborted, or was never sent."
@@ -75,45 +64,12 @@ def explanation(material: Material, row: Row) -> str:
     return _doubling(effects, journal) if row["kind"] == Anomaly.REAPPLIED else ""
 
 
-def chain(material: Material, row: Row) -> list[Hop]:
-    """Returns the hops of the record of a case, from its sending to the commit of its offset.
-
-    `row` is the row of the case in anomalies/. Returns an empty list if the anomaly of the case is not one of effects.
-    """
-    if row["kind"] not in EFFECTS:
-        return []
-    effects, journal = _effects(material, row), _journal(material, row)
-    is_told = (material.path / JOURNAL.name).is_dir() and all(part.name != JOURNAL.name for part in material.missing)
-    handed = sum(entry["what"] == "handed_over" for entry in journal)
-    committed = any(entry["what"] == "committed" and not entry["answer"] for entry in journal)
-    discipline = _discipline(material, row)
-    by_hand = discipline is not None and TIMED[discipline] == (False, False)
-    copies, visible = len(row["offsets"] or []), row["kind"] != Anomaly.GHOST
-    return [
-        Hop("sent", "done" if row["sent_at"] is not None else "missing"),
-        Hop("acknowledged", _ACKNOWLEDGED.get(row["outcome"], "unknown"), str(row["outcome"] or "").lower()),
-        Hop("in the log", "done" if copies and visible else "missing", _times(copies) if visible else "not visible"),
-        Hop("handed over", _state(handed) if is_told else "unknown", _times(handed) if is_told else ""),
-        Hop("applied", _state(len(effects), max(copies, 1) if visible else 0), _times(len(effects))),
-        Hop("committed", "done" if committed else "missing" if by_hand and is_told else "unknown"),
-    ]
-
-
-_BY_HAND = ("commit_first", "commit_after", "transform_first", "transform", "transform_transactional")
-"""The disciplines whose members commit themselves, so that their journals say what is committed."""
-_ACKNOWLEDGED: dict[str, HopState] = {"ACKED": "done", "FAILED": "missing"}
-
-
-def _state(count: int, most: int | None = None) -> HopState:
-    """Returns the state of a hop that was passed `count` times. `most`: how often it may be passed; None if this is not
-    limited."""
-    if not count:
-        return "missing"
-    return "done" if most is None or count <= most else "excess"
-
-
-def _times(count: int) -> str:
-    return times(count) if count else "never"
+def has_journal(material: Material, row: Row) -> bool:
+    """Whether the members of the application in the arm of the case kept a journal that can be read. Members of own
+    applications keep none."""
+    if discipline_of(material, row) == "own":
+        return False
+    return (material.path / JOURNAL.name).is_dir() and all(part.name != JOURNAL.name for part in material.missing)
 
 
 def _doubling(effects: list[Row], journal: list[Row]) -> str:
@@ -134,7 +90,7 @@ def _doubling(effects: list[Row], journal: list[Row]) -> str:
     )
 
 
-def _discipline(material: Material, row: Row) -> Discipline | None:
+def discipline_of(material: Material, row: Row) -> Discipline | None:
     """Returns the discipline of the application in the arm of the case, or None if it is not known."""
     arms = material.scenario.arms if material.scenario else ()
     return next((arm.application.discipline for arm in arms if arm.name == row["arm"] and arm.application), None)
@@ -156,14 +112,14 @@ def _loss(journal: list[Row], discipline: Discipline | None) -> str:
     return lost
 
 
-def _effects(material: Material, row: Row) -> list[Row]:
+def effect_rows(material: Material, row: Row) -> list[Row]:
     """Returns the effects of the record in the order of time, with times in µs since the epoch."""
     names = ("arm", "producer", "session", "sequence", "attempt")
     table = _read(material, EFFECTS_TABLE.name, {name: row[name] for name in names})
     return sorted(table, key=lambda effect: int(effect["order"]))
 
 
-def _journal(material: Material, row: Row) -> list[Row]:
+def journal_rows(material: Material, row: Row) -> list[Row]:
     """Returns the events in the journals that concern the record, in the order of time. These are all hand-overs of its
     offsets and, from each life, the first answer to a commit that covers its lowest offset."""
     offsets = row["offsets"] or []
@@ -203,15 +159,20 @@ def _sentence(entry: Row) -> str:
         first, last = entry["first"], entry["until"] - 1
         offsets = f"offset {number(first)}: this record" if first == last else f"offsets {number(first)} to "
         rest = "" if first == last else f"{number(last)}, this record among them"
-        return f"{_who(entry)} is handed {offsets}{rest}."
+        return f"{member_name(entry)} is handed {offsets}{rest}."
     if entry["answer"]:
-        return f"{_who(entry)} is refused the commit of offset {number(entry['until'])} ({entry['answer']})."
-    return f"{_who(entry)} has committed offset {number(entry['until'])}: whoever takes over begins there."
+        return f"{member_name(entry)} is refused the commit of offset {number(entry['until'])} ({entry['answer']})."
+    return f"{member_name(entry)} has committed offset {number(entry['until'])}: whoever takes over begins there."
 
 
-def _who(entry: Row) -> str:
-    return f"Member {entry['member']}" + (f" (started again {_times(entry['life'])})" if entry["life"] else "")
+def member_name(entry: Row) -> str:
+    return f"Member {entry['member']}" + (f" (started again {count_text(entry['life'])})" if entry["life"] else "")
 
 
 def _is_of(entry: Row, other: Row) -> bool:
     return (entry["member"], entry["life"]) == (other["member"], other["life"])
+
+
+def count_text(count: int) -> str:
+    """How often something happened, in words, e.g. `twice`; `never` for 0."""
+    return times(count) if count else "never"

@@ -13,10 +13,8 @@ import bokeh
 from markupsafe import Markup
 
 from delivery_verifier.catalogue.applications import application_lines
-from delivery_verifier.model.anomalies import Anomaly, subset
-from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages import latency
-from delivery_verifier.pages.anomaly_columns import cases, columns, heading
 from delivery_verifier.pages.charts import bands, timeline
 from delivery_verifier.pages.charts.figures import arm_colour, broker_colour
 from delivery_verifier.pages.charts.lanes import LANES_SHOWN
@@ -25,17 +23,19 @@ from delivery_verifier.pages.doubts import doubt_groups
 from delivery_verifier.pages.html import asset, environment, source_of
 from delivery_verifier.pages.leadership import Clock, Leadership, clock, injection_name, subject_topic
 from delivery_verifier.pages.material import ARMS_DRAWN, Material, arms_drawn, arms_loaded, read
+from delivery_verifier.pages.report.arm_rows import arm_rows, run_tone
 from delivery_verifier.pages.report.cases import CASES_SHOWN, groups
+from delivery_verifier.pages.report.changes import advices
+from delivery_verifier.pages.report.commands import again
 from delivery_verifier.pages.report.events import EVENTS_SHOWN, events
 from delivery_verifier.pages.report.inventory import DATA_DOCS, parts, steps
+from delivery_verifier.pages.report.proofs import hit_lines, proof_of
 from delivery_verifier.pages.report.reasons import reasons
 from delivery_verifier.pages.report.story import stories
 from delivery_verifier.pages.report.tables import (
     finding_rows,
     gap_rows,
-    hit_lines,
     law_rows,
-    proof_lines,
     setting_rows,
 )
 from delivery_verifier.pages.words import application_properties
@@ -63,6 +63,7 @@ def render(run_dir: Path, verdict: RunVerdict | None) -> str:
     spreads = latency.spreads(material)
     plots = {
         "timeline-plot": timeline.timeline(material, zero, "timeline-plot"),
+        "rates-plot": timeline.rates(material, zero, "rates-plot"),
         "latency-plot": distribution(spreads, "latency-plot"),
     }
     plot_data = {target: plot for target, plot in plots.items() if plot is not None}
@@ -97,8 +98,11 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "run_id": run_id,
         "scenario": scenario,
         "subject_topic": subject_topic(material),
+        "tone": run_tone(verdict),
+        "rows": arm_rows(material),
         "arms": [(arm, finding_rows(arm, zero.text)) for arm in verdict.arms] if verdict else [],
-        "further": _further_cases,
+        "arm_profiles": {arm.arm: arm.profile for arm in verdict.arms} if verdict else {},
+        "advices": advices(material),
         "doubts": doubt_groups(verdict),
         "events": events(material, zero),
         "legend": _legend(material),
@@ -110,7 +114,7 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "applied": {arm.name: application_lines(arm.application) for arm in arms if arm.application},
         "reasons": reasons(verdict),
         "injections": [
-            (injection, injection_name(injection), proof_lines(injection), hit_lines(injection))
+            (injection, injection_name(injection), proof_of(injection), hit_lines(injection))
             for injection in material.injections[:FAULTS_SHOWN]
         ],
         "injections_not_shown": max(0, len(material.injections) - FAULTS_SHOWN),
@@ -122,6 +126,7 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "steps": steps(material),
         "files": parts(material),
         "data_docs": DATA_DOCS,
+        "again": again(scenario) if scenario else "",
         "rejudge": f"kdv reconcile {shlex.quote(f'runs/{run_id}')}",
         "cases_shown": CASES_SHOWN,
         "events_shown": EVENTS_SHOWN,
@@ -139,17 +144,6 @@ def _run_id(material: Material) -> str:
     if material.verdict:
         return material.verdict.run_id
     return material.scenario.run_id if material.scenario else material.path.name
-
-
-def _further_cases(arm: ArmVerdict) -> list[tuple[str, int]]:
-    """The anomalies of which `arm` has cases, as (heading, number of cases), without LOST and DUPLICATED.
-
-    The page shows LOST and DUPLICATED for every arm anyway. Returns an empty list for the canary, because the canary
-    has planted cases of every anomaly.
-    """
-    shown = subset("every tile shows these two, also with no case", (Anomaly.LOST, Anomaly.DUPLICATED))
-    kinds = [] if arm.role == "canary" else [kind for kind in columns([arm.books]) if kind not in shown]
-    return [(heading(kind), count) for kind in kinds if (count := cases(arm.books, kind))]
 
 
 def _legend(material: Material) -> dict[str, list[tuple[str, str]]]:

@@ -6,20 +6,33 @@ reason names the anomalies of which a single case would have led to VIOLATED.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from delivery_verifier.model.anomalies import KINDS, Anomaly
+from delivery_verifier.model.anomalies import KINDS, Anomaly, subset
 from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
 from delivery_verifier.pages.words import enumeration, number, record_that_is
 from delivery_verifier.store.counts import LATE
 
+PROMISES_SHOWN = 2
+"""The greatest number of sentences of rules that explain the verdict of an arm."""
+EXPLAINED = subset("readers ask for these first; the table of promises has all", (Anomaly.LOST, Anomaly.DUPLICATED))
+"""The anomalies whose promises explain why an arm HELD."""
+
 
 @dataclass(frozen=True)
 class Reason:
-    """The reason for the verdict of one or more subjects. The page shows `lead` in bold, and `text` after it."""
+    """The reason for the verdict of one or more subjects. The page shows `short` in bold, and `lead` with `text` among
+    the promises.
+
+    `text` says what would have convicted, and what is permitted. `promises`: the sentences of the rules that explain
+    the verdict. These are the rules that were broken or, in an arm that HELD, the promises about losses and copies.
+    """
 
     lead: str
     text: str
+    short: str = ""
+    promises: tuple[str, ...] = ()
 
 
 def reasons(verdict: RunVerdict | None) -> list[Reason]:
@@ -28,13 +41,37 @@ def reasons(verdict: RunVerdict | None) -> list[Reason]:
     Subjects with equal reasons share one Reason. Returns an empty list if `verdict` is None.
     """
     subjects = [arm for arm in (verdict.arms if verdict else []) if arm.role == "subject" and arm.findings]
-    owners: dict[tuple[str, str], list[str]] = {}
+    owners: dict[tuple[str, str, str, tuple[str, ...]], list[str]] = {}
     for arm in subjects:
-        owners.setdefault(_reason(arm), []).append(arm.arm)
+        owners.setdefault((*_reason(arm), _short(arm), _promises(arm)), []).append(arm.arm)
     return [
-        Reason(lead if len(owners) == 1 else f"{enumeration(arms, 'and')}: {lead[:1].lower()}{lead[1:]}", text)
-        for (lead, text), arms in owners.items()
+        Reason(_with_names(arms, lead, owners), text, _with_names(arms, short, owners), promises)
+        for (lead, text, short, promises), arms in owners.items()
     ]
+
+
+def _with_names(arms: list[str], text: str, owners: Collection[object]) -> str:
+    """The text with the names of its arms before it, if there are several reasons."""
+    return text if len(owners) == 1 or not text else f"{enumeration(arms, 'and')}: {text[:1].lower()}{text[1:]}"
+
+
+def _short(arm: ArmVerdict) -> str:
+    """The reason in one sentence. It is empty if doubts are the whole reason."""
+    if any(_is_broken(finding) for finding in arm.findings):
+        return _reason(arm)[0]
+    if arm.verdict != "HELD":
+        return ""
+    if any(finding.cases for finding in arm.findings):
+        return "It held: what was found is permitted with these settings."
+    return "It held: nothing was found that must not happen."
+
+
+def _promises(arm: ArmVerdict) -> tuple[str, ...]:
+    """The sentences of the rules that explain the verdict of an arm, each once, at most PROMISES_SHOWN."""
+    broken = [finding for finding in arm.findings if _is_broken(finding)]
+    permitted = [finding for finding in arm.findings if finding.tolerance is None and finding.cases]
+    promised = [finding for finding in arm.findings if finding.tolerance == 0 and finding.anomaly in EXPLAINED]
+    return tuple(dict.fromkeys(finding.sentence for finding in broken or permitted or promised))[:PROMISES_SHOWN]
 
 
 def _reason(arm: ArmVerdict) -> tuple[str, str]:

@@ -17,8 +17,8 @@ from delivery_verifier.pages.leadership import Clock, Leadership, injection_duri
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report import hops
 from delivery_verifier.pages.report.cases import Case, CaseGroup, offsets_text
+from delivery_verifier.pages.report.chain import Hop, chain
 from delivery_verifier.pages.report.explanation import explanation
-from delivery_verifier.pages.report.hops import Hop
 from delivery_verifier.pages.report.lookup import offset_content, offsets_to_look_up, snapshot_of
 from delivery_verifier.pages.words import number, plain_name
 
@@ -48,12 +48,14 @@ class Moment:
 class Story:
     """The story of one record. `title`: the anomaly, the record, its partition and arm. `moments`: the lines.
 
-    `hops`: the hops of the record up to its effect; empty if the story ends in the log.
+    `hops`: the hops of the record, up to the log or, in an arm with an application, up to the commit of its offset.
+    `why`: the explanation in plain words, or an empty text.
     """
 
     title: str
     moments: list[Moment]
     hops: list[Hop]
+    why: str = ""
 
 
 def stories(material: Material, clock: Clock, groups: list[CaseGroup]) -> list[Story]:
@@ -79,7 +81,9 @@ def _story(material: Material, clock: Clock, group: CaseGroup) -> Story:
     moments = [Moment(clock.text(at_us), text, fault) for at_us, text, fault in timed]
     title = f"{plain_name(group.kind)}: {_record_name(row)}, partition {row['partition']}, arm {group.arm}"
     title += " (permitted)" if _is_permitted(material, group) else ""
-    return Story(title, [*moments, *_closing_moments(material, clock, row)], hops.chain(material, row))
+    why = explanation(material, row) or hops.explanation(material, row)
+    closing = _closing_moments(material, clock, row, why)
+    return Story(title, [*moments, *closing], chain(material, row, clock), why)
 
 
 def _example_case(cases: list[Case]) -> Case:
@@ -219,7 +223,7 @@ def _fault_events(injection: Injection, observation: Observation | None) -> Iter
         yield injection.recovered_at_us, "All replicas are in sync again.", True
 
 
-def _closing_moments(material: Material, clock: Clock, row: dict[str, Any]) -> Iterator[Moment]:
+def _closing_moments(material: Material, clock: Clock, row: dict[str, Any], why: str) -> Iterator[Moment]:
     """Yields the last lines of a story: the end of the log, the copies of the record, the finding, the explanation."""
     snapshot = snapshot_of(material, row)
     if snapshot is not None:
@@ -235,6 +239,5 @@ def _closing_moments(material: Material, clock: Clock, row: dict[str, Any]) -> I
         )
     if row["detail"]:
         yield Moment("finding", str(row["detail"]))
-    why = explanation(material, row) or hops.explanation(material, row)
     if why:
         yield Moment("explanation", why)

@@ -1,8 +1,7 @@
-"""The tables of the report: findings, laws, gaps in the reports, settings of the arms, and proofs of the faults."""
+"""The tables of the report: findings, laws, gaps in the reports, and settings of the arms."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -12,20 +11,16 @@ import pyarrow as pa
 from delivery_verifier.judgement.evaluation import LAWS
 from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.data import Setting, setting_text
-from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import ArmVerdict, Finding
 from delivery_verifier.pages.excuses import TimeText, excuse_lines
 from delivery_verifier.pages.leadership import Clock, injection_during, injection_name
 from delivery_verifier.pages.material import Material
-from delivery_verifier.pages.report.events import partitions_text
 from delivery_verifier.pages.words import number, plain_name, share
 from delivery_verifier.store import tables
 from delivery_verifier.store.counts import LATE
 
 GAPS_SHOWN = 24
 """The greatest number of gaps (see GapRow) that are shown, the longest gaps first."""
-PROOF_SHOWN = 800
-"""The greatest number of characters that are shown of each value of a proof."""
 
 
 @dataclass(frozen=True)
@@ -198,18 +193,3 @@ def setting_rows(per_arm: Iterable[dict[str, Setting]]) -> list[SettingRow]:
         values = [setting_text(settings[name]) if name in settings else "not set" for settings in arms]
         rows.append(SettingRow(name, values, len(set(values)) > 1))
     return sorted(rows, key=lambda row: not row.differs)
-
-
-def proof_lines(injection: Injection) -> list[tuple[str, str]]:
-    """The proof that the fault of `injection` took effect, as (name, value). Long values are cut (see PROOF_SHOWN)."""
-    lines = []
-    for name, value in injection.proof.items():
-        text = value if isinstance(value, str) else json.dumps(value, default=str)
-        cut = f"{text[:PROOF_SHOWN]} ... (cut; all of it is in injections.json)"
-        lines.append((str(name).replace("_", " "), text if len(text) <= PROOF_SHOWN else cut))
-    return lines
-
-
-def hit_lines(injection: Injection) -> list[tuple[str, str]]:
-    """A pair for each topic that `injection` touched: the name of the topic, and its touched partitions as text."""
-    return [(topic, partitions_text(partitions)) for topic, partitions in injection.hit.items()]

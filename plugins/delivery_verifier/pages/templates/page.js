@@ -33,6 +33,18 @@
   media.addEventListener("change", paint);
   paint();
 
+  // A line of a command breaks between its words, never inside an option.
+  for (const code of document.querySelectorAll("code, pre")) {
+    if (!code.textContent.startsWith("kdv ")) continue;
+    const words = code.textContent.split(" ").map(function (word) {
+      const span = document.createElement("span");
+      span.className = "word";
+      span.textContent = word;
+      return [span, " "];
+    });
+    code.replaceChildren(...words.flat().slice(0, -1));
+  }
+
   // What is folded on a screen must not be missing on paper.
   let opened = [];
   window.addEventListener("beforeprint", function () {

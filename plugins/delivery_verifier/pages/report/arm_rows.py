@@ -1,0 +1,112 @@
+"""The table of the arms: what became of the records of each arm, settings under test first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from delivery_verifier.model.anomalies import EFFECTS, KINDS, Anomaly, subset
+from delivery_verifier.model.verdict import COUNTED, ArmVerdict, Finding, RunVerdict, exposed
+from delivery_verifier.pages.anomaly_columns import cases, columns, heading
+from delivery_verifier.pages.material import Material
+from delivery_verifier.pages.words import number
+from delivery_verifier.store.counts import UNPROVEN
+
+OF_APPLICATIONS = subset(
+    "readers look for these two first where an application applies the records; others have a column if they occur",
+    (Anomaly.SKIPPED, Anomaly.REAPPLIED),
+)
+"""The kinds of effects that the table always shows if an arm has an application."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure. `text`: the figure, or an en dash if it is not known. `note`: a word beside it, or an empty text.
+
+    `mark`: how the number of cases compares with what is tolerated: `none`, `within`, `above` or `permitted`. It is
+    `plain` if the figure counts no anomaly.
+    """
+
+    heading: str
+    text: str
+    mark: str = "plain"
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ArmRow:
+    """One row of the table: an arm, its figures, and the tone of its verdict.
+
+    `tone`: the verdict, or `NONE` if the arm HELD although it shows anomalies, which its settings permit. Green is kept
+    for arms without a case. `under_test`: whether the arm is a subject.
+    """
+
+    arm: ArmVerdict
+    cells: list[Cell]
+    tone: str
+    under_test: bool
+
+
+def arm_rows(material: Material) -> list[ArmRow]:
+    """The rows of the table, subjects first. The canary has no row. Empty if the run was not judged."""
+    arms = [arm for arm in (material.verdict.arms if material.verdict else []) if arm.role != "canary"]
+    arms.sort(key=lambda arm: arm.role != "subject")
+    anomalies = columns(arm.books for arm in arms)
+    if material.scenario is not None and material.scenario.applied:
+        anomalies += [anomaly for anomaly in OF_APPLICATIONS if anomaly not in anomalies]
+    applied = {arm.name for arm in (material.scenario.arms if material.scenario else ()) if arm.application}
+    return [ArmRow(arm, _cells(arm, anomalies, arm.arm in applied), tone(arm), arm.role == "subject") for arm in arms]
+
+
+def tone(arm: ArmVerdict) -> str:
+    """The tone of an arm's verdict: the verdict itself, or `NONE` if it HELD with cases, which its settings permit."""
+    with_cases = any(finding.cases for finding in arm.findings)
+    return "NONE" if arm.verdict == "HELD" and arm.role != "canary" and with_cases else arm.verdict
+
+
+def run_tone(verdict: RunVerdict | None) -> str:
+    """The tone of the run's verdict. It is that of the arms if all subjects share one, else that of the verdict."""
+    if verdict is None:
+        return "NONE"
+    tones = {tone(arm) for arm in verdict.arms if arm.role == "subject" and arm.verdict == verdict.verdict}
+    return tones.pop() if len(tones) == 1 else verdict.verdict
+
+
+def _cells(arm: ArmVerdict, anomalies: list[Anomaly], applied: bool) -> list[Cell]:
+    sent = arm.books.get("sent", 0)
+    reported = Cell("reported", number(arm.books.get("reported")), note="sent, no acks" if sent else "")
+    counts = [_count(arm, anomaly, applied) for anomaly in anomalies]
+    in_flight = [number(exposed(arm.exposure, name)) if arm.exposure else "–" for name in reversed(COUNTED)]
+    gap = "–" if arm.longest_gap_s is None else f"{arm.longest_gap_s:.1f} s"
+    return [
+        reported,
+        *counts,
+        Cell("in flight at the fault", in_flight[0]),
+        Cell("sent during the fault", in_flight[1]),
+        Cell("longest silence", gap),
+    ]
+
+
+def _count(arm: ArmVerdict, anomaly: Anomaly, applied: bool) -> Cell:
+    if anomaly in EFFECTS and not applied:
+        return Cell(heading(anomaly), "–")
+    count = cases(arm.books, anomaly)
+    if anomaly is Anomaly.LOST and UNPROVEN in arm.books:
+        return Cell(heading(anomaly), f"≥ {number(arm.books.get('lost', 0))}", _mark(arm, anomaly), "more not found")
+    mark = _mark(arm, anomaly) if count else "none"
+    note = {"permitted": "permitted", "within": "tolerated"}.get(mark, "")
+    return Cell(heading(anomaly), number(count), mark, note)
+
+
+def _mark(arm: ArmVerdict, anomaly: Anomaly) -> str:
+    findings: list[Finding] = [finding for finding in arm.findings if finding.anomaly == anomaly]
+    if any(finding.tolerance is not None and finding.cases > finding.tolerance for finding in findings):
+        return "above"
+    with_cases = [finding for finding in findings if finding.cases]
+    if not with_cases:
+        return "none"
+    return "permitted" if any(finding.tolerance is None for finding in with_cases) else "within"
+
+
+def title(anomaly_heading: str) -> str:
+    """The definition of the anomaly with the heading `anomaly_heading`, for a reader who points at a column."""
+    return next((kind.definition for anomaly, kind in KINDS.items() if heading(anomaly) == anomaly_heading), "")

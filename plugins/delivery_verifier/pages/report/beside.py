@@ -1,0 +1,73 @@
+"""Beside: why the arms held that were under the same fault as a violated arm."""
+
+from __future__ import annotations
+
+from delivery_verifier.model.anomalies import KINDS, Anomaly
+from delivery_verifier.model.data import Setting, setting_text
+from delivery_verifier.model.verdict import ArmVerdict, Finding
+from delivery_verifier.pages.material import Material
+from delivery_verifier.pages.words import application_properties, enumeration, number
+
+RULED = (
+    "acks",
+    "enable.idempotence",
+    "retries",
+    "max.in.flight.requests.per.connection",
+    "transactional.id",
+    "min.insync.replicas",
+    "unclean.leader.election.enable",
+    "flush.messages",
+    "discipline",
+    "auto.offset.reset",
+    "isolation.level",
+)
+"""The settings that rules of the contract look at. Other settings do not explain why an arm held."""
+
+
+def beside(material: Material, judged: ArmVerdict, broken: list[Finding]) -> list[str]:
+    """A sentence for each arm that held and has no case of the anomalies of `broken`, the findings that convict the arm
+    `judged`.
+
+    An arm counts only if its own settings or claim forbid these anomalies. The sentence names the settings that differ.
+    """
+    kinds = [finding.anomaly for finding in broken]
+    sentences = []
+    for other in material.verdict.arms if material.verdict else []:
+        if other.arm == judged.arm or other.role == "canary" or other.verdict != "HELD":
+            continue
+        own = [finding for finding in other.findings if finding.anomaly in kinds]
+        if {finding.anomaly for finding in own} != set(kinds) or any(
+            finding.tolerance is None or finding.cases for finding in own
+        ):
+            continue
+        words = enumeration(
+            [KINDS[Anomaly(kind)].participle if kind in Anomaly.__members__ else kind for kind in kinds]
+        )
+        records = number(other.books.get("reported", 0))
+        reason = _settings(material, other.arm, judged.arm)
+        sentences.append(
+            f"{other.arm} held under the same fault at the same moment: none of its {records} records "
+            f"{'was' if len(kinds) == 1 else 'were'} {words}. {reason} {own[0].sentence}".replace("  ", " ")
+        )
+    return sentences
+
+
+def _settings(material: Material, arm: str, other: str) -> str:
+    """A sentence on the settings of `arm` that `other` has not; empty if they are not known, or equal."""
+    scenario = material.scenario
+    if scenario is None or not {arm, other} <= set(scenario.arm_names):
+        return ""
+    own, others = _properties(material, arm), _properties(material, other)
+    names = [name for name in RULED if name in own and own.get(name) != others.get(name)]
+    if not names:
+        return ""
+    has = enumeration([f"{name}={setting_text(own[name])}" for name in names], "and")
+    has_not = enumeration([f"{name}={setting_text(others[name])}" for name in names if name in others], "and")
+    return f"It has {has}, where {other} has {has_not}." if has_not else f"It has {has}."
+
+
+def _properties(material: Material, name: str) -> dict[str, Setting]:
+    if material.scenario is None:
+        return {}
+    arm = material.scenario.arm(name)
+    return {**arm.profile.producer, **arm.profile.topic, **application_properties(arm.application)}

@@ -1,0 +1,114 @@
+"""The chain: the hops of one record, from its sending to the log or, in an arm with an application, to its commit.
+
+Each hop says whether the record passed it, who passed the record on, and when.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from delivery_verifier.model.anomalies import EFFECTS, Anomaly, subset
+from delivery_verifier.model.application import TIMED
+from delivery_verifier.pages.leadership import Clock
+from delivery_verifier.pages.material import Material
+from delivery_verifier.pages.report.cases import offsets_text
+from delivery_verifier.pages.report.hops import (
+    count_text,
+    discipline_of,
+    effect_rows,
+    has_journal,
+    journal_rows,
+    member_name,
+)
+from delivery_verifier.pages.words import number
+
+Row = dict[str, Any]
+HopState = Literal["done", "missing", "excess", "unknown"]
+"""Whether a record has passed a hop. `excess`: it has passed the hop more often than it should. `unknown`: no data
+tell."""
+PASSINGS_SHOWN = 2
+"""The greatest number of times that a record passed a hop that are shown one by one."""
+INVISIBLE = subset("consumers see all other kinds in the log", (Anomaly.GHOST, Anomaly.TORN, Anomaly.LOST))
+"""The anomalies of records that consumers do not see in the log."""
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One hop of a record on its way from the producer to its effect. `note` says more; it may be empty."""
+
+    name: str
+    state: HopState
+    note: str = ""
+
+
+def chain(material: Material, row: Row, clock: Clock) -> list[Hop]:
+    """Returns the hops of a record up to the log and, in an arm with an application, up to the commit of its offset.
+
+    `row` is the row of the case in anomalies/. The notes say who passed the record on, and when on `clock`.
+    """
+    offsets = row["offsets"] or []
+    visible = row["kind"] not in INVISIBLE
+    where = f"{count_text(len(offsets))}, at offset{'s' if len(offsets) > 1 else ''} {offsets_text(offsets)}"
+    most = None if row["kind"] in EFFECTS else 1
+    to_log = [
+        Hop("sent", "done", f"{clock.text(row['sent_at'])}, producer {row['producer']}")
+        if row["sent_at"] is not None
+        else Hop("sent", "missing", "by nobody"),
+        Hop("acknowledged", _ACKNOWLEDGED.get(row["outcome"], "unknown"), _answer(row, clock)),
+        Hop(
+            "in the log",
+            _state(len(offsets), most) if visible else "missing",
+            (where if visible else "not visible") if offsets else "nowhere",
+        ),
+    ]
+    is_applied = row["kind"] in EFFECTS or discipline_of(material, row)
+    return [*to_log, *_to_commit(material, row, clock)] if is_applied else to_log
+
+
+def _answer(row: Row, clock: Clock) -> str:
+    """Says when the client was told the outcome of the record, and what it was told."""
+    if row["settled_at"] is None or row["outcome"] is None:
+        return str(row["outcome"] or "").lower()
+    offset = f", offset {number(row['acked_offset'])}" if row["acked_offset"] is not None else ""
+    outcome = "" if row["outcome"] == "ACKED" else f", {str(row['outcome']).lower()}"
+    return f"{clock.text(row['settled_at'])}{offset}{outcome}"
+
+
+def _to_commit(material: Material, row: Row, clock: Clock) -> list[Hop]:
+    """Returns the hops behind the log: handed over to a member, applied by it, committed."""
+    effects, journal = effect_rows(material, row), journal_rows(material, row)
+    is_told = has_journal(material, row)
+    handed = [entry for entry in journal if entry["what"] == "handed_over"]
+    committed = [entry for entry in journal if entry["what"] == "committed" and not entry["answer"]]
+    discipline = discipline_of(material, row)
+    by_hand = discipline is not None and TIMED.get(discipline) == (False, False)
+    state: HopState = "done" if committed else "missing" if by_hand and is_told else "unknown"
+    copies = max(len(row["offsets"] or []), 1) if row["kind"] != Anomaly.GHOST else 0
+    return [
+        Hop("handed over", _state(len(handed)) if is_told else "unknown", _passed(handed, "at", clock, is_told)),
+        Hop("applied", _state(len(effects), copies), _passed(effects, "applied_at", clock)),
+        Hop("committed", state, _passed(committed[:1], "at", clock) if committed else ""),
+    ]
+
+
+def _passed(passings: list[Row], column: str, clock: Clock, is_told: bool = True) -> str:
+    """Says how often a record passed a hop, and when (see the column `column`) and by whom the first times.
+
+    Returns an empty text if `is_told` is false, i.e. the journal cannot be read.
+    """
+    if not is_told:
+        return ""
+    first = "; ".join(f"{clock.text(each[column])}, {member_name(each).lower()}" for each in passings[:PASSINGS_SHOWN])
+    return f"{count_text(len(passings))}: {first}" if first else count_text(0)
+
+
+_ACKNOWLEDGED: dict[str, HopState] = {"ACKED": "done", "FAILED": "missing"}
+
+
+def _state(count: int, most: int | None = None) -> HopState:
+    """Returns the state of a hop that was passed `count` times. `most`: how often it may be passed; None if this is not
+    limited."""
+    if not count:
+        return "missing"
+    return "done" if most is None or count <= most else "excess"

@@ -1,0 +1,83 @@
+"""The commands that the report proposes: to repeat a run, also with other settings."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+from delivery_verifier.catalogue.profiles import PROFILES
+from delivery_verifier.contract.remedies import Remedy
+from delivery_verifier.contract.settings import Settings
+from delivery_verifier.contract.strength import WITHOUT_EFFECT
+from delivery_verifier.model.scenario import FEWEST_RECORDS, Scenario
+
+OF_TOPICS = ("min.insync.replicas", "unclean.leader.election.enable", "flush.messages")
+"""The settings of topics among the changes that the contract tries."""
+_APPLICATION = "the application "
+
+
+def again(scenario: Scenario) -> str:
+    """The command that repeats the run of `scenario`; empty if it was not written down.
+
+    A run of an older version may have had fewer records than a user may ask for now. Then the command asks for the
+    fewest that are allowed.
+    """
+    words = shlex.split(scenario.command)
+    position = words.index("--records") + 1 if "--records" in words else 0
+    if not position or int(words[position]) >= FEWEST_RECORDS:
+        return scenario.command
+    return shlex.join(_with_option(words, "--records", str(FEWEST_RECORDS)))
+
+
+def again_with(scenario: Scenario, profile: str, remedy: Remedy) -> str:
+    """The command that repeats the run of `scenario` with a change of the settings of its subject.
+
+    `profile`: the name of the subject's profile. Returns an empty text if no such command is known: the scenario is one
+    of the catalogue, which fixes its settings, or its command already overrides settings.
+    """
+    words = shlex.split(again(scenario))
+    overrides = {"--scenario", "--producer-override", "--topic-override", "--min-insync-replicas"}
+    if words[:2] != ["kdv", "run"] or overrides & set(words) or profile not in PROFILES:
+        return ""
+    changes = [change for text in remedy.changes for change in text.split(" and ")]
+    settings = [change for change in changes if not change.startswith(_APPLICATION)]
+    if settings and (ready := _ready_profile(scenario, remedy.settings)):
+        words = _with_option(words, "--profile", ready)
+    else:
+        for change in settings:
+            name = change.partition("=")[0]
+            words += ["--topic-override" if name in OF_TOPICS else "--producer-override", change]
+    for change in changes:
+        if change.startswith(_APPLICATION):
+            words = _with_option(words, "--application", change.removeprefix(_APPLICATION))
+    return shlex.join(words)
+
+
+def _ready_profile(scenario: Scenario, settings: Settings) -> str:
+    """The first profile of the catalogue that has `settings` on the cluster of `scenario`; empty if there is none."""
+    return next((name for name in PROFILES if same_settings(of_catalogue(name, settings), settings)), "")
+
+
+def of_catalogue(name: str, like: Settings) -> Settings:
+    """The settings of the profile `name` of the catalogue, on the cluster and with the application of `like`."""
+    plain = Settings.of_profile(PROFILES[name], like.replication_factor, like.elr)
+    return replace(
+        plain,
+        isolation_level=like.isolation_level,
+        client=like.client,
+        transaction_log_min_isr=like.transaction_log_min_isr,
+        transaction_log_elr=like.transaction_log_elr,
+        discipline=like.discipline,
+        auto_offset_reset=like.auto_offset_reset,
+    )
+
+
+def same_settings(settings: Settings, other: Settings) -> bool:
+    """Whether the contract rules alike on both, whatever the timeouts (see `strength.WITHOUT_EFFECT`)."""
+    return replace(settings, **{name: getattr(other, name) for name in WITHOUT_EFFECT}) == other
+
+
+def _with_option(words: list[str], option: str, value: str) -> list[str]:
+    """The words of a command with `value` as the value of `option`."""
+    position = words.index(option) if option in words else len(words)
+    return [*words[:position], option, value, *words[position + 2 :]]

@@ -1,0 +1,80 @@
+"""The measured price of settings: the figures of the newest price runs beside a run, i.e. on the same host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from delivery_verifier.catalogue.prices import PRICED, Condition
+from delivery_verifier.contract.settings import Settings
+from delivery_verifier.pages.price.price import MeasuredRun, measure
+from delivery_verifier.pages.report.commands import of_catalogue, same_settings
+from delivery_verifier.pages.words import latency, number
+from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+
+_CONDITIONS: tuple[Condition, ...] = ("flat_out", "none")
+_UNREADABLE = (OSError, ValueError, KeyError, StopIteration, IncompleteRun, pa.ArrowException, msgspec.MsgspecError)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The price of settings on this host as text.
+
+    * `speed`: the throughput, e.g. `81,300 records/s`, or an empty text. `latency`: 99 % of the latencies, likewise.
+    * `day`: the day of the newest of these runs, in UTC.
+    * `unmeasured`: the profile whose price `kdv price` would measure; empty if it was measured, or cannot be.
+    * `rank`: the sort key of the price. The highest throughput comes first, then what was not measured.
+    """
+
+    speed: str = ""
+    latency: str = ""
+    day: str = ""
+    unmeasured: str = ""
+    rank: float = 0.0
+
+
+class PriceRuns:
+    """The finished price runs among the run directories of this host. `runs`: the folder of the run directories."""
+
+    def __init__(self, runs: Path) -> None:
+        self._runs: dict[str, list[tuple[str, Path]]] = {}
+        for path in sorted(runs.iterdir()) if runs.is_dir() else []:
+            try:
+                if b'"price.' not in (path / "scenario.json").read_bytes():
+                    continue
+                scenario = RunDirectory(path).read_scenario()
+            except _UNREADABLE:
+                continue
+            self._runs.setdefault(scenario.name, []).append((scenario.created_at, path))
+
+    def price_of(self, settings: Settings) -> Measured:
+        """The price of `settings`, from the newest run under each condition.
+
+        `kdv price` measures only the profiles in PRICED. If none of them has these settings, the result is empty.
+        """
+        profile = next((name for name in PRICED if same_settings(of_catalogue(name, settings), settings)), "")
+        if not profile:
+            return Measured()
+        flat_out, rated = (self._newest(f"price.{condition}.{profile}") for condition in _CONDITIONS)
+        speed = flat_out[1].records_per_s if flat_out else None
+        ms = rated[1].latency_ms_p99 if rated else None
+        if speed is None and ms is None:
+            return Measured(unmeasured=profile)
+        return Measured(
+            speed="" if speed is None else f"{number(round(speed))} records/s",
+            latency="" if ms is None else latency(ms),
+            day=max(run[0] for run in (flat_out, rated) if run)[:10],
+            rank=-(speed or 1.0),
+        )
+
+    def _newest(self, name: str) -> tuple[str, MeasuredRun] | None:
+        """When the newest run of the price scenario `name` began, and its figures. None: no run can be read."""
+        for created_at, path in sorted(self._runs.get(name, ()), reverse=True):
+            try:
+                return created_at, measure(path, RunDirectory(path).read_scenario())
+            except _UNREADABLE:
+                continue
+        return None
