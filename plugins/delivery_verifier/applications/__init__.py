@@ -5,6 +5,6 @@ Here a record takes effect. Then `spark_jobs` compares the effects with the log,
 Owns: the members of applications, which are child processes, and their control blocks, effects and journals. Also the
     handle, through which the fault plan observes and steers the members.
 May use: store, host, model.
-Weak spot: the program under test is one of this project. Its effects land in slots or in a table of SQLite; effects
-    in another topic are not covered yet.
+Weak spot: the program under test is one of this project. Its effects land in slots, in a table of SQLite or in an
+    output topic. Nobody observes the leaders of output topics; their settings are fixed, and are safe.
 """
