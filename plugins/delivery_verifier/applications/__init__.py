@@ -7,6 +7,6 @@ Owns: the members of applications, which are child processes, and their control 
     of its process to the end of this process. The discipline of an application says when it commits the offset of a
     record: before or after it applies the record. A marker is a record that the verifier writes after the load.
 May use: store, host, model.
-    Members of own applications run a command of the user's (`own`).
-Weak spot: apart from own applications, the program under test is one of this project.
+Weak spot: apart from own applications (`own`), the program under test is one of this project. Nobody observes the
+    leaders of output topics; their settings are fixed, and are safe.
 """

@@ -161,7 +161,6 @@ TABLE: list[tuple[str, Changes, tuple[DisturbanceKind, ...], set[Anomaly]]] = [
     ("safe", COMMIT_FIRST | {"isolation_level": "read_uncommitted"}, (), set()),
     ("safe", {"discipline": "transform"}, QUIET_FOR_APPLICATIONS, {REAPPLIED}),
     ("safe", {"discipline": "transform_first"}, ("application_crash",), {SKIPPED}),
-    ("safe", IN_ONE_TRANSACTION, QUIET_FOR_APPLICATIONS, set()),
     ("safe", IN_ONE_TRANSACTION, ("application_crash", "application_freeze"), set()),
     ("safe", IN_ONE_TRANSACTION, ("rewind",), {REAPPLIED}),
     ("safe", IN_ONE_TRANSACTION | {"isolation_level": "read_uncommitted"}, (), {REAPPLIED}),
