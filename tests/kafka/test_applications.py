@@ -11,15 +11,17 @@ from pathlib import Path
 import pytest
 
 from delivery_verifier.applications.handle import RunningApplications
-from delivery_verifier.applications.pool import MemberPool, MemberProcess
+from delivery_verifier.applications.member_process import MemberProcess
+from delivery_verifier.applications.pool import MemberPool
 from delivery_verifier.applications.sink import LifeEffects, SinkInputs
 from delivery_verifier.applications.sinks import sink_of
 from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.catalogue.entry import ArmPlan, Entry, build
 from delivery_verifier.catalogue.parts import AT_ONCE, SETTLED, scripted, step
 from delivery_verifier.catalogue.profiles import PROFILES
-from delivery_verifier.catalogue.scenarios import consumers, transforms
-from delivery_verifier.cluster import groups, topics
+from delivery_verifier.catalogue.scenarios import consumers, databases, groups, transforms
+from delivery_verifier.cluster import groups as consumer_groups
+from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.action import ActionContext
 from delivery_verifier.faults.applications import are_caught_up
@@ -33,6 +35,11 @@ from delivery_verifier.model.history import Injection
 from delivery_verifier.run.outputs import VisibleRecords
 
 CAUGHT_UP, PARKED = Trigger(kind="caught_up"), Trigger(kind="parked")
+ENTRIES = [
+    *(*consumers.ENTRIES, *databases.ENTRIES, *groups.ENTRIES),
+    *(entry for entry in transforms.ENTRIES if not equipment_of(entry.fault)),
+]
+"""The entries about applications that need no proxy."""
 NAMES = ("commit_first", "commit_after", "store_after")
 
 
@@ -171,18 +178,18 @@ def test_a_group_that_has_committed_nothing_has_not_been_set_back(
     cluster: Cluster, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(cluster, workspace, entry_of(step(AT_ONCE, "send", "none"), step(SETTLED, "rewind", "none")))
-    read = groups.committed_offsets
+    read = consumer_groups.committed_offsets
     stops = stage.handle.stop
 
     def stop_and_forget() -> None:
         """From now on, until the members run again, the group seems to have committed nothing."""
         stops()
-        monkeypatch.setattr(groups, "committed_offsets", lambda *_: {0: 0})
+        monkeypatch.setattr(consumer_groups, "committed_offsets", lambda *_: {0: 0})
 
     restarts = stage.handle.restart
 
     def remember_and_restart() -> None:
-        monkeypatch.setattr(groups, "committed_offsets", read)
+        monkeypatch.setattr(consumer_groups, "committed_offsets", read)
         restarts()
 
     monkeypatch.setattr(stage.handle, "stop", stop_and_forget)
@@ -191,11 +198,7 @@ def test_a_group_that_has_committed_nothing_has_not_been_set_back(
     assert not rewound.bit and rewound.proof["process"] == {}
 
 
-PLAYED = [*consumers.ENTRIES, *(entry for entry in transforms.ENTRIES if not equipment_of(entry.fault))]
-"""The entries that need no proxy."""
-
-
-@pytest.mark.parametrize("entry", PLAYED, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_an_entry_ends_with_the_numbers_that_it_expects(entry: Entry, cluster: Cluster, workspace: Path) -> None:
     stage = Stage(cluster, workspace, entry)
     assert [injection.bit for injection in stage.play()] == [True]

@@ -28,7 +28,9 @@ RECORDS = 40
 
 
 def a_scenario(transactional: bool) -> Scenario:
-    return applied(scenario(["a"], partitions=2, transactional=["a"] if transactional else []))
+    """Returns a scenario whose arm has an application. Beside transactions, its effects are rows of a database."""
+    plain = scenario(["a"], partitions=2, transactional=["a"] if transactional else [])
+    return applied(plain, "database_compared" if transactional else "commit_after")
 
 
 def apply_subject(made: Scenario, folder: Path, output: StepOutput, skip: int, twice: int) -> None:

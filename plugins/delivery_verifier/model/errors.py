@@ -28,6 +28,8 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── OutputFailed                    records of an output topic were not acknowledged, or not as they were written
 │                                   (RuntimeError)
 ├── DamagedSlots                    the slots of a member have a gap that no order of writes leaves (ValueError)
+├── DamagedDatabase                 SQLite reports that the database of an application is damaged (ValueError)
+├── OffsetMoved                     another member has moved an offset in the database of an application (RuntimeError)
 ├── CommitUnknown                   nobody knows whether a consumer group accepted a commit (RuntimeError)
 ├── AlreadySent                     the load of this run has begun before, and is not sent twice (RuntimeError)
 ├── Unended                         a transaction could not be ended in time (RuntimeError)
