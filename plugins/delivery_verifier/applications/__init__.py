@@ -6,6 +6,6 @@ Owns: the members of applications, which are child processes, and their control 
     handle, through which the fault plan observes and steers the members.
 May use: store, host, model.
     Members of own applications run a command of the user's (`own`).
-Weak spot: effects are rows that this project writes itself. Effects in a database or in another topic are not covered
-    yet.
+Weak spot: effects land in slots, in a table of SQLite, or in lines and files of the user's. Effects in another topic
+    are not covered yet.
 """

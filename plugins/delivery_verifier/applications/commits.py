@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from delivery_verifier.applications.journal import Journal
+from delivery_verifier.applications.journal import Journal, What
 from delivery_verifier.host.waiting import pause
 from delivery_verifier.model.errors import VerifierError
 
@@ -46,14 +46,20 @@ class Record(NamedTuple):
     value: bytes
 
 
+def next_offsets(records: Sequence[Record]) -> dict[int, int]:
+    """Maps each partition of `records` to the offset after its last record. The records of a partition are in order."""
+    return {record.partition: record.offset + 1 for record in records}
+
+
 class Commits:
     """The commits of one life of a member. The member consumes through `client`."""
 
     def __init__(self, client: Consumer, journal: Journal) -> None:
         self._client, self._journal = client, journal
 
-    def commit(self, topic: str, records: Sequence[Record], batch: int) -> bool | None:
-        """Commits, for each partition, the offset after the last of `records`. Waits for the answer.
+    def commit(self, topic: str, records: Sequence[Record], batch: int, what: What = "committed") -> bool | None:
+        """Commits, for each partition, the offset after the last of `records`. Waits for the answer, and adds it to the
+        journal as the event `what`.
 
         Returns True if all offsets were accepted, False if all were refused, and None if nobody knows whether some were
         accepted.
@@ -61,7 +67,7 @@ class Commits:
         Repeats the commit after an error that is no refusal, e.g. while the coordinator moves to another broker. Gives
         up after `COMMIT_S` seconds, and returns None.
         """
-        offsets = {record.partition: record.offset + 1 for record in records}
+        offsets = next_offsets(records)
         asked = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
         end, is_known = time.monotonic() + COMMIT_S, True
         while True:
@@ -73,7 +79,7 @@ class Commits:
             pause(_AGAIN_S)
         answer = error.name() if error else None
         for partition, offset in offsets.items():
-            self._journal.note("committed", batch, partition, until=offset, answer=answer)
+            self._journal.note(what, batch, partition, until=offset, answer=answer)
         if error is None:
             return True
         return False if is_known else None

@@ -24,12 +24,15 @@ class Word(IntEnum):
     HANDED_OVER = 1
     """The number of records that the client has handed over to the member."""
     APPLIED = 2
-    """The number of records that the member has applied. A record counts just after its effect was written.
+    """The number of records that the member has applied. A record counts just after its effect was written or, in a
+    database, just after the transaction of its row was committed.
 
     The supervisor writes this word for an own member: while the member runs, the bytes that it has written in this
     life, and then the number of its effects."""
     COMMITTED = 3
     """The number of records whose offsets the member itself has committed, and for which the broker has answered.
+
+    If the offsets are in a database, a record counts when the database has committed its offset.
 
     With `commit_after`, a record also counts if its commit failed, because it is no longer in hand. A record does not
     count if a timer of the client commits its offset."""

@@ -15,14 +15,14 @@ from delivery_verifier.applications.own.handle import OwnHandle
 from delivery_verifier.applications.parking import POINTS
 from delivery_verifier.applications.pool import applications_of
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.model.application import CrashPoint, Discipline
+from delivery_verifier.model.application import STORED, CrashPoint, Discipline
 from delivery_verifier.model.scenario import Scenario
 
 COMMAND_DEADLINE_S = 60.0
 """Seconds in which the supervisor must carry out a command. If it stops the members in order, this may take 30 s."""
 RESTART_DEADLINE_S = 90.0
 """Seconds in which members that were started again must have partitions."""
-UNCOMMITTED: tuple[Discipline, ...] = ("commit_after",)
+UNCOMMITTED: tuple[Discipline, ...] = ("commit_after", *STORED)
 """The disciplines with which a member has a record in hand until the record is committed. With every other discipline,
 the member has it in hand until the record is applied: it commits earlier, or a timer commits."""
 
@@ -74,8 +74,8 @@ class RunningApplications:
     def in_hand(self) -> dict[str, int]:
         """Maps each arm to the number of records that its members have in hand, or had when they were killed.
 
-        A record is in hand from the hand-over until it is committed (with `commit_after`) or applied (with other
-        disciplines). Own applications are left out, because they count nothing (see `OwnHandle.in_hand`).
+        A record is in hand from the hand-over until it is committed (with the disciplines in UNCOMMITTED) or applied
+        (with other disciplines). Own applications are left out, because they count nothing (see `OwnHandle.in_hand`).
         """
         return {
             arm: sum(

@@ -12,9 +12,21 @@ import time
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-What = Literal["started", "assigned", "revoked", "handed_over", "committed", "stored", "parked", "closed", "error"]
+What = Literal[
+    "started",
+    "assigned",
+    "revoked",
+    "handed_over",
+    "committed",
+    "stored",
+    "parked",
+    "closed",
+    "error",
+    "reported",
+]
 """What happened. `committed`: the answer to a commit came. `stored`: the client refused to store an offset. `error`:
-the client reported an error."""
+the client reported an error. `reported`: a member whose offsets are in a database has also committed them to its group,
+for those who watch the group."""
 
 WHATS: tuple[What, ...] = get_args(What)
 _ROW = struct.Struct("<qiiiiqq24s")
@@ -28,7 +40,8 @@ class Event(NamedTuple):
     * `at_us`: when the event happened, in µs since the epoch.
     * `batch`: the number of the batch within the life, from 0.
     * `first`: the first offset that was handed over or, for assigned and revoked, the offset that the client names.
-    * `until`: the offset after the last record that was handed over or, for committed and stored, the offset to commit.
+    * `until`: the offset after the last record that was handed over or, for committed, stored and reported, the offset
+      to commit.
     * `answer`: librdkafka's name of the error, `lost` if the partition was lost, or None.
     """
 

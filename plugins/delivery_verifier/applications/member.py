@@ -146,6 +146,8 @@ class Member:
             if discipline == "store_after":
                 self._commits.store(self.spec.topic, record, self._batch)
             self._parking.stand("applied", self._batch, number)
+        self._parking.stand("rows_committed", self._batch)
+        self._parking.stand("offset_written", self._batch)
         if discipline == "commit_after" and not self._commit(records):
             self.control[Word.COMMITTED] += len(records)  # refused for good: no longer in hand
         self._parking.stand("committed", self._batch)
@@ -159,9 +161,16 @@ class Member:
         return is_accepted
 
     def _apply(self, record: Record) -> None:
+        self._write(record)
+        self._count(record)
+
+    def _write(self, record: Record) -> None:
         spec = self.spec
         self.effects.append(record.partition, record.offset, self._batch, record.value, spec.run_token, spec.arm)
+
+    def _count(self, record: Record) -> None:
+        """Counts a record whose effect survives the end of the process."""
         self.control[Word.APPLIED] += 1
         if is_marker(record.value):
             self.control[Word.MARKERS] += 1
-            note_marker(life_folder(spec), record.partition, record.offset)
+            note_marker(life_folder(self.spec), record.partition, record.offset)

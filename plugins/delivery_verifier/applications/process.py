@@ -12,6 +12,8 @@ import msgspec
 from confluent_kafka import Consumer, KafkaException
 
 from delivery_verifier.applications.commits import CommitUnknown
+from delivery_verifier.applications.database import OffsetMoved
+from delivery_verifier.applications.database_member import DatabaseMember
 from delivery_verifier.applications.member import Member
 from delivery_verifier.applications.slots import SlotWriter
 from delivery_verifier.applications.spec import MemberSpec, life_folder
@@ -27,13 +29,17 @@ MEMBERS: dict[Discipline, Callable[[MemberSpec, Consumer], Member]] = {
     "commit_first": _into_slots,
     "commit_after": _into_slots,
     "store_after": _into_slots,
+    "database_apart": DatabaseMember,
+    "database_together": DatabaseMember,
+    "database_compared": DatabaseMember,
 }
 """Maps each discipline to a function that returns one life of a member with this discipline."""
 
 
 def main() -> int:
     """Runs one member. Returns 0 if the member was stopped in order, 1 if the client refused the settings, 3 after a
-    fatal client error, and 4 if nobody knows whether a commit of `commit_first` was accepted."""
+    fatal client error, 4 if nobody knows whether a commit of `commit_first` was accepted, and 5 if another member has
+    moved the offset in the database of `database_compared`."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=MemberSpec)
     try:
         client = Consumer({"log_level": 3, **spec.connection, **spec.settings})
@@ -50,6 +56,9 @@ def main() -> int:
     except CommitUnknown as error:
         print(error, file=sys.stderr)
         return 4
+    except OffsetMoved as error:
+        print(error, file=sys.stderr)
+        return 5
     return 0
 
 

@@ -3,6 +3,7 @@ which kind."""
 
 from __future__ import annotations
 
+from delivery_verifier.applications.database import Tables
 from delivery_verifier.applications.own.sink import OwnFiles
 from delivery_verifier.applications.sink import Sink
 from delivery_verifier.applications.slots import Slots
@@ -11,6 +12,7 @@ from delivery_verifier.model.application import SINKS, Discipline, SinkKind
 _SINKS: dict[SinkKind, Sink] = {
     "slots": Slots(),
     "own": OwnFiles(),
+    "table": Tables(),
 }
 
 

@@ -42,6 +42,11 @@ APPLICATIONS: dict[str, Application] = {
         application_of("commit_first", "At most once: commits a batch, and then applies it."),
         application_of("commit_after", "At least once: applies a batch, and then commits it."),
         application_of("store_after", "At least once: applies a record, and then stores its offset for the timer."),
+        application_of("database_apart", "Into SQLite: a transaction for the rows, and another for the offset."),
+        application_of("database_together", "Into SQLite: rows and offset in one transaction."),
+        application_of(
+            "database_compared", "Into SQLite: rows and offset in one transaction, if the offset is as left."
+        ),
     )
 }
 """The applications by name. If an application commits by the client's timer, the timer commits once a second."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.catalogue.entry import ArmPlan
 from delivery_verifier.catalogue.profiles import PROFILES, profile_of
 from delivery_verifier.model.act import Proof
@@ -11,7 +14,9 @@ from delivery_verifier.model.scenario import Bound, Claim, Expectation, Load
 
 AT_ONCE, SETTLED, BITTEN = Trigger(kind="at_once"), Trigger(kind="settled"), Trigger(kind="bitten")
 MOVED, DEPOSED, LED = Trigger(kind="leader_moved"), Trigger(kind="deposed"), Trigger(kind="led")
+CAUGHT_UP, PARKED = Trigger(kind="caught_up"), Trigger(kind="parked")
 HELD = Expectation()
+SEMANTICS = "Apache Kafka documentation, design: message delivery semantics"
 SHRUNK, FULL = Trigger(kind="isr_shrunk"), Trigger(kind="isr_full")
 RETRIES_OFF_IMPATIENT = profile_of(
     "retries_off_impatient",
@@ -70,3 +75,16 @@ def subject(name: str, claim: Claim, expectation: Expectation) -> ArmPlan:
     `claim` is the guarantee that is tested. `expectation` says which verdict and which counts the arm must end with.
     """
     return ArmPlan(name=name, role="subject", profile=PROFILES[name], claim=claim, expectation=expectation)
+
+
+def applied_by(role: Literal["subject", "control"], name: str, claim: Claim, expectation: Expectation) -> ArmPlan:
+    """Returns an arm whose producers have the profile `safe`, and whose application is `name` of the catalogue. The arm
+    has the name of the application."""
+    return ArmPlan(
+        name=name,
+        role=role,
+        profile=PROFILES["safe"],
+        claim=claim,
+        expectation=expectation,
+        application=APPLICATIONS[name],
+    )

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
-from delivery_verifier.contract.rules.applications import APART, EARLY
+from delivery_verifier.contract.rules.applications import EARLY
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import KINDS, Anomaly, subset
+from delivery_verifier.model.application import Discipline
 
 LOSSES = tuple(anomaly for anomaly, kind in KINDS.items() if kind.permitted_with == "losses")
 """The anomalies that the contract permits if settings or disturbances may lose records."""
@@ -36,11 +37,23 @@ class Order:
     sentence: str
 
 
+_AGAINST_ZOMBIES: tuple[Discipline | None, ...] = ("commit_first", "database_compared", None)
+"""The disciplines that apply nothing twice in a crash or when a member that stood still goes on, from weak to strong.
+None stands for no application."""
+_AGAINST_REWINDS: tuple[Discipline | None, ...] = ("database_together", "database_compared", None)
+"""The disciplines that apply nothing twice in a crash or when an operator sets the group back, from weak to strong."""
+
+
 def _order_of_effects(settings: Settings) -> int:
     """Returns the rank of a discipline by how well it keeps the order of effects."""
     if settings.discipline is None:
         return 3
     return 0 if settings.discipline == "own" else 1 + (settings.discipline not in EARLY)
+
+
+def _rank(discipline: Discipline | None, strong: tuple[Discipline | None, ...]) -> int:
+    """Returns the number of `discipline` in `strong`, counted from 1. Any other discipline has the number 0."""
+    return strong.index(discipline) + 1 if discipline in strong else 0
 
 
 STRENGTH_ORDERS: tuple[Order, ...] = (
@@ -128,22 +141,32 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
         subset("only what is let go of too early is skipped", (Anomaly.SKIPPED,)),
         "discipline",
         lambda settings: 2 if settings.discipline is None else settings.discipline not in EARLY,
-        "at_handover = commit_first < commit_after = store_after = own < no application",
+        "at_handover = commit_first < commit_after = store_after = own = any with a database < no application",
         "Who commits only what is applied skips nothing in a crash. The price is what is applied again.",
     ),
     Order(
         subset("only what is let go of too early is overtaken; of own, nobody knows", (Anomaly.OVERTAKEN,)),
         "discipline",
         _order_of_effects,
-        "own < at_handover = commit_first < commit_after = store_after < no application",
+        "own < at_handover = commit_first < commit_after = store_after = any with a database < no application",
         "Who commits only what is applied applies in order, even behind a crash. Of own, nobody checks it.",
     ),
     Order(
         subset("only what is let go of too late is applied again", (Anomaly.REAPPLIED,)),
         "discipline",
-        lambda settings: 2 if settings.discipline is None else settings.discipline not in (*APART, "own"),
-        "at_handover = commit_after = store_after = own < commit_first < no application",
-        "Who commits before applying applies nothing twice in a crash. The price is what is skipped.",
+        lambda settings: _rank(settings.discipline, _AGAINST_ZOMBIES),
+        "at_handover = commit_after = store_after = own = database_apart = database_together < commit_first < "
+        "database_compared < no application",
+        "Who commits before applying applies nothing twice in a crash or behind a zombie. The price is what is "
+        "skipped, unless a database compares the offset.",
+    ),
+    Order(
+        subset("only what a group gives again is applied again", (Anomaly.REAPPLIED,)),
+        "discipline",
+        lambda settings: _rank(settings.discipline, _AGAINST_REWINDS),
+        "any other < database_together < database_compared < no application",
+        "Who keeps the offset in the transaction of the effects applies nothing twice in a crash, nor where an "
+        "operator sets the group back.",
     ),
     Order(
         subset("a ghost needs an application, whatever its discipline", (Anomaly.GHOST,)),

@@ -1,7 +1,7 @@
 """Applications in the judgement: whether an application came to the end, and what it had in hand when a fault hit it.
 
 All functions are pure. A record is *in hand* from the time when the client hands it to a member until it is committed
-(with the discipline `commit_after`) or applied (with any other discipline).
+(with the discipline `commit_after`, or with a database) or applied (with any other discipline).
 """
 
 from __future__ import annotations

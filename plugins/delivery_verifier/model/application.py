@@ -20,6 +20,9 @@ Discipline = Literal[
     "commit_after",
     "store_after",
     "own",
+    "database_apart",
+    "database_together",
+    "database_compared",
 ]
 """When an application lets go of a record: after that, its group does not ask for the record again. `DISCIPLINES`
 explains each discipline."""
@@ -30,6 +33,10 @@ DISCIPLINES: dict[Discipline, str] = {
     "commit_after": "applies a batch, and then commits its offsets and waits for the answer",
     "store_after": "applies a record, and then stores its offset, which a timer commits",
     "own": "a command of the user's own: when it commits is unknown, and the claim alone says what must hold",
+    "database_apart": "writes the rows of a batch to its database in a transaction, and then the offset in another",
+    "database_together": "writes the rows of a batch and the offset to its database in one transaction",
+    "database_compared": "as database_together, and only if the offset in the database is still the one from which "
+    "the member started",
 }
 """Every discipline, with its meaning."""
 
@@ -37,6 +44,8 @@ CrashPoint = Literal[
     "polled",
     "committed_first",
     "applied",
+    "rows_committed",
+    "offset_written",
     "committed",
 ]
 """A named place in a member's work on a batch. A member that is told to park there stands still at this place."""
@@ -46,6 +55,10 @@ CRASH_POINTS: dict[CrashPoint, str] = {
     "committed_first": "the offsets of the batch are committed, and nothing of it was applied (commit_first; any other "
     "discipline stands at polled)",
     "applied": "so many records of the batch are applied, and nothing was done since",
+    "rows_committed": "the whole batch is applied, and its offsets are not written; the rows are committed already if "
+    "they have a transaction of their own (database_apart)",
+    "offset_written": "the offsets of the batch are written to the database, in a transaction that is not committed "
+    "yet (databases; any other discipline stands at rows_committed)",
     "committed": "the batch is applied, and its offsets are committed or stored: a kill takes nothing from it, and is "
     "refused",
 }
@@ -69,6 +82,9 @@ TIMED: dict[str, tuple[bool, bool]] = {
     "commit_first": (False, False),
     "commit_after": (False, False),
     "store_after": (True, False),
+    "database_apart": (False, False),
+    "database_together": (False, False),
+    "database_compared": (False, False),
 }
 """Maps a discipline to the values that enable.auto.commit and enable.auto.offset.store must have. The settings of an
 `own` application are unknown."""
@@ -77,9 +93,11 @@ TIMED: dict[str, tuple[bool, bool]] = {
 SinkKind = Literal[
     "slots",
     "own",
+    "table",
 ]
 """A kind of sink, i.e. where effects land. `slots`: files of the verifier, to which members write one slot of 64 bytes
-for each record. `own`: lines or files that an application of the user's own writes."""
+for each record. `own`: lines or files that an application of the user's own writes. `table`: a table of an SQLite
+database, with one row for each effect."""
 
 SINKS: dict[Discipline, SinkKind] = {
     "at_handover": "slots",
@@ -87,8 +105,16 @@ SINKS: dict[Discipline, SinkKind] = {
     "commit_after": "slots",
     "store_after": "slots",
     "own": "own",
+    "database_apart": "table",
+    "database_together": "table",
+    "database_compared": "table",
 }
 """Maps a discipline to the kind of sink that its applications have."""
+
+
+STORED: tuple[Discipline, ...] = ("database_apart", "database_together", "database_compared")
+"""The disciplines whose offsets are in the application's database. A member starts from these offsets, and not from
+those of its group."""
 
 
 class Application(Data, frozen=True):

@@ -3,14 +3,15 @@ anything starts."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import get_args
 
 import msgspec
 
 from delivery_verifier.model import step_options
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.model.application import REQUIRED, RESETS, TIMED, Application
-from delivery_verifier.model.data import setting_text
+from delivery_verifier.model.application import REQUIRED, RESETS, STORED, TIMED, Application
+from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_plan import equipment_of
 from delivery_verifier.model.fault_targets import TARGETS
@@ -194,9 +195,20 @@ def _check_application(arm: str, application: Application) -> None:
             raise BadInput(
                 f"{where}: {name} is {consumer[name]}, but {application.discipline} needs {setting_text(value)}"
             )
+    if application.discipline in STORED and (application.members > 1 or not _is_eager(consumer)):
+        raise BadInput(
+            f"arms.{arm}.application: {application.discipline} needs one member, group.protocol=classic and "
+            "partition.assignment.strategy=range or roundrobin: its members assign their partitions themselves"
+        )
     for name, allowed in {"auto.offset.reset": RESETS, "isolation.level": get_args(Isolation)}.items():
         if consumer[name] not in allowed:
             raise BadInput(f"{where}: {name} is {consumer[name]!r}; allowed: {', '.join(allowed)}")
+
+
+def _is_eager(consumer: Mapping[str, Setting]) -> bool:
+    """Returns whether the members of the group give up all partitions when it rebalances."""
+    strategies = str(consumer.get("partition.assignment.strategy", "range,roundrobin")).split(",")
+    return consumer.get("group.protocol", "classic") == "classic" and {*strategies} <= {"range", "roundrobin"}
 
 
 def _check_isr(arm: Arm, replicas: int) -> None:

@@ -36,6 +36,14 @@ false, _BY_HAND has the disciplines instead."""
 _BY_HAND: tuple[tuple[Discipline, str], ...] = (
     ("commit_after", "if your code commits an offset after it has applied the records before it"),
     ("commit_first", "if your code commits an offset before it has applied the records before it"),
+    (
+        "database_together",
+        "if your code writes effects and offsets in one transaction of a database, and starts from these offsets",
+    ),
+    (
+        "database_compared",
+        "if your code does so, and moves an offset only if it is still the one from which your code started",
+    ),
 )
 
 _DEFAULTS: dict[Client, dict[str, Setting]] = {

@@ -15,7 +15,7 @@ LIFE = Column("life", "int32", "how often the member had been started before")
 EFFECTS = Table(
     "effects",
     "effects/*.parquet",
-    "one effect: one application of a record",
+    "one effect: one application of a record, read back from the slot or the row of a database that it is",
     (
         ARM,
         MEMBER,
@@ -23,7 +23,11 @@ EFFECTS = Table(
         Column("partition", "int32", "partition of the arm's topic; -1 if an own application does not keep it"),
         Column("offset", "int64", "offset of the record; -1 if an own application does not keep it"),
         Column("nth", "int64", "how many effects of this life in this partition came before it"),
-        Column("order", "int64", "time of the effect on the host's monotonic clock", unit="ns"),
+        Column(
+            "order",
+            "int64",
+            "the order of the effects: time on the host's monotonic clock in ns or, in a database, number of the row",
+        ),
         Column("batch", "int32", "number of the batch within the life, from 0"),
         Column("applied_at", "timestamp", "when the record was applied", unit="UTC, µs"),
         Column("producer", "int32", "producer of the record's header; 0 where `parsed` is false"),
@@ -50,7 +54,8 @@ JOURNAL = Table(
         Column(
             "what",
             "string",
-            "started, assigned, revoked, handed_over, committed (the answer came), stored, parked or closed",
+            "started, assigned, revoked, handed_over, committed (the answer came), stored, parked, closed, error, or "
+            "reported (a member whose offsets are in a database also committed them to its group)",
         ),
         Column("batch", "int32", "number of the batch; -1 where the event is about none"),
         Column("partition", "int32", "the partition; -1 where the event is about none"),

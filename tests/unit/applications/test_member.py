@@ -6,7 +6,6 @@ The consumer is a stand-in, which hands over what a test gives it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,6 +13,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from support.consumers import ARM, RUN, Client, message, spec_of
 
 from delivery_verifier.applications import commits
 from delivery_verifier.applications import process as member_process
@@ -27,57 +27,9 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model import record
 from delivery_verifier.model.application import CrashPoint, Discipline
 
-RUN, ARM = "abcdefgh", 3
-
-
-def message(offset: int, producer: int = 0, partition: int = 0) -> Any:
-    value = record.encode(RUN, ARM, producer, 0, offset, 0, offset, 100)
-    return SimpleNamespace(error=lambda: None, partition=lambda: partition, offset=lambda: offset, value=lambda: value)
-
 
 def refused(code: int, partition: int | None = None) -> Any:
     return SimpleNamespace(error=lambda: KafkaError(code), partition=lambda: partition)
-
-
-class Client:
-    """A consumer that hands over `messages`, and then asks `when_empty`. `did` lists what it was asked for.
-
-    `answers` are the errors with which the next commits are answered.
-    """
-
-    def __init__(self, messages: list[Any], when_empty: Callable[[], object]) -> None:
-        self.messages, self.when_empty = messages, when_empty
-        self.did: list[tuple[Any, ...]] = []
-        self.answers: list[int] = []
-        self.callbacks: dict[str, Any] = {}
-
-    def subscribe(self, topics: list[str], **callbacks: Any) -> None:
-        self.did.append(("subscribe", *topics))
-        self.callbacks = callbacks
-        callbacks["on_assign"](self, [TopicPartition(topics[0], 0)])
-
-    def consume(self, most: int, timeout: float) -> list[Any]:
-        if not self.messages:
-            self.when_empty()
-        now, self.messages = self.messages[:most], self.messages[most:]
-        return now
-
-    def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
-        assert not asynchronous, "only a commit that is waited for has an answer"
-        self.did.append(("commit", *(offset.offset for offset in offsets)))
-        if self.answers:
-            raise KafkaException(KafkaError(self.answers.pop(0)))
-        return []
-
-    def store_offsets(self, offsets: list[TopicPartition]) -> None:
-        self.did.append(("store", *(offset.offset for offset in offsets)))
-
-    def seek(self, partition: TopicPartition) -> None:
-        self.did.append(("seek", partition.offset))
-
-    def close(self) -> None:
-        self.callbacks["on_revoke"](self, [TopicPartition("the-topic", 0)])
-        self.did.append(("close",))
 
 
 class Effects:
@@ -89,22 +41,6 @@ class Effects:
     def append(self, partition: int, offset: int, batch: int, value: bytes, run_token: str, arm_ordinal: int) -> None:
         assert (run_token, arm_ordinal) == (RUN, ARM)
         self.client.did.append(("apply", offset))
-
-
-def spec_of(folder: Path, discipline: Discipline, batch: int = 2) -> MemberSpec:
-    spec = MemberSpec(
-        folder=str(folder),
-        life=0,
-        connection={},
-        settings={},
-        topic="the-topic",
-        run_token=RUN,
-        arm=ARM,
-        discipline=discipline,
-        batch=batch,
-    )
-    life_folder(spec).mkdir(parents=True)
-    return spec
 
 
 def member_of(spec: MemberSpec, messages: list[Any]) -> tuple[Member, Client]:

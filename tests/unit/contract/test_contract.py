@@ -150,6 +150,11 @@ TABLE: list[tuple[str, Changes, tuple[DisturbanceKind, ...], set[Anomaly]]] = [
     ("safe", {"discipline": "store_after"}, QUIET_FOR_APPLICATIONS, {REAPPLIED}),
     ("safe", {"discipline": "own"}, QUIET_FOR_APPLICATIONS, {REAPPLIED, OVERTAKEN}),
     ("safe", {"discipline": "own"}, ("application_crash", "rewind"), {REAPPLIED, OVERTAKEN}),
+    ("safe", {"discipline": "database_apart"}, QUIET_FOR_APPLICATIONS, {REAPPLIED}),
+    ("safe", {"discipline": "database_together"}, ("application_crash", "rewind"), set()),
+    ("safe", {"discipline": "database_together"}, ("application_freeze",), {REAPPLIED}),
+    ("safe", {"discipline": "database_compared"}, QUIET_FOR_APPLICATIONS, set()),
+    ("safe", {"discipline": "database_compared"}, ("unclean_election",), {SKIPPED, REAPPLIED, GHOST, OVERTAKEN}),
     ("transactional", COMMIT_FIRST | {"isolation_level": "read_uncommitted"}, (), {GHOST}),
     ("transactional", COMMIT_FIRST | {"isolation_level": "read_committed"}, (), set()),
     ("safe", COMMIT_FIRST | {"isolation_level": "read_uncommitted"}, (), set()),
@@ -270,7 +275,9 @@ def mixed(dice: random.Random, anomaly: Anomaly) -> tuple[Settings, Settings]:
     stronger = weaker
     for order in strength.orders_for(anomaly):
         taken = replace(stronger, **{order.field: getattr(other, order.field)})
-        stronger = taken if order.strength(taken) >= order.strength(stronger) else stronger
+        orders = [each for each in strength.orders_for(anomaly) if each.field == order.field]
+        is_stronger = all(each.strength(taken) >= each.strength(stronger) for each in orders)
+        stronger = taken if is_stronger else stronger
     for name in strength.WITHOUT_EFFECT:
         stronger = replace(stronger, **{name: getattr(other, name)})
     return stronger, weaker

@@ -85,7 +85,7 @@ def test_a_rule_that_needs_another_acks_than_all_says_that_it_cannot_apply_to_tr
         "flush_messages": (1, 2),
         "client": get_args(Client),
         "transactional_id": ("", "t"),
-        "discipline": (None, "at_handover", "commit_first"),
+        "discipline": (None, "at_handover", "commit_first", "database_together"),
         "auto_offset_reset": ("earliest", "latest"),
     }
     combinations = (dict(zip(values, combination)) for combination in itertools.product(*values.values()))

@@ -70,6 +70,7 @@ CHANGES: list[dict[str, Any]] = [
     {"retries": 0},
     {"discipline": "at_handover"},
     {"discipline": "commit_first"},
+    {"discipline": "database_together"},
 ]
 SETTINGS = [
     replace(Settings.of_profile(profile), **one) for profile, one in itertools.product(PROFILES.values(), CHANGES)

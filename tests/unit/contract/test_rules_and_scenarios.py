@@ -28,7 +28,7 @@ WITHOUT_SCENARIO: dict[str, str] = {
     **dict.fromkeys(
         (
             *("skipped.reset", "skipped.truncated", "reapplied.truncated", "ghost.uncommitted", "ghost.truncated"),
-            *("reapplied.rewind", "overtaken.rewind", "overtaken.freeze", "overtaken.truncated"),
+            *("reapplied.zombie", "overtaken.rewind", "overtaken.freeze", "overtaken.truncated"),
         ),
         "no scenario of the catalogue has such an application under such a fault yet",
     ),

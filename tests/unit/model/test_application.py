@@ -81,6 +81,9 @@ def test_nothing_is_left_to_a_default(name: str) -> None:
         ("at_handover", {}, "enable.auto.commit is False, but at_handover needs true"),
         ("store_after", {"enable_auto_commit": True, "enable_auto_offset_store": True}, "store_after needs false"),
         ("commit_first", {"auto_offset_reset": "error"}, "auto.offset.reset is 'error'; allowed: earliest, latest"),
+        ("database_compared", {"enable_auto_commit": True}, "is True, but database_compared needs false"),
+        ("database_apart", {"group_protocol": "consumer"}, "database_apart needs one member, group.protocol=classic"),
+        ("database_apart", {"partition_assignment_strategy": "cooperative-sticky"}, "range or roundrobin"),
         ("commit_first", {"isolation_level": "any"}, "isolation.level is 'any'; allowed: read_uncommitted"),
     ],
 )
@@ -137,7 +140,7 @@ def test_a_crash_point_that_nobody_knows_is_refused() -> None:
     entry = consumers.ENTRIES[0]
     first, *more = entry.fault.steps
     steps = (replace(first, options={"at": "sunrise"}), *more)
-    with pytest.raises(BadInput, match=r"at is 'sunrise'; allowed: polled, committed_first, applied, committed"):
+    with pytest.raises(BadInput, match=r"at is 'sunrise'; allowed: polled, committed_first, applied, rows_committed"):
         check(build(replace(entry, fault=replace(entry.fault, steps=steps)), "a-run"))
 
 

@@ -26,6 +26,9 @@ GIVES = {
     "commit_first": "at_most_once",
     "commit_after": "at_least_once",
     "store_after": "at_least_once",
+    "database_apart": "at_least_once",
+    "database_together": "at_least_once",
+    "database_compared": "exactly_once",
 }
 
 
@@ -94,7 +97,12 @@ EARLIEST = "auto.offset.reset=earliest\n"
         (
             f"{EARLIEST}enable.auto.commit=false",
             "librdkafka",
-            [("commit_after", "at_least_once"), ("commit_first", "at_most_once")],
+            [
+                ("commit_after", "at_least_once"),
+                ("commit_first", "at_most_once"),
+                ("database_together", "at_least_once"),
+                ("database_compared", "exactly_once"),
+            ],
         ),
         (f"{EARLIEST}max.poll.records=10", None, [("store_after", "at_least_once"), ("at_handover", "none")]),
         (
@@ -121,7 +129,7 @@ def test_which_guarantee_does_my_consumer_give(
 def test_what_latest_takes_from_a_consumer_and_whose_default_it_is_are_told(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    (after, _) = own(capsys, tmp_path, "enable.auto.commit=false", "--client", "java")
+    after, *_ = own(capsys, tmp_path, "enable.auto.commit=false", "--client", "java")
     assert (after["gives"], after["from_the_start"]) == ("none", "at_least_once")
     assert after["defaults"] == ["auto.offset.reset", "isolation.level"]
     assert cli.main(["explain", "--consumer-config", str(tmp_path / "consumer.properties"), "--client", "java"]) == 0

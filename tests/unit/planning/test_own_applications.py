@@ -144,7 +144,9 @@ def test_a_run_names_the_connections_that_its_tasks_need(folder: Path) -> None:
 
 def test_an_own_application_cannot_stand_at_a_crash_point(folder: Path) -> None:
     scenario = scenario_from_params({"application": "sink", "fault": "kill-application"}, "r")
-    parked = msgspec.structs.replace(scenario.fault, steps=(step(AT_ONCE, "park", "none", at="polled"), *scenario.fault.steps))
+    parked = msgspec.structs.replace(
+        scenario.fault, steps=(step(AT_ONCE, "park", "none", at="polled"), *scenario.fault.steps)
+    )
     with pytest.raises(BadInput, match="about crash points, and the own application of safe has none"):
         check(msgspec.structs.replace(scenario, fault=parked))
 

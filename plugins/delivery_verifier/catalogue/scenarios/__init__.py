@@ -7,8 +7,10 @@ from delivery_verifier.catalogue.scenarios import (
     acks,
     clients,
     consumers,
+    databases,
     duplicates,
     everyday,
+    groups,
     network,
     order,
     power,
@@ -16,7 +18,20 @@ from delivery_verifier.catalogue.scenarios import (
     transactions,
 )
 
-MODULES = (acks, replication, duplicates, order, clients, consumers, transactions, network, power, everyday)
+MODULES = (
+    acks,
+    replication,
+    duplicates,
+    order,
+    clients,
+    consumers,
+    databases,
+    groups,
+    transactions,
+    network,
+    power,
+    everyday,
+)
 
 ENTRIES: dict[str, Entry] = {entry.name: entry for module in MODULES for entry in module.ENTRIES}
 """Maps the name of an entry to the entry, for the entries of all modules in MODULES."""

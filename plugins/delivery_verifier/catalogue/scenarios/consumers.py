@@ -6,49 +6,30 @@ killed.
 
 from __future__ import annotations
 
-from delivery_verifier.catalogue.applications import APPLICATIONS
-from delivery_verifier.catalogue.entry import ArmPlan, Entry
-from delivery_verifier.catalogue.parts import AT_ONCE, after, broken, exactly, scripted, step
-from delivery_verifier.catalogue.profiles import PROFILES
-from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
-from delivery_verifier.model.scenario import Claim, Expectation
-
-_CAUGHT_UP, _PARKED = Trigger(kind="caught_up"), Trigger(kind="parked")
-_SEMANTICS = "Apache Kafka documentation, design: message delivery semantics"
-
-
-def _subject(name: str, claim: Claim, expectation: Expectation) -> ArmPlan:
-    """Returns a subject arm. Its producers have the profile `safe`. Its application is `name`."""
-    return ArmPlan(
-        name=name,
-        role="subject",
-        profile=PROFILES["safe"],
-        claim=claim,
-        expectation=expectation,
-        application=APPLICATIONS[name],
-    )
-
-
-def _control(name: str, claim: Claim, expectation: Expectation) -> ArmPlan:
-    """Returns a control arm. Its producers have the profile `safe`. Its application is `name`."""
-    return ArmPlan(
-        name=name,
-        role="control",
-        profile=PROFILES["safe"],
-        claim=claim,
-        expectation=expectation,
-        application=APPLICATIONS[name],
-    )
+from delivery_verifier.catalogue.entry import Entry
+from delivery_verifier.catalogue.parts import (
+    AT_ONCE,
+    CAUGHT_UP,
+    PARKED,
+    SEMANTICS,
+    after,
+    applied_by,
+    broken,
+    exactly,
+    scripted,
+    step,
+)
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep
 
 
 def _killed_in_a_batch(*hold: FaultStep) -> tuple[FaultStep, ...]:
     """Returns steps that kill every member after it has applied 4 of the 10 records of a batch. `hold`: the steps
     between parking and kill."""
     return (
-        step(_CAUGHT_UP, "park", "none", at="applied", record=4),
+        step(CAUGHT_UP, "park", "none", at="applied", record=4),
         step(AT_ONCE, "send", "none"),
         *hold,
-        step(_PARKED, "kill_application", "none"),
+        step(PARKED, "kill_application", "none"),
         step(AT_ONCE, "restart_application", "none"),
     )
 
@@ -65,11 +46,11 @@ _COMMIT_FIRST = Entry(
     title="At most once: who commits before applying skips what it had in hand when it was killed",
     promise="A consumer that commits the offsets of a batch before it applies the batch applies nothing twice. What it "
     "had committed and not yet applied when it was killed is never delivered again: 6 records of this batch.",
-    source=f"{_SEMANTICS} (at most once)",
+    source=f"{SEMANTICS} (at most once)",
     tags=("smoke", "promises"),
     arms=(
-        _subject("commit_first", "at_least_once", broken(SKIPPED=6, REAPPLIED=0, LOST=0)),
-        _control("commit_after", "at_least_once", exactly(SKIPPED=0, REAPPLIED=4)),
+        applied_by("subject", "commit_first", "at_least_once", broken(SKIPPED=6, REAPPLIED=0, LOST=0)),
+        applied_by("control", "commit_after", "at_least_once", exactly(SKIPPED=0, REAPPLIED=4)),
     ),
     load=scripted(20),
     fault=_CRASH,
@@ -81,11 +62,11 @@ _COMMIT_AFTER = Entry(
     title="At least once: who commits after applying applies again what it had not committed when it was killed",
     promise="A consumer that applies a batch and then commits its offsets skips nothing. What it had applied and not "
     "yet committed when it was killed is delivered again: 4 records of this batch.",
-    source=f"{_SEMANTICS} (at least once)",
+    source=f"{SEMANTICS} (at least once)",
     tags=("promises",),
     arms=(
-        _subject("commit_after", "at_most_once", broken(REAPPLIED=4, SKIPPED=0, LOST=0)),
-        _control("commit_first", "at_most_once", exactly(REAPPLIED=0, SKIPPED=6)),
+        applied_by("subject", "commit_after", "at_most_once", broken(REAPPLIED=4, SKIPPED=0, LOST=0)),
+        applied_by("control", "commit_first", "at_most_once", exactly(REAPPLIED=0, SKIPPED=6)),
     ),
     load=scripted(20),
     fault=_CRASH,
@@ -101,15 +82,15 @@ _DEFAULTS = Entry(
     source="librdkafka: CONFIGURATION.md, enable.auto.offset.store",
     tags=("promises",),
     arms=(
-        _subject("at_handover", "at_least_once", broken(SKIPPED=6, REAPPLIED=0, LOST=0)),
-        _control("store_after", "at_least_once", exactly(SKIPPED=0)),
+        applied_by("subject", "at_handover", "at_least_once", broken(SKIPPED=6, REAPPLIED=0, LOST=0)),
+        applied_by("control", "store_after", "at_least_once", exactly(SKIPPED=0)),
     ),
     load=scripted(20),
     fault=FaultPlan(
         name="killed_behind_the_timer",
         summary="Send 20 records, hold every member for 3 s when it has applied 4 of the first 10, so that the timer "
         "commits, kill it, and start it again.",
-        steps=_killed_in_a_batch(step(_PARKED, "wait"), step(after(3), "wait")),
+        steps=_killed_in_a_batch(step(PARKED, "wait"), step(after(3), "wait")),
         duration_s=18,
     ),
     rules=("skipped.at_handover",),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from delivery_verifier.contract.rules.rule import MEASURED, ContractRule
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import Anomaly, subset
-from delivery_verifier.model.application import Discipline
+from delivery_verifier.model.application import STORED, Discipline
 
 CONSUMER_DOCS = "Apache Kafka documentation, consumer configurations"
 SEMANTICS = "Apache Kafka documentation, design: message delivery semantics"
@@ -18,7 +18,7 @@ LIBRDKAFKA_DOCS = "librdkafka: CONFIGURATION.md"
 
 EARLY: tuple[Discipline, ...] = ("at_handover", "commit_first")
 """The disciplines that may let go of a record before it is applied."""
-APART: tuple[Discipline, ...] = ("at_handover", "commit_after", "store_after")
+APART: tuple[Discipline, ...] = ("at_handover", "commit_after", "store_after", "database_apart")
 """The disciplines that may let go of a record after it was applied."""
 
 
@@ -62,7 +62,7 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
     ContractRule(
         id="reapplied.apart",
         anomaly=Anomaly.REAPPLIED,
-        condition="at_handover, commit_after or store_after",
+        condition="at_handover, commit_after, store_after or database_apart",
         applies=lambda settings: settings.discipline in APART,
         kinds=(),
         sentence="Offset and effect are written apart, the effect first: what is applied and not yet committed is "
@@ -82,11 +82,21 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
     ContractRule(
         id="reapplied.rewind",
         anomaly=Anomaly.REAPPLIED,
-        condition="an application whose offsets are apart from its effects",
-        applies=lambda settings: settings.discipline is not None,
+        condition="an application whose offsets are those of its group",
+        applies=lambda settings: settings.discipline is not None and settings.discipline not in STORED,
         kinds=("rewind",),
         sentence="A group that is set back is given every record from there on once more.",
         source="Apache Kafka javadoc, KafkaConsumer: controlling the consumer's position (seek)",
+    ),
+    ContractRule(
+        id="reapplied.zombie",
+        anomaly=Anomaly.REAPPLIED,
+        condition="database_together",
+        applies=lambda settings: settings.discipline == "database_together",
+        kinds=("application_freeze",),
+        sentence="A member that stood still goes on with what it has in hand, after another member has applied the "
+        "same records. Who does not compare the offset in the database before moving it takes the rows twice.",
+        source=f"KIP-447, motivation: zombies; {MEASURED}",
     ),
     ContractRule(
         id="ghost.uncommitted",

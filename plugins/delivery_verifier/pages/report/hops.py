@@ -15,6 +15,7 @@ import pyarrow.dataset as ds
 
 from delivery_verifier.judgement.sentences import times
 from delivery_verifier.model.anomalies import EFFECTS, Anomaly
+from delivery_verifier.model.application import TIMED, Discipline
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.words import number
 from delivery_verifier.store.effect_tables import EFFECTS as EFFECTS_TABLE
@@ -85,7 +86,8 @@ def chain(material: Material, row: Row) -> list[Hop]:
     is_told = (material.path / JOURNAL.name).is_dir() and all(part.name != JOURNAL.name for part in material.missing)
     handed = sum(entry["what"] == "handed_over" for entry in journal)
     committed = any(entry["what"] == "committed" and not entry["answer"] for entry in journal)
-    by_hand = _discipline(material, row) in ("commit_first", "commit_after")
+    discipline = _discipline(material, row)
+    by_hand = discipline is not None and TIMED[discipline] == (False, False)
     copies, visible = len(row["offsets"] or []), row["kind"] != Anomaly.GHOST
     return [
         Hop("sent", "done" if row["sent_at"] is not None else "missing"),
@@ -130,13 +132,13 @@ def _doubling(effects: list[Row], journal: list[Row]) -> str:
     )
 
 
-def _discipline(material: Material, row: Row) -> str:
-    """Returns the discipline of the application in the arm of the case. The result is empty if it is not known."""
+def _discipline(material: Material, row: Row) -> Discipline | None:
+    """Returns the discipline of the application in the arm of the case, or None if it is not known."""
     arms = material.scenario.arms if material.scenario else ()
-    return next((arm.application.discipline for arm in arms if arm.name == row["arm"] and arm.application), "")
+    return next((arm.application.discipline for arm in arms if arm.name == row["arm"] and arm.application), None)
 
 
-def _loss(journal: list[Row], discipline: str) -> str:
+def _loss(journal: list[Row], discipline: Discipline | None) -> str:
     handed = [entry for entry in journal if entry["what"] == "handed_over"]
     if not handed:
         return "Lost before the hand-over: no member was ever handed it. The group began, or was set, behind it."

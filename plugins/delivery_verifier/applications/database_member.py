@@ -1,0 +1,82 @@
+"""A member that applies records to a database: rows and offsets in two transactions or in one, as its discipline
+says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, TopicPartition
+
+from delivery_verifier.applications.commits import Record, next_offsets
+from delivery_verifier.applications.control import Word
+from delivery_verifier.applications.database import Database
+from delivery_verifier.applications.member import Member
+from delivery_verifier.applications.spec import MemberSpec
+
+
+class DatabaseMember(Member):
+    """One life of a member that applies records to the database of its application.
+
+    It starts from the offsets in the database. It commits them to its group, too, for those who watch the group, but
+    never starts from there.
+    """
+
+    def __init__(self, spec: MemberSpec, client: Consumer) -> None:
+        folder = Path(spec.folder)
+        self.database = Database(folder.parent, int(folder.name), spec.life)
+        super().__init__(spec, client, self.database)
+        self._expected: dict[int, int] = {}
+
+    def _on_assign(self, client: Consumer, partitions: list[TopicPartition]) -> None:
+        self._expected = self.database.offsets()
+        first = OFFSET_BEGINNING if self.spec.settings["auto.offset.reset"] == "earliest" else OFFSET_END
+        for partition in partitions:
+            partition.offset = self._expected.get(partition.partition, first)
+        client.assign(partitions)
+        super()._on_assign(client, partitions)
+
+    def _work(self, records: Sequence[Record]) -> None:
+        """Writes the rows of a batch and its offsets, and commits both. Raises OffsetMoved if `database_compared` finds
+        another offset than it expects: the process then ends, and the open transaction with it."""
+        is_apart = self.spec.discipline == "database_apart"
+        self._parking.stand("polled", self._batch)
+        self._parking.stand("committed_first", self._batch)
+        self.database.begin()
+        for number, record in enumerate(records, 1):
+            self._write(record)
+            self._parking.stand("applied", self._batch, number)
+        if is_apart:
+            self._commit_rows(records)
+        self._parking.stand("rows_committed", self._batch)
+        if is_apart:
+            self.database.begin()
+        self._write_offsets(records)
+        self._parking.stand("offset_written", self._batch)
+        if is_apart:
+            self.database.commit()
+        else:
+            self._commit_rows(records)
+        self._note_commit(records)
+        self._commits.commit(self.spec.topic, records, self._batch, "reported")
+        self._parking.stand("committed", self._batch)
+
+    def _commit_rows(self, records: Sequence[Record]) -> None:
+        """Commits the transaction in which the rows of `records` were written, and counts the records as applied."""
+        self.database.commit()
+        for record in records:
+            self._count(record)
+
+    def _write_offsets(self, records: Sequence[Record]) -> None:
+        offsets = next_offsets(records)
+        if self.spec.discipline == "database_compared":
+            self.database.move_offsets(offsets, self._expected)
+        else:
+            self.database.set_offsets(offsets)
+        self._expected |= offsets
+
+    def _note_commit(self, records: Sequence[Record]) -> None:
+        """Counts the records whose offsets the database has committed, and adds the offsets to the journal."""
+        self.control[Word.COMMITTED] += len(records)
+        for partition, offset in next_offsets(records).items():
+            self.journal.note("committed", self._batch, partition, until=offset)
