@@ -66,6 +66,8 @@ def explanation(material: Material, row: Row) -> str:
     effects, journal = _effects(material, row), _journal(material, row)
     if not (material.path / JOURNAL.name).is_dir() or any(part.name == JOURNAL.name for part in material.missing):
         return ""  # what nobody can read proves nothing
+    if _discipline(material, row) == "own" and row["kind"] != Anomaly.GHOST:
+        return "An own application does not say what it was handed and what it committed, so the hop is not known."
     if row["kind"] == Anomaly.SKIPPED:
         return _loss(journal, _discipline(material, row))
     if row["kind"] == Anomaly.GHOST:
@@ -84,6 +86,7 @@ def chain(material: Material, row: Row) -> list[Hop]:
         return []
     effects, journal = _effects(material, row), _journal(material, row)
     is_told = (material.path / JOURNAL.name).is_dir() and all(part.name != JOURNAL.name for part in material.missing)
+    is_told = is_told and _discipline(material, row) != "own"
     handed = sum(entry["what"] == "handed_over" for entry in journal)
     committed = any(entry["what"] == "committed" and not entry["answer"] for entry in journal)
     discipline = _discipline(material, row)
