@@ -29,7 +29,12 @@ EFFECTS = Table(
             "the order of the effects: time on the host's monotonic clock in ns or, in a database, number of the row",
         ),
         Column("batch", "int32", "number of the batch within the life, from 0"),
-        Column("applied_at", "timestamp", "when the record was applied", unit="UTC, µs"),
+        Column(
+            "applied_at",
+            "timestamp",
+            "when the record was applied; of an own application, when its life ended",
+            unit="UTC, µs",
+        ),
         Column("producer", "int32", "producer of the record's header; 0 where `parsed` is false"),
         Column("session", "int32", "session of the header; 0 as above"),
         Column("sequence", "int64", "sequence of the header; 0 as above"),

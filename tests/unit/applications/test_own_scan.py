@@ -104,7 +104,7 @@ def test_blocks_are_cut_between_lines(tmp_path: Path, monkeypatch: pytest.Monkey
     assert positions == np.cumsum([0, *map(len, lines)])[:-1].tolist()
 
 
-def test_a_million_lines_do_not_pile_up_in_memory(tmp_path: Path) -> None:
+def test_many_lines_do_not_pile_up_in_memory(tmp_path: Path) -> None:
     file = tmp_path / "out"
     block = b"".join(value(number) + b"\n" for number in range(20_000))
     with file.open("wb") as stream:

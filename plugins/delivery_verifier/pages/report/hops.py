@@ -53,7 +53,10 @@ def explanation(material: Material, row: Row) -> str:
     if row["kind"] not in EFFECTS:
         return ""
     effects, journal = effect_rows(material, row), journal_rows(material, row)
-    if not has_journal(material, row):
+    is_own = discipline_of(material, row) == "own"
+    if is_own and row["kind"] != Anomaly.GHOST:
+        return "An own application does not say what it was handed and what it committed, so the hop is not known."
+    if not is_own and not has_journal(material, row):
         return ""  # what nobody can read proves nothing
     if row["kind"] == Anomaly.SKIPPED:
         return _loss(journal, discipline_of(material, row))
