@@ -118,10 +118,9 @@ def test_a_page_is_read_in_every_look_and_width_and_breaks_no_rule_of_accessibil
     assert [(each["id"], each["nodes"][0]["html"][:200]) for each in found] == []
 
 
+@pytest.mark.parametrize("view", ["light"], indirect=True)
 @pytest.mark.parametrize("name", REPORTS)
 def test_what_happened_why_and_what_to_change_stand_where_a_stranger_looks(view: Page, pages: Path, name: str) -> None:
-    if view.theme != "light":  # type: ignore[attr-defined]
-        pytest.skip("places do not depend on colours")
     _open(view, pages, name)
     assert view.locator("#verdict").evaluate(_BOTTOM) < 300
     assert view.locator("#why").evaluate(_LAST_BOTTOM) < 900

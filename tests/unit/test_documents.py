@@ -19,8 +19,10 @@ MINUTES = {"a minute": 1, "two minutes": 2, "three minutes": 3}
 def test_the_readme_promises_the_cases_where_they_are(tmp_path: Path) -> None:
     text = " ".join((ROOT / "README.md").read_text().split())
     assert "its report lists the first lost records and tells the story of one" in text
+    assert "It also names the settings that would have held under this fault." in text
     path, verdict = report_material.violated(tmp_path)
     report = page.render(path, verdict)
+    assert "What to change" in report
     assert "One record's story." in report.replace("&#39;", "'") and "the first 20 shown" in report
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from delivery_verifier.catalogue.applications import application_lines
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.data import dumps
-from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.scenario import Role, Scenario
 from delivery_verifier.model.verdict import COUNTED, ArmVerdict, RunVerdict, exposed
 from delivery_verifier.pages.anomaly_columns import cases, columns, heading
 from delivery_verifier.pages.doubts import DoubtGroup, advice, doubt_groups
@@ -32,6 +32,8 @@ WIDE = 150
 has a column per arm."""
 ARM_WIDTH = 19
 """The width of an arm's column, in characters, in a table that has a column per arm."""
+_ORDER: tuple[Role, ...] = ("subject", "control", "canary")
+"""The order of the arms in a table, by role: settings under test first."""
 _FIRST_COUNTS = ("attempted", "acked")
 """The counts of an arm that a table shows before the arm's numbers of cases."""
 
@@ -39,8 +41,8 @@ _FIRST_COUNTS = ("attempted", "acked")
 def write(verdict: RunVerdict, stream: TextIO, *, as_json: bool = False, scenario: Scenario | None = None) -> None:
     """Writes the verdict to `stream`, as JSON if `as_json` is true, else as text.
 
-    The text is coloured on a terminal and plain in a pipe. `scenario`: that of the run, for what is said about
-    applications, or None.
+    The text is coloured on a terminal and plain in a pipe. It has the order of the report: verdict, arms, reasons,
+    limits. `scenario`: that of the run, for what is said about applications, or None.
     """
     if as_json:
         stream.write(dumps(verdict).decode().rstrip("\n") + "\n")
@@ -50,9 +52,7 @@ def write(verdict: RunVerdict, stream: TextIO, *, as_json: bool = False, scenari
     as_expected = "as expected" if verdict.green else "NOT as expected"
     console.print(_text(verdict.verdict, STYLES[verdict.verdict]) + _text(f" ({as_expected})"))
     _print(console, without_verdict(verdict.sentence, verdict.verdict), "bold")
-    for limit in [*verdict.limits, *verdict.notes]:
-        _print(console, limit, "dim", indent=2)
-    for table in _tables(verdict.arms, console):
+    for table in _tables(sorted(verdict.arms, key=lambda arm: _ORDER.index(arm.role)), console):
         console.print(table)
     for arm in scenario.loaded if scenario else ():
         for number_of_line, line in enumerate(application_lines(arm.application)):
@@ -60,6 +60,8 @@ def write(verdict: RunVerdict, stream: TextIO, *, as_json: bool = False, scenari
     _print_excuses(console, verdict.arms)
     for doubt in doubt_groups(verdict):
         _print_doubt(console, doubt)
+    for limit in [*verdict.limits, *verdict.notes]:
+        _print(console, limit, "dim", indent=2)
 
 
 def _print(console: Console, text: str, style: str = "", indent: int = 0) -> None:

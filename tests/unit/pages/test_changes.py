@@ -15,10 +15,14 @@ from support import report_material
 from support.commands import plan, without_git
 from support.runs_for_prices import made
 
+from delivery_verifier.catalogue import FAULTS
+from delivery_verifier.catalogue.applications import APPLICATIONS
+from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages.material import read
 from delivery_verifier.pages.report.changes import Advice, advices
 from delivery_verifier.pages.report.proofs import proof_of
+from delivery_verifier.store.run_directory import RunDirectory
 
 STORED = Path(__file__).parents[2] / "data" / "runs" / "violated-at-834dd39"
 
@@ -113,3 +117,30 @@ def test_a_proof_is_told_in_sentences_and_tables_and_never_as_json() -> None:
     assert proof.tables[1].headings == ["of", "isr", "leader", "leader epoch"]
     assert proof.tables[1].rows[0] == ["kdv-b48af8ae-acks_1-0", "2, 3", "2", "1"]
     assert not {"{", "}", "[", '"'} & set(text)
+
+
+def test_a_run_with_an_application_names_applications_that_would_have_held(tmp_path: Path) -> None:
+    """A record was skipped by an application that commits first; `kdv price` measures no application."""
+    path, verdict = report_material.held(tmp_path)
+    plan_of_run = RunDirectory(path).read_scenario()
+    arms = [replace(plan_of_run.arms[0], application=APPLICATIONS["commit_first"], claim="at_least_once")]
+    scenario = replace(plan_of_run, arms=(*arms, *plan_of_run.arms[1:]), fault=FAULTS["none"])
+    subject = verdict.arms[0]
+    skipped = replace(
+        subject.findings[0], anomaly="SKIPPED", ruling="FORBIDDEN", ruled_by="claim", tolerance=0, count=1
+    )
+    convicted = replace(subject, verdict="VIOLATED", claim="at_least_once", findings=[skipped])
+    material = read(path, replace(verdict, arms=[convicted, *verdict.arms[1:]]))
+    material.scenario = scenario
+    crash = Injection(
+        id=1, cycle=0, action="kill_application", brokers=[], hit={}, requested_at_us=1, bite_at_us=2, bit=True
+    )
+    material.injections, material.observations = [crash], []
+    (advice,) = advices(material)
+    assert advice.now and advice.now.change == "as it is: safe, applied by commit_first"
+    assert [option.change for option in advice.options] == [
+        "the application commit_after",
+        "the application store_after",
+    ]
+    assert "--application commit_after" in advice.options[0].command and plan(advice.options[0].command)
+    assert not advice.priced

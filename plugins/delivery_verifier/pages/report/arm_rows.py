@@ -81,7 +81,7 @@ def _cells(arm: ArmVerdict, anomalies: list[Anomaly], applied: bool) -> list[Cel
         reported,
         *counts,
         Cell("in flight at the fault", in_flight[0]),
-        Cell("sent during the fault", in_flight[1]),
+        Cell("exposed until recovery", in_flight[1]),
         Cell("longest silence", gap),
     ]
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from delivery_verifier.catalogue.applications import APPLICATIONS
+from delivery_verifier.catalogue.applications import APPLICATIONS, profile_and_application
 from delivery_verifier.contract.disturbances import coordinator_partitions, disturbances, disturbances_of_arm
 from delivery_verifier.contract.forecast import expected_disturbances
 from delivery_verifier.contract.remedies import Changes, loosenings, remedies
@@ -64,6 +64,11 @@ class Advice:
     now: Option | None = None
     options: list[Option] = field(default_factory=list)
     beside: list[str] = field(default_factory=list)
+
+    @property
+    def priced(self) -> bool:
+        """Whether a price of any option is known, or can be measured."""
+        return bool(self.to_measure) or any(option.price.day for option in self.options)
 
     @property
     def to_measure(self) -> str:
@@ -230,4 +235,6 @@ def _applications(question: _Question) -> Changes:
 
 
 def _now(question: _Question) -> Option:
-    return Option(f"as it is: {question.judged.profile}", [], question.prices.price_of(question.settings))
+    application = question.scenario.arm(question.judged.arm).application
+    name = profile_and_application(question.judged.profile, application.name if application else "")
+    return Option(f"as it is: {name}", [], question.prices.price_of(question.settings))

@@ -53,8 +53,11 @@ class PriceRuns:
     def price_of(self, settings: Settings) -> Measured:
         """The price of `settings`, from the newest run under each condition.
 
-        `kdv price` measures only the profiles in PRICED. If none of them has these settings, the result is empty.
+        `kdv price` measures only the profiles in PRICED, and no applications. If none of these profiles has the
+        settings, or if an application applies the records, the result is empty.
         """
+        if settings.discipline is not None:
+            return Measured()
         profile = next((name for name in PRICED if same_settings(of_catalogue(name, settings), settings)), "")
         if not profile:
             return Measured()
