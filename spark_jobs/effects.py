@@ -45,7 +45,8 @@ def applied_attempts(effects: DataFrame, lines: DataFrame, places: Places) -> Da
 
     * `copies`: the locations of the attempt's lines, ascending.
     * `effects`: an array of structs in the order of time, one per effect. `at` is the location of the record; null if
-      the application does not keep it. For `behind` see `_behind`.
+      the application does not keep it. `behind`: whether a record with a higher offset of the partition was applied
+      earlier.
     * `partition`: that of the first copy or, if there is no copy, of the first effect.
     * `lowest`: the lowest offset of the partition from which a record was applied.
     * `drained`, `hidden`: whether the partition is in the set of `places` with this name.

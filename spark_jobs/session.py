@@ -122,7 +122,7 @@ def living_session(spark: SparkSession) -> SparkSession:
 
 
 def where(spark: SparkSession) -> str:
-    """Returns where Spark runs: its master URL, with the words `Spark Connect, ` before it behind such a server."""
+    """Returns where Spark runs: its master URL, after the words `Spark Connect, ` if a Spark Connect server is used."""
     return ("Spark Connect, " if is_remote() else "") + str(spark.conf.get("spark.master"))
 
 

@@ -80,10 +80,10 @@ class Word(IntEnum):
     """Index of the word with the exit code of the process in the latest life that has ended. If a signal ended the
     process, the code is minus the number of the signal. Written by the supervisor."""
     LIFE = 17
-    """The number of the latest life, counted from 0. Written by the supervisor."""
+    """Index of the word with the number of the latest life, counted from 0. Written by the supervisor."""
     PID = 18
-    """The pid of the process in the latest life. For an own member, it is the number of its process group, too. Written
-    by the supervisor."""
+    """Index of the word with the pid of the process in the latest life. For a member of the user's own application, the
+    pid is the id of its process group, too. Written by the supervisor."""
 
 
 WORDS = 32

@@ -74,7 +74,7 @@ class Effects(Protocol):
 
 
 class PlannedEffect(NamedTuple):
-    """An effect that the verifier writes itself, for the canary: one application of the record `value`."""
+    """An effect that the verifier itself writes for the canary, as if a member had applied the record `value`."""
 
     partition: int
     offset: int

@@ -93,7 +93,7 @@ def read_slots(folder: Path) -> npt.NDArray[np.void]:
 
 
 class Slots:
-    """The sink of the applications whose effects are only counted: each life of a member has slots in its folder."""
+    """The sink of the verifier's own applications: each life of a member writes slots to files in its own folder."""
 
     def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:
         """Yields the effects of each life. Raises DamagedSlots as `read_slots` does, and FileNotFoundError if nobody

@@ -91,8 +91,10 @@ def scenario(
 
 
 def _fitted(profile: Profile, replicas: int) -> Profile:
-    """Returns `profile`, with min.insync.replicas lowered to `replicas`, the replicas of each partition, if it is
-    greater. Brokers would refuse every record that such a topic gets with acks=all."""
+    """Returns `profile`. A min.insync.replicas above `replicas`, the replicas of each partition, becomes `replicas`.
+
+    Otherwise brokers would refuse every record that is sent with acks=all.
+    """
     fitting = min(int(profile.topic["min.insync.replicas"]), replicas)
     return replace(profile, topic={**profile.topic, "min.insync.replicas": fitting})
 

@@ -27,7 +27,7 @@ def states(cluster: Cluster, transactional_ids: Iterable[str]) -> dict[int, Part
 
 def open_transactions(cluster: Cluster, transactional_ids: Iterable[str]) -> dict[str, int]:
     """Maps each of `transactional_ids` that has an open transaction to the time at which the transaction began, in ms
-    since the epoch. The coordinators say so.
+    since the epoch. Asks the coordinators of the transactions.
 
     Raises OSError if a transactional.id has no coordinator, or if a coordinator does not answer.
     """

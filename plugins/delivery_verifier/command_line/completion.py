@@ -51,7 +51,10 @@ def answer(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_values(parser: argparse.ArgumentParser) -> None:
-    """Gives each option and argument below `parser` that takes a known name the function that lists these names."""
+    """Sets the functions of _VALUES on the options and arguments of `parser` and of its commands.
+
+    For an option or argument that takes a known name, argcomplete calls the function to list the names.
+    """
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for sub_parser in action.choices.values():

@@ -38,7 +38,7 @@ class Order:
 
 
 def _order_of_effects(settings: Settings) -> int:
-    """Returns the rank of a discipline by how well it keeps the order of effects."""
+    """Returns a rank of the settings: the better their discipline keeps the order of effects, the greater the rank."""
     if settings.discipline is None:
         return 3
     return 0 if settings.discipline == "own" else 1 + (settings.discipline not in EARLY)

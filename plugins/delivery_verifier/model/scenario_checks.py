@@ -128,8 +128,8 @@ def _check_crashes(scenario: Scenario) -> None:
 def _check_transactions(scenario: Scenario) -> None:
     """Raises BadInput if an arm writes transactions and the fault plan has the action `resend`.
 
-    Also raises BadInput if the fault plan needs open transactions and no arm writes transactions, and if
-    `_check_coordinator` does.
+    Also raises BadInput if the fault plan needs open transactions and no arm writes transactions, if it lacks a needed
+    proof `coordinator_moved`, and if this proof is impossible.
     """
     names = [arm.name for arm in scenario.loaded if arm.transactional_id]
     for number, step in enumerate(scenario.fault.steps):

@@ -79,8 +79,9 @@ def drain_applications(scenario: Scenario, cluster: Cluster, snapshot: Offsets, 
 def _wait_until_drained(pool: MemberPool, ends: Mapping[tuple[str, int], int], output: StepOutput) -> None:
     """Waits until every partition in `ends` is drained, or no record was applied for `STALLED_S` seconds.
 
-    `ends` maps the arm and the number of a partition to the offset of the marker at which its snapshot ends. For an own
-    application, whose effects have no offsets, it maps them to the round in which the last marker was written.
+    `ends` maps (arm, partition) to the offset of the marker at which the partition's snapshot ends. The effects of an
+    own application (a program of the user's own) have no offsets. For its arm, the value is the number of the last
+    round of markers.
     """
     applied, end = -1, 0.0
 

@@ -67,13 +67,16 @@ def apply_canary(
 
 
 def _planned(effect: CanaryEffect, offsets: list[int]) -> PlannedEffect:
-    """Returns `effect` at its offset in the log. If its record is nowhere in the log, its position is its offset."""
+    """Returns `effect` with the offset of its record. `offsets` has the offset of each record of the canary's log.
+
+    If the record is nowhere in the log, the position of `effect` is taken as the offset.
+    """
     offset = effect.position if effect.position >= NOWHERE else offsets[effect.position]
     return PlannedEffect(effect.partition, offset, effect.value)
 
 
 def _agree(life: LifeEffects, other: LifeEffects) -> bool:
-    """Returns whether two sinks gave back the same effects of one life, in the same order, and counted as many.
+    """Returns whether two sinks gave back the same effects of one life, in the same order, with the same count.
 
     Partition, offset and batch are not compared if the other sink does not keep them.
     """

@@ -16,7 +16,7 @@ RUNS_READ = 10
 AFTER_LOAD = tuple(step.name for step in DECLARED if "produce" in step.rests_on)
 """The steps between the end of the load and the verdict, in their order."""
 DEFAULTS_S: dict[str, float] = dict(zip(AFTER_LOAD, (6.0, 14.0, 26.0, 6.0, 8.0), strict=True))
-"""Seconds per step of a default run on two cores. They count where no earlier run of this host tells more. Measured:
+"""Maps each step to its seconds in a default run on two cores, for a host without earlier runs. Measured:
 docs/results/default-run-2026-11-21.md."""
 
 

@@ -46,8 +46,8 @@ class OwnFiles:
     """The sink of own applications."""
 
     def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:
-        """Yields the effects of each life of each member. The effects of a member are counted a second time: the count
-        of its last life is what the counts of its other lives leave.
+        """Yields the effects of each life of each member. Also counts all effects of a member in another way. This
+        count, minus the counts of the member's earlier lives, is the count that its last life must have.
 
         Raises FileNotFoundError if nobody saw how a life ended, and BadInput if the file of the application is wrong.
         """

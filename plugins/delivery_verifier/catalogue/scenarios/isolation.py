@@ -1,4 +1,4 @@
-"""Isolation: what a consumer is handed of transactions that are aborted. No fault is needed for that."""
+"""Isolation: whether a consumer gets the records of aborted transactions. No fault is needed to show this."""
 
 from __future__ import annotations
 

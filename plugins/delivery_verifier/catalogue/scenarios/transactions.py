@@ -181,9 +181,9 @@ _KILLED = Entry(
     rules=("torn.never", "aborted_visible.never", "lost.never", "resent.application"),
     why_held="What the transaction promises is kept: it is seen whole or not at all.",
 )
-"""A transaction holds three blocks. When the producers are killed, the transactional one has a transaction open with
-two blocks: one acknowledged, one not. Their transaction stays INDETERMINATE, and 20 of its records are in no committed
-view. The producer that starts again sends none of them again, because it was told nothing about their end.
+"""A transaction holds three blocks. When the producers are killed, the transactional producer has an open transaction
+with two blocks: one acknowledged, one not. This transaction stays INDETERMINATE, and no read_committed consumer sees
+its 20 records. The producer that starts again does not resend them, because nobody told it how the transaction ended.
 """
 
 ENTRIES: tuple[Entry, ...] = (_COORDINATOR_KILLED, _LATE_END, _KILLED)

@@ -75,7 +75,10 @@ def read_file(path: str, field: str) -> dict[str, str]:
 
 
 def _role(field: str) -> spring.Role:
-    """Returns whose settings `field` asks for. Raises BadInput for topic settings, which Spring Boot does not have."""
+    """Returns whether `field` names a file with the settings of a producer or of a consumer.
+
+    Raises BadInput for a file with topic settings, because Spring Boot has none.
+    """
     if field == "topic_config":
         raise BadInput("topic_config names a file of Spring Boot, which has no topic settings. Give .properties syntax")
     return "consumer" if field == "consumer_config" else "producer"
