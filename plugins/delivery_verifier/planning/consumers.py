@@ -117,10 +117,10 @@ def listing() -> Iterator[str]:
     settings = Settings.of_profile(catalogue.PROFILES["safe"])
     for application in catalogue.APPLICATIONS.values():
         grade = explain(settings, application).gives
-        yield f"{application.name:<14} {application.summary}"
-        yield f"{'':<14} {_promise(grade)}"
+        yield f"{application.name:<18} {application.summary}"
+        yield f"{'':<18} {_promise(grade)}"
         for line in application_lines(application):
-            yield from (f"{'':<14} {part}" for part in wrap(line, 105, break_on_hyphens=False, break_long_words=False))
+            yield from (f"{'':<18} {part}" for part in wrap(line, 101, break_on_hyphens=False, break_long_words=False))
 
 
 def text_lines(explanation: ConsumerExplanation) -> list[str]:
