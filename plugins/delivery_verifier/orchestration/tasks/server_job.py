@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
@@ -12,6 +13,9 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 ANSWERS_WITHIN_S = 120.0
 """How long a server that is being started may take until it listens, in seconds."""
+
+KILLED_WITHIN_S = 5.0
+"""How long `ServerJob.kill` waits for the server's answer, in seconds."""
 
 
 class ServerJob:
@@ -43,10 +47,15 @@ class ServerJob:
             self._require_wanted()
 
     def kill(self) -> None:
-        """Ends all queries of the reconciliation, which then fails. Lets no further query begin."""
+        """Ends all queries of the reconciliation, which then fails. Lets no further query begin.
+
+        The server is called from another thread: a signal may have interrupted this one in the middle of such a call.
+        """
         self._killed = True
         if self._end_session is not None:
-            self._end_session()
+            caller = threading.Thread(target=self._end_session, name="end of the Spark session")
+            caller.start()
+            caller.join(KILLED_WITHIN_S)
 
     def _require_wanted(self) -> None:
         if self._killed:
