@@ -65,7 +65,9 @@ class Server:
         token = token or settings.spark_token()
         process = subprocess.Popen(
             [sys.executable, "-m", __name__, self.url().replace(settings.spark_token(), token), str(run.path)],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            env=os.environ
+            | {"PYTHONPATH": os.pathsep.join(sys.path)}
+            | {"http_proxy": "http://127.0.0.1:9", "no_grpc_proxy": settings.SPARK_HOST},  # as in the local Airflow
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -95,6 +95,7 @@ def environment(port: int, spark_port: int | None = None) -> dict[str, str]:
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW__", "AIRFLOW_CONFIG"))}
     if spark_port is not None:
         inherited[SPARK_VARIABLE] = spark_connection(spark_port)
+        inherited["no_grpc_proxy"] = SPARK_HOST  # a proxy of the user would look for the server on its own host
     return inherited | _paths() | _airflow(port) | _secrets()
 
 

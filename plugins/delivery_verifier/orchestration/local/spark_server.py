@@ -26,7 +26,7 @@ RESTART_AFTER_S = 5.0
 processor."""
 LIMITS = {
     # A client that was killed leaves its query behind. The query ends when the client has been silent for so long.
-    "spark.connect.execute.manager.detachedTimeout": "15s",
+    "spark.connect.execute.manager.detachedTimeout": "30s",
     "spark.connect.execute.manager.maintenanceInterval": "5s",
     "spark.connect.session.manager.defaultSessionTimeout": "5m",
     # Else a server whose port is taken would listen on the next one, where no client looks for it.

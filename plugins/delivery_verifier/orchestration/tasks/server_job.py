@@ -13,7 +13,6 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 ANSWERS_WITHIN_S = 120.0
 """How long a server that is being started may take until it listens, in seconds."""
-
 KILLED_WITHIN_S = 5.0
 """How long `ServerJob.kill` waits for the server's answer, in seconds."""
 
