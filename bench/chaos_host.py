@@ -17,7 +17,7 @@ import psutil
 
 from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.model import steps
-from delivery_verifier.orchestration.local import lifecycle, supervisor
+from delivery_verifier.orchestration.local import lifecycle, spark_server, supervisor
 
 MARK = "KDV_TEST_CHAOS"
 """An environment variable that all processes of the trials inherit, so that they can be found. A process keeps it even
@@ -52,7 +52,6 @@ KINDS: dict[str, Kind] = {
     "controller": Kind(r"kafka\.Kafka .*/conf/100\.properties", _WITH_CLUSTER, _BOTH),
     "producer": Kind(r"load\.producer ", ("produce",), _BOTH),
     "spark-jvm": Kind(r"java.*SparkSubmit", ("read_topic", "reconcile"), _BOTH),
-    "spark-driver": Kind(r"^\S*python\S* \S*spark_jobs/reconcile\.py", ("read_topic", "reconcile")),
 }
 _RUN_PROCESSES = re.compile("|".join(kind.command for kind in KINDS.values() if kind.command))
 
@@ -122,10 +121,16 @@ def pids_of_kind(name: str, command: int) -> list[int]:
 def leftovers() -> list[str]:
     """Returns what a run should not have left behind: processes, workspaces, the lock, packet filter rules.
 
-    If the supervisor of Airflow lives, Airflow may stay, but its tasks may not. Otherwise no process may stay.
+    If the supervisor of Airflow lives, Airflow may stay with its Spark, but its tasks may not. Otherwise no process may
+    stay.
     """
-    alive = processes() if supervisor.read_state() is None else processes(_RUN_PROCESSES.pattern)
-    remains = [f"process {pid}: {short(line)}" for pid, line in alive.items()]
+    has_airflow = supervisor.read_state() is not None
+    alive = processes(_RUN_PROCESSES.pattern if has_airflow else "")
+    remains = [
+        f"process {pid}: {short(line)}"
+        for pid, line in alive.items()
+        if not (has_airflow and spark_server.MAIN_CLASS in line)
+    ]
     remains += [
         f"workspace {folder.name}" for folder in workspaces.all_workspaces() if not (folder / workspaces.KEPT).exists()
     ]

@@ -1,5 +1,5 @@
-"""Tests of `spark-submit` for the reconciliation: the Spark properties, and the interface on which the driver
-listens."""
+"""Tests of the task that reconciles: the Spark properties for `spark-submit`, the interface on which the driver
+listens, and the end of a job from outside."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 
 from delivery_verifier import catalogue
 from delivery_verifier.host.java import jars
+from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.scenario import Load, Scenario
 from delivery_verifier.orchestration.tasks import verify_delivery
+from delivery_verifier.orchestration.tasks.server_job import ServerJob
 from delivery_verifier.store.run_directory import RunDirectory
 
 
@@ -37,6 +39,17 @@ def test_a_driver_of_a_remote_master_is_reachable_under_its_own_address(scenario
     conf = verify_delivery._spark_conf(scenario, "spark://master:7077")
     assert "spark.driver.host" not in conf
     assert "spark.driver.bindAddress" not in conf
+
+
+def test_a_job_on_a_server_that_is_ended_before_the_server_listens_never_begins(
+    scenario: Scenario, tmp_path: Path
+) -> None:
+    job = ServerJob(RunDirectory(tmp_path), "sc://localhost:1/;token=x")
+    operator = verify_delivery.SubmitReconcile(task_id="reconcile")
+    operator._server_job = job
+    operator.on_kill()
+    with pytest.raises(StepFailed, match="ended from outside"):
+        job.reconcile()
 
 
 def test_the_script_is_the_installed_one() -> None:

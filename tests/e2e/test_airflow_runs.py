@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +22,20 @@ from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.steps import STEPS
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.orchestration.local import settings, supervisor
+from delivery_verifier.orchestration.local import settings, spark_server, supervisor
+from delivery_verifier.orchestration.local.run import RunFailed
 from delivery_verifier.orchestration.local.settings import DAG_ID
 from delivery_verifier.store.books import Books
 from delivery_verifier.store.run_directory import RunDirectory
 
 pytestmark = pytest.mark.timeout(1200)  # the first test waits for a whole run, on a host that may be busy
 LONG: dict[str, Any] = {"profile": "safe", "fault": "none", "records": 5000, "duration_s": 90}
-OF_A_RUN = r"embedded\.keeper|kafka\.Kafka|load\.producer|SparkSubmit"
+OF_A_RUN = r"embedded\.keeper|kafka\.Kafka|load\.producer"
 GONE_WITHIN_S = 30.0
 
 
 def of_the_run(airflow: LocalAirflow) -> dict[int, str]:
-    """Returns the command lines, by pid, of the living processes of the run: keeper, brokers, producers, Spark."""
+    """Returns the command lines, by pid, of the living processes of the run: keeper, brokers, producers."""
     with airflow.environment():
         return alive(settings.MARK, str(settings.airflow_home()), OF_A_RUN)
 
@@ -59,6 +61,39 @@ def both(plain_run: RunDirectory, plain_run_directly: RunDirectory) -> tuple[Run
     """The directories of two runs with the same parameters, seed and name: one went through the form and Airflow, the
     other ran directly."""
     return plain_run, plain_run_directly
+
+
+def test_when_the_spark_server_is_killed_in_the_middle_that_run_is_red_and_the_next_one_works(
+    local_airflow: LocalAirflow, request: pytest.FixtureRequest
+) -> None:
+    """The next run is `plain_run`. This test is the first of all that use it."""
+    run = RunDirectory(local_airflow.runs / "spark-killed")
+
+    def kill() -> None:
+        wait_until(lambda: [*run.path.glob(".re*.partial")], "Spark is at work", 300)
+        (server,) = _spark_servers(local_airflow)
+        os.kill(server, signal.SIGKILL)
+
+    with ThreadPoolExecutor(1) as pool:
+        killer = pool.submit(kill)
+        with pytest.raises(RunFailed) as failure:
+            local_airflow.run({**PLAIN, "records": 1000}, run.path.name)
+        killer.result()
+    assert failure.value.task_id == "reconcile" and not (run.path / "verdict.json").exists()
+    assert "the Spark Connect server has ended" in str(failure.value)
+    killed_at_us = run.manifest("settle").finished_at_us
+    plain: RunDirectory = request.getfixturevalue("plain_run")
+    assert plain.manifest("plan").started_at_us > killed_at_us and read_verdict(plain.path).green
+    assert len(_spark_servers(local_airflow)) == 1
+
+
+def _spark_servers(airflow: LocalAirflow) -> list[int]:
+    with airflow.environment():
+        return [*alive(settings.MARK, str(settings.airflow_home()), f"java.*{spark_server.MAIN_CLASS}")]
+
+
+def test_the_run_says_on_which_spark_it_was_reconciled(both: tuple[RunDirectory, RunDirectory]) -> None:
+    assert [run.manifest("reconcile").notes["spark"] for run in both] == ["Spark Connect, local[*]", "local[2]"]
 
 
 def test_airflow_and_direct_plan_the_same_and_write_the_same_files(both: tuple[RunDirectory, RunDirectory]) -> None:

@@ -19,7 +19,7 @@ import pytest
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import processes
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.orchestration.local import lifecycle, settings, supervisor, tree
+from delivery_verifier.orchestration.local import lifecycle, settings, spark_server, supervisor, tree
 
 pytestmark = pytest.mark.slow
 
@@ -27,6 +27,9 @@ pytestmark = pytest.mark.slow
 FAKE_AIRFLOW = """#!/bin/sh
 (setsid sleep 600 &)
 exec sleep 600
+"""
+FAKE_SPARK = """#!/bin/sh
+while :; do sleep 1; done
 """
 STUBBORN_AIRFLOW = """#!/bin/sh
 trap '' TERM
@@ -48,8 +51,9 @@ def _supervise(
     program: str, tmp_path: Path, patch: pytest.MonkeyPatch, more: list[str]
 ) -> Iterator[subprocess.Popen[bytes]]:
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "airflow").write_text(program)
-    (tmp_path / "bin" / "airflow").chmod(0o755)
+    for name, text in (("airflow", program), ("spark-submit", FAKE_SPARK)):
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
     patch.setenv("KDV_HOME", str(tmp_path))
     patch.setenv("KDV_LOCK", str(tmp_path / "lock"))
     patch.setenv("KDV_WORKSPACES", str(tmp_path / "ws"))
@@ -120,6 +124,33 @@ def test_while_the_others_are_being_ended_the_dead_one_is_named_and_the_next_sta
     assert "its scheduler died" in (supervisor.why_it_ended() or "")
     assert lifecycle.living() is None
     assert not _all_of_it() and "its scheduler died" in (supervisor.why_it_ended() or "")
+
+
+def test_a_spark_server_that_dies_is_started_anew_and_ends_with_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its command has no token: every user of the host can read it."""
+    for supervising in _supervise(FAKE_AIRFLOW, tmp_path, monkeypatch, ["--spark-port", "1"]):
+        first = wait_until(_spark_server, "Spark runs", 60)
+        assert settings.spark_token() not in " ".join(first.cmdline())
+        assert first.environ()["SPARK_CONNECT_AUTHENTICATE_TOKEN"] == settings.spark_token()
+        first.kill()
+        wait_until(lambda: (later := _spark_server()) is not None and later != first, "Spark runs again", 60)
+        assert supervising.poll() is None and supervisor.why_it_ended() is None
+        supervising.terminate()
+        assert supervising.wait(20) == 0
+        assert _all_of_it() == []
+
+
+def _spark_server() -> psutil.Process | None:
+    return next((process for process in _all_of_it() if spark_server.MAIN_CLASS in _command(process)), None)
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:  # it has ended since, perhaps as a zombie that is not yet reaped
+        return []
 
 
 def test_it_ends_with_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime
@@ -21,7 +21,7 @@ from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import folders
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
-from delivery_verifier.orchestration.local import settings, supervisor, tree
+from delivery_verifier.orchestration.local import settings, spark_server, supervisor, tree
 from delivery_verifier.orchestration.local.client import AirflowError, Client
 
 START_WITHIN_S = 180.0
@@ -108,13 +108,13 @@ def _start(port: int, owner: ProcessId | None) -> supervisor.State:
     _sweep()  # a supervisor that was killed leaves its processes behind
     _require_free(port)
     settings.ensure_passwords()
-    environment = settings.environment(port)
+    spark_port = None if settings.SPARK_VARIABLE in os.environ else spark_server.free_port()
+    environment = settings.environment(port, spark_port)
     _migrate(environment)
     _fail_unfinished_runs()
-    command = [sys.executable, "-m", supervisor.__name__, "--port", str(port)]
     with supervisor.log_file("supervisor").open("ab") as log:
         process = subprocess.Popen(
-            command + ([f"--owner={owner}"] if owner else []),
+            supervisor.command(port, owner, spark_port),
             env=environment,
             start_new_session=True,
             stdin=subprocess.DEVNULL,

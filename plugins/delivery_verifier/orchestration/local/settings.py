@@ -25,9 +25,13 @@ MARK = "KDV_LOCAL_AIRFLOW"
 A process keeps the mark when its parent ends and another process becomes its parent.
 """
 
-SPARK_CONNECTION = '{"conn_type":"spark","host":"local[2]","extra":{"deploy-mode":"client"}}'
-"""The default of the environment variable AIRFLOW_CONN_SPARK_DEFAULT. It is JSON, because Airflow cannot parse the URI
-`spark://local[2]` and would silently submit to YARN."""
+SPARK_VARIABLE = "AIRFLOW_CONN_SPARK_DEFAULT"
+"""The environment variable that defines the Airflow connection `spark_default`. If the user has not set it, the local
+Airflow has a Spark Connect server of its own."""
+SPARK_ADDRESS = "127.0.0.1"
+"""The address on which the Spark Connect server of the local Airflow listens."""
+SPARK_HOST = "localhost"
+"""The name by which clients call this server: PySpark sends a token without TLS to no other host."""
 
 
 def nightly() -> str | None:
@@ -69,15 +73,29 @@ def base_url(port: int) -> str:
     return f"http://127.0.0.1:{port}"
 
 
-def environment(port: int) -> dict[str, str]:
+def spark_token() -> str:
+    """Returns the secret with which a client proves to the Spark Connect server that it may use it."""
+    return _secret("spark_token", secrets.token_urlsafe)
+
+
+def spark_connection(port: int) -> str:
+    """Returns the Airflow connection to the Spark Connect server of the local Airflow on `port`, as JSON."""
+    return json.dumps({"conn_type": "spark_connect", "host": SPARK_HOST, "port": port, "password": spark_token()})
+
+
+def environment(port: int, spark_port: int | None = None) -> dict[str, str]:
     """Returns all environment variables of the local Airflow's processes.
+
+    `spark_port` is the port of the Spark Connect server; None if the user has set SPARK_VARIABLE.
 
     Only this module sets Airflow's own settings. AIRFLOW__* and AIRFLOW_CONFIG* variables of the user are left out,
     because they may name another database or another executor. Connections (AIRFLOW_CONN_*) and variables
     (AIRFLOW_VAR_*) of the user are kept.
     """
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW__", "AIRFLOW_CONFIG"))}
-    inherited.setdefault("AIRFLOW_CONN_SPARK_DEFAULT", SPARK_CONNECTION)
+    if spark_port is not None:
+        inherited[SPARK_VARIABLE] = spark_connection(spark_port)
+        inherited["no_grpc_proxy"] = SPARK_HOST  # a proxy of the user would look for the server on its own host
     return inherited | _paths() | _airflow(port) | _secrets()
 
 

@@ -1,4 +1,7 @@
-"""The supervisor of the local Airflow. It runs the four processes of Airflow, and ends all four if one of them ends."""
+"""The supervisor of the local Airflow. It runs the four processes of Airflow, and ends all four if one of them ends.
+
+It also keeps a Spark Connect server alive, unless the user has named another Spark.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import folders, processes
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.host.waiting import pause
-from delivery_verifier.orchestration.local import settings, tree
+from delivery_verifier.orchestration.local import settings, spark_server, tree
+from delivery_verifier.orchestration.local.spark_server import SparkServer
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "api-server": ("api-server",),
@@ -105,11 +109,12 @@ def log_file(name: str) -> Path:
 class Supervisor:
     """The parent of the four processes of Airflow: starts and watches them, and ends them with all their descendants.
 
-    If `owner` is not None, the supervisor ends all processes when the process `owner` ends.
+    If `owner` is not None, the supervisor ends all processes when the process `owner` ends. `spark` is the Spark
+    Connect server, which is started anew if it ends; None if this Airflow has none.
     """
 
-    def __init__(self, port: int, owner: ProcessId | None) -> None:
-        self.port, self.owner = port, owner
+    def __init__(self, port: int, owner: ProcessId | None, spark: SparkServer | None) -> None:
+        self.port, self.owner, self.spark = port, owner, spark
         self.children: dict[str, subprocess.Popen[bytes]] = {}
         self.asked_to_stop: str | None = None
         self.died: str | None = None
@@ -129,6 +134,8 @@ class Supervisor:
                 self.children[name] = _start(name, command)
             self._write_state()
             while not (why := self._why_to_stop()):
+                if self.spark is not None:
+                    self.spark.keep()
                 pause(0.25)
             _reason_file().write_text(why)
         finally:
@@ -214,15 +221,24 @@ def _identity(child: subprocess.Popen[bytes]) -> ProcessId:
     return identity
 
 
+def command(port: int, owner: ProcessId | None, spark_port: int | None) -> list[str]:
+    """Returns the command that runs a supervisor. None stands for no owner, and for no Spark Connect server."""
+    words = [sys.executable, "-m", __name__, "--port", str(port)]
+    words += [f"--owner={owner}"] if owner else []
+    return words + ([f"--spark-port={spark_port}"] if spark_port else [])
+
+
 def main() -> int:
     """The entry point. Needs the environment variables that `settings.environment` returns. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--owner", help="the process, as pid:started, without which this Airflow ends")
+    parser.add_argument("--spark-port", type=int, help="the port of the Spark Connect server that is kept alive")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     owner = ProcessId(*map(int, arguments.owner.split(":"))) if arguments.owner else None
-    return Supervisor(arguments.port, owner).run()
+    spark = SparkServer(arguments.spark_port, spark_server.start) if arguments.spark_port else None
+    return Supervisor(arguments.port, owner, spark).run()
 
 
 if __name__ == "__main__":

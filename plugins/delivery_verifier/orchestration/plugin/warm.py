@@ -21,10 +21,12 @@ from delivery_verifier.orchestration.local.settings import MARK
 LIBRARIES = (
     "airflow.providers.apache.spark.operators.spark_submit",
     "confluent_kafka.admin",
+    "duckdb",
     "great_expectations",
     "pandas",
     "pyarrow.compute",
     "pyarrow.parquet",
+    "pyspark.sql.connect.session",
 )
 """The modules that the scheduler imports at its start, because tasks need them later."""
 

@@ -1,4 +1,7 @@
-"""The Airflow connection that names the Spark master. A connection that Airflow would silently misread is refused."""
+"""The Airflow connection that names the Spark master or the Spark Connect server.
+
+A connection that Airflow would silently misread is refused.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,16 @@ from delivery_verifier.model.errors import VerifierError
 
 DEFAULT_ID = "spark_default"
 """The id of the Airflow connection from which the step reconcile takes its Spark master."""
+SERVER_TYPE = "spark_connect"
+"""The type of a connection to a Spark Connect server. Every other type names a master for `spark-submit`."""
 _MASTER = re.compile(
     r"local(\[(\*|[1-9][0-9]*)(,[0-9]+)?\])?|local-cluster\[.*\]|spark://[^\s/:]+:[0-9]+(,[^\s/:]+:[0-9]+)*|k8s://\S+|yarn"
 )
 """Matches every form of a master URL that Spark accepts. When a run starts, `require` refuses a URL that does not
 match. Spark would refuse this URL only in the step reconcile, after the load was sent."""
+
+_SERVER = re.compile(r"sc://[^\s/:;?#]+:[0-9]+")
+"""Matches the address of a Spark Connect server."""
 
 
 class NoSparkConnection(VerifierError, ValueError):
@@ -20,7 +28,8 @@ class NoSparkConnection(VerifierError, ValueError):
 
 
 def require(conn_id: str = DEFAULT_ID) -> str:
-    """Returns the Spark master that the Airflow connection `conn_id` names.
+    """Returns the Spark master that the Airflow connection `conn_id` names, or the address of the Spark Connect server,
+    `sc://host:port`, without its token.
 
     Raises NoSparkConnection if the connection is missing, or if Airflow or Spark would misread it. Also raises
     NoSparkConnection if Airflow would submit to YARN, although the connection does not name YARN. Airflow's Spark
@@ -35,6 +44,8 @@ def require(conn_id: str = DEFAULT_ID) -> str:
         connection = BaseHook.get_connection(conn_id)
     except (AirflowException, ValueError) as error:
         raise _refusal(conn_id, f"it cannot be read ({error})") from error
+    if connection.conn_type == SERVER_TYPE:
+        return _server_address(conn_id, connection.host or "", connection.port)
     if not connection.host and connection.conn_type != "yarn":
         raise _refusal(conn_id, "its host, the Spark master, is empty")
     master = str(SparkSubmitHook(conn_id=conn_id)._connection["master"])
@@ -45,6 +56,25 @@ def require(conn_id: str = DEFAULT_ID) -> str:
     if master.startswith("local") and connection.extra_dejson.get("deploy-mode", "client") != "client":
         raise _refusal(conn_id, "its deploy-mode must be client where the master is local")
     return master
+
+
+def is_server(master: str) -> bool:
+    """Whether `master`, the result of `require`, is the address of a Spark Connect server."""
+    return master.startswith("sc://")
+
+
+def server_url(conn_id: str = DEFAULT_ID) -> str:
+    """Returns the URL of the Spark Connect server, with its token. It must not be logged."""
+    from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+
+    return str(SparkConnectHook(conn_id).get_connection_url())
+
+
+def _server_address(conn_id: str, host: str, port: int | None) -> str:
+    address = f"sc://{host.removeprefix('sc://')}:{port or 0}"
+    if not _SERVER.fullmatch(address) or not port:
+        raise _refusal(conn_id, f"its Spark Connect server is {host!r}, port {port}; host and port are needed")
+    return address
 
 
 def _refusal(conn_id: str, why: str) -> NoSparkConnection:

@@ -22,6 +22,7 @@ from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.orchestration.tasks import connections, gate, note, spark_connection
+from delivery_verifier.orchestration.tasks.server_job import ServerJob
 from delivery_verifier.store.run_directory import RunDirectory
 
 
@@ -142,7 +143,10 @@ def _run_directory(context: Context) -> Path:
 
 
 class SubmitReconcile(SparkSubmitOperator):
-    """The task of the step reconcile. The task submits the Spark job to the master that the Spark connection names.
+    """The task of the step reconcile. The task uses the Spark that the Spark connection names.
+
+    If the connection names a master, the task submits the Spark job to this master. If the connection names a Spark
+    Connect server, the task itself runs the job, and the server runs the job's queries.
 
     `execute` sets the script, the properties and the environment of the job, because they depend on the run. The run
     does not exist yet when Airflow makes this object.
@@ -160,33 +164,50 @@ class SubmitReconcile(SparkSubmitOperator):
             durable=False,
             **more,
         )
+        self._server_job: ServerJob | None = None
 
     def execute(self, context: Context) -> None:
-        """Submits the Spark job and waits for its end. Raises AirflowException if the job's exit code is not 0.
+        """Runs the Spark job and waits for its end. Raises AirflowException if a submitted job's exit code is not 0.
 
         Raises ClusterGone if the cluster ends while the job needs the brokers, NoSparkConnection if the Spark
-        connection is unusable, and gate.GatePassed if the gate has succeeded already.
+        connection is unusable, gate.GatePassed if the gate has succeeded already, and the errors of `ServerJob`.
         """
         from delivery_verifier.cluster import lease
         from delivery_verifier.cluster.handle import Cluster
-        from spark_jobs.session import class_archive
 
         gate.require_not_passed(context, GATE)
         run = RunDirectory(_run_directory(context))
         master = spark_connection.require(self._conn_id)
+        self.log.info("Spark of the connection %s: %s", self._conn_id, master)
+        # The lease is renewed here as long as the run needs its cluster, because the job itself does not do this.
+        with lease.renewed(Cluster.of_run(run).socket, lambda: self._give_up_reading(run)):
+            if spark_connection.is_server(master):
+                self._server_job = ServerJob(run, spark_connection.server_url(self._conn_id))
+                self._server_job.reconcile()
+            else:
+                self._submit(context, run, master)
+
+    def _submit(self, context: Context, run: RunDirectory, master: str) -> None:
+        from spark_jobs.session import class_archive
+
         self.application = str(_reconcile_script())
         self.conf = _spark_conf(run.read_scenario(), master)
         # Without this variable, a child of the task would run the first python3 on PATH, which may have no PySpark.
         self.env_vars = {"PYSPARK_PYTHON": sys.executable}
-        # The job runs in another process. This process renews the lease as long as the run needs its cluster.
-        with lease.renewed(Cluster.of_run(run).socket, lambda: self._give_up_reading(run)):
-            super().execute(context)
+        super().execute(context)
         class_archive().keep()
 
-    def _give_up_reading(self, run: RunDirectory) -> None:
-        """Kills the Spark job when the cluster is gone, because Spark would go on calling the brokers for minutes.
+    def on_kill(self) -> None:
+        """Ends the Spark job. Airflow calls this method when a user or a timeout ends the task."""
+        if self._server_job is not None:
+            self._server_job.kill()
+        else:
+            super().on_kill()
 
-        Does not kill a job that has already read the topics, because such a job needs no broker.
+    def _give_up_reading(self, run: RunDirectory) -> None:
+        """Ends the Spark job when the cluster is gone, because Spark would go on calling the brokers for minutes.
+
+        Does not end a job that has already read the topics, because such a job needs no broker.
         """
         if not (run.path / "read_topic.json").exists():
             self.on_kill()

@@ -1,7 +1,7 @@
 """The step reconcile without Airflow: runs the Spark job in this process, in two halves.
 
-Only the first half needs the cluster. With Airflow, spark-submit runs both halves in one job
-(`spark_jobs/reconcile.py`).
+Only the first half needs the cluster. With Airflow, the task `reconcile` runs both halves as one job
+(`spark_jobs/reconcile.py`), on the Spark that the connection `spark_default` names.
 """
 
 from __future__ import annotations

@@ -1,0 +1,59 @@
+"""A reconciliation of a stored run, after which the Spark Connect server of the local Airflow is warm.
+
+The server's JVM then has compiled what the next reconciliation needs. Nobody reads the result. Nothing waits for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from delivery_verifier.host import folders
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.orchestration.local import settings, spark_server
+
+LISTENS_WITHIN_S = 120.0
+MOST_BYTES = 32 << 20
+"""The most bytes that ledger/ and log/ of the stored run may have together. A larger run would take too long."""
+_FOLDERS = ("ledger", "log")
+
+
+def newest_small_run(runs: Path) -> Path | None:
+    """Returns the newest reconciled run directory in the folder `runs` with at most MOST_BYTES, or None."""
+    sealed = sorted(runs.glob("*/reconcile.json"), key=lambda file: file.stat().st_mtime, reverse=True)
+    return next((file.parent for file in sealed if _bytes(file.parent) <= MOST_BYTES), None)
+
+
+def _bytes(run: Path) -> int:
+    return sum(file.stat().st_size for folder in _FOLDERS for file in (run / folder).glob("*"))
+
+
+def warm_up(run: Path, port: int) -> None:
+    """Reconciles a copy of `run` on the server at `port`, and removes the copy."""
+    wait_until(lambda: spark_server.listens(port), "the Spark Connect server listens", LISTENS_WITHIN_S, every_s=0.5)
+    from spark_jobs.connect import connect_session
+    from spark_jobs.reconcile import reconcile
+
+    with tempfile.TemporaryDirectory(prefix="warm-up-", dir=settings.airflow_home()) as folder:
+        copy = Path(shutil.copytree(run, Path(folder) / run.name))
+        with connect_session(spark_server.url(port)) as spark:
+            reconcile(copy, True, spark)
+
+
+def main() -> int:
+    """The entry point. Returns 0 if a run was reconciled or if there is no suitable run. Any failure is raised."""
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("--port", type=int, required=True)
+    port = parser.parse_args().port
+    os.nice(10)
+    if (run := newest_small_run(folders.runs_dir())) is not None:
+        warm_up(run, port)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""A reconciliation whose queries run on a Spark Connect server, and whose driver is the Airflow task itself."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.errors import StepFailed
+from delivery_verifier.store.run_directory import RunDirectory
+
+ANSWERS_WITHIN_S = 120.0
+"""How long a server that is being started may take until it listens, in seconds."""
+KILLED_WITHIN_S = 5.0
+"""How long `ServerJob.kill` waits for the server's answer, in seconds."""
+
+
+class ServerJob:
+    """The reconciliation of `run` on the server at `url`, a Spark Connect URL with the token of the server.
+
+    Another thread, or the handler of a signal, may call `kill` at any time.
+    """
+
+    def __init__(self, run: RunDirectory, url: str) -> None:
+        self._run, self._url = run, url
+        self._end_session: Callable[[], object] | None = None
+        self._killed = False
+
+    def reconcile(self) -> None:
+        """Waits for the server, and reconciles the run in a session of its own. Closes the session in any case.
+
+        Raises DeadlinePassed if no server listens in time, SparkGone if the server ends, StepFailed after `kill`, and
+        the errors of `spark_jobs.reconcile.reconcile`.
+        """
+        wait_until(self._listens, "the Spark Connect server listens", ANSWERS_WITHIN_S, every_s=0.2)
+        from spark_jobs.connect import client_of, connect_session
+        from spark_jobs.reconcile import reconcile
+
+        records = sum(arm.records for arm in self._run.read_scenario().loaded)
+        with connect_session(self._url, records) as spark:
+            self._end_session = client_of(spark).release_session
+            self._require_wanted()
+            reconcile(self._run.path, False, spark)
+            self._require_wanted()
+
+    def kill(self) -> None:
+        """Ends all queries of the reconciliation, which then fails. Lets no further query begin.
+
+        The server is called from another thread: a signal may have interrupted this one in the middle of such a call.
+        """
+        self._killed = True
+        if self._end_session is not None:
+            caller = threading.Thread(target=self._end_session, name="end of the Spark session")
+            caller.start()
+            caller.join(KILLED_WITHIN_S)
+
+    def _require_wanted(self) -> None:
+        if self._killed:
+            raise StepFailed("the reconciliation was ended from outside")
+
+    def _listens(self) -> bool:
+        address = urlsplit(self._url)
+        self._require_wanted()
+        try:
+            socket.create_connection((address.hostname or "", address.port or 0), timeout=5).close()
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,69 @@
+"""A session on a Spark Connect server: the JVM belongs to the server, and outlives the session and this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.errors.exceptions.connect import SparkConnectGrpcException
+from pyspark.sql import SparkSession
+from pyspark.sql.connect.client import SparkConnectClient
+from pyspark.sql.connect.client.retries import DefaultPolicy
+
+from spark_jobs.session import SparkGone, settings
+
+OF_A_RUN = ("spark.sql.shuffle.partitions",)
+"""The properties in which the sessions of one server differ. They depend on the number of records of the run."""
+ATTEMPTS, FIRST_PAUSE_MS = 4, 100
+"""How often a call is repeated that reaches no server, and the pause before the first repetition. Each further pause is
+four times as long, so a server that has ended is noticed after 10 s. PySpark itself would repeat for 10 minutes."""
+
+
+@contextmanager
+def connect_session(url: str, records: int = 0) -> Iterator[SparkSession]:
+    """Yields a new session on the server at `url`, and closes it when the block ends, with every query that still runs.
+
+    `url`: a Spark Connect URL, `sc://host:port/;token=...`. `records`: as in `settings`. The session shares neither
+    settings nor views with other sessions of the server. What a session that was not closed has cached is dropped
+    first. Afterwards this process must not start a Spark of its own, because PySpark can use only one of both.
+
+    Raises SparkGone if the server does not answer, or ends while the block runs.
+    """
+    spark = SparkSession.builder.remote(url).create()
+    client = client_of(spark)
+    client.set_retry_policies([DefaultPolicy(max_retries=ATTEMPTS, initial_backoff=FIRST_PAUSE_MS)])
+    try:
+        with _naming_server_end():
+            spark.catalog.clearCache()
+            for name in OF_A_RUN:
+                spark.conf.set(name, settings(records)[name])
+            yield spark
+    finally:
+        spark.stop()
+
+
+def client_of(spark: SparkSession) -> SparkConnectClient:
+    """Returns the client of a session on a server. Another thread may call its `release_session`, which ends all
+    queries of the session and lets no further query begin."""
+    client = spark.client
+    assert isinstance(client, SparkConnectClient)
+    return client
+
+
+@contextmanager
+def _naming_server_end() -> Iterator[None]:
+    """Turns an error in the block into SparkGone if the server does not answer any more."""
+    try:
+        yield
+    except SparkConnectGrpcException as error:
+        if not _is_unreachable(error):
+            raise
+        raise SparkGone(
+            "the Spark Connect server has ended, or does not answer: was the memory short? Its log says why"
+        ) from error
+
+
+def _is_unreachable(error: SparkConnectGrpcException) -> bool:
+    """Whether the error says that no server answers, or that another server answers than before."""
+    changed = (error.getCondition() or "").endswith(("SESSION_CHANGED", "SESSION_NOT_FOUND"))
+    return changed or error.getGrpcStatusCode().name == "UNAVAILABLE"

@@ -1,0 +1,77 @@
+"""Tests of a reconciliation on a Spark Connect server: the books are those of a Spark of one's own, and no run is
+poisoned by the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from support.connect import WITHIN_S, Server, is_at_work, server
+from support.mixed_runs import content
+
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.orchestration.local import settings
+from delivery_verifier.store.run_directory import RunDirectory
+
+Copy = Callable[[str], RunDirectory]
+
+
+@pytest.fixture(scope="module")
+def connected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with server(tmp_path_factory.mktemp("home")) as started:
+        yield started
+
+
+def test_the_books_are_those_of_a_spark_of_ones_own(connected: Server, copied: Copy, expected: dict[str, Any]) -> None:
+    run = copied("run")
+    connected.reconcile(run)
+    assert content(run) == expected
+    assert run.manifest("reconcile").notes["spark"] == "Spark Connect, local[*]"
+
+
+def test_a_client_that_is_killed_in_the_middle_does_not_poison_the_next_run(
+    connected: Server, copied: Copy, expected: dict[str, Any]
+) -> None:
+    killed = copied("killed")
+    with connected.client(killed) as client:
+        wait_until(lambda: is_at_work(killed), "the client is at work", WITHIN_S, detail=connected.log)
+        client.kill()
+        client.wait()
+    assert not (killed.path / "reconcile.json").exists()
+    connected.reconcile(killed)  # the same folder: whatever the server remembers of it would be used
+    assert content(killed) == expected
+
+
+def test_a_server_that_is_killed_in_the_middle_fails_that_run_and_the_next_one_works(
+    connected: Server, copied: Copy, expected: dict[str, Any]
+) -> None:
+    run, later = copied("run"), copied("later")
+    with connected.client(run) as client:
+        wait_until(lambda: is_at_work(run), "the client is at work", WITHIN_S, detail=connected.log)
+        connected.kill()
+        said, _ = client.communicate(timeout=WITHIN_S)
+    assert client.returncode == 1 and "SparkGone: the Spark Connect server has ended" in said, said
+    assert not (run.path / "reconcile.json").exists()
+    connected.await_listening()
+    connected.reconcile(later)
+    assert content(later) == expected
+    assert len(connected.processes) == 2
+
+
+def test_only_who_knows_the_token_may_use_the_server_and_no_command_nor_log_has_it(
+    connected: Server, copied: Copy
+) -> None:
+    run = copied("run")
+    with connected.client(run, token="guessed") as client:
+        said, _ = client.communicate(timeout=WITHIN_S)
+    assert client.returncode == 1 and "Invalid authentication token" in said, said
+    assert settings.spark_token() not in connected.log() + said
+    (jvm,) = [psutil.Process(connected.processes[-1].pid)]
+    assert "SparkConnectServer" in " ".join(jvm.cmdline()) and settings.spark_token() not in " ".join(jvm.cmdline())
+    listening = {link.laddr.ip for link in jvm.net_connections("tcp") if link.status == psutil.CONN_LISTEN}
+    assert {address.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
+    (file,) = Path(settings.airflow_home().parent / "secrets").glob("spark_token")
+    assert file.stat().st_mode & 0o777 == 0o600

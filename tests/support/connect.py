@@ -1,0 +1,109 @@
+"""A Spark Connect server as the local Airflow has it, and clients of it, each in a process of its own.
+
+As a program: `python -m support.connect URL RUN_DIR` reconciles a run on a server, from its log/. A process of its own
+is needed, because PySpark can use either a server or a Spark of the same process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.orchestration.local import settings, spark_server
+from delivery_verifier.store.run_directory import RunDirectory
+
+WITHIN_S = 120.0
+"""How long a server may take to start, and a client to end, in seconds. A busy host needs most of it."""
+
+
+class Server:
+    """A server that the same code keeps alive as in the local Airflow."""
+
+    def __init__(self) -> None:
+        self.port = spark_server.free_port()
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self._kept = spark_server.SparkServer(self.port, self._start)
+
+    def _start(self, port: int) -> subprocess.Popen[bytes]:
+        self.processes.append(spark_server.start(port))
+        return self.processes[-1]
+
+    def await_listening(self) -> None:
+        """Starts the server if it does not live, and waits until it listens."""
+        wait_until(self._listens, "the server listens", WITHIN_S, detail=self.log)
+
+    def _listens(self) -> bool:
+        self._kept.keep()
+        return spark_server.listens(self.port)
+
+    def url(self) -> str:
+        return spark_server.url(self.port)
+
+    def log(self) -> str:
+        return (settings.airflow_home() / "spark.log").read_text(errors="replace")[-3000:]
+
+    def kill(self) -> None:
+        self.processes[-1].kill()
+        self.processes[-1].wait()
+
+    @contextmanager
+    def client(self, run: RunDirectory, token: str = "") -> Iterator[subprocess.Popen[str]]:
+        """Starts a client that reconciles `run`, and yields its process. Kills it when the block ends.
+
+        `token`: what the client sends instead of the server's token.
+        """
+        token = token or settings.spark_token()
+        process = subprocess.Popen(
+            [sys.executable, "-m", __name__, self.url().replace(settings.spark_token(), token), str(run.path)],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
+
+    def reconcile(self, run: RunDirectory) -> None:
+        with self.client(run) as client:
+            said, _ = client.communicate(timeout=WITHIN_S)
+        assert client.returncode == 0, said[-3000:]
+
+
+@contextmanager
+def server(home: Path) -> Iterator[Server]:
+    """Starts a server whose log and token are in `home`, and yields it once it listens."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KDV_HOME", str(home))
+        patch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")  # it has spark-submit
+        settings.airflow_home().mkdir(parents=True)
+        started = Server()
+        try:
+            started.await_listening()
+            yield started
+        finally:
+            started.processes[-1].send_signal(signal.SIGTERM)
+            started.processes[-1].wait(WITHIN_S)
+
+
+def is_at_work(run: RunDirectory) -> bool:
+    """Whether a reconciliation has begun to write the tables of `run`."""
+    return any(run.path.glob(".reconcile.*.partial"))
+
+
+if __name__ == "__main__":
+    from spark_jobs.connect import connect_session
+    from spark_jobs.reconcile import reconcile
+
+    with connect_session(sys.argv[1]) as session:
+        reconcile(Path(sys.argv[2]), True, session)
