@@ -3,6 +3,7 @@ poisoned by the one before."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,17 +33,25 @@ def test_the_books_are_those_of_a_spark_of_ones_own(connected: Server, copied: C
     assert run.manifest("reconcile").notes["spark"] == "Spark Connect, local[*]"
 
 
-def test_a_client_that_is_killed_in_the_middle_does_not_poison_the_next_run(
+def test_a_run_that_is_killed_or_ended_in_the_middle_does_not_poison_the_next_one(
     connected: Server, copied: Copy, expected: dict[str, Any]
 ) -> None:
-    killed = copied("killed")
-    with connected.client(killed) as client:
-        wait_until(lambda: is_at_work(killed), "the client is at work", WITHIN_S, detail=connected.log)
+    run = copied("run")
+    with connected.client(run) as client:
+        wait_until(lambda: is_at_work(run), "the client is at work", WITHIN_S, detail=connected.log)
         client.kill()
         client.wait()
-    assert not (killed.path / "reconcile.json").exists()
-    connected.reconcile(killed)  # the same folder: whatever the server remembers of it would be used
-    assert content(killed) == expected
+    for partial in run.path.glob(".reconcile.*.partial"):
+        shutil.rmtree(partial)
+    with connected.client(run) as client:
+        wait_until(lambda: is_at_work(run), "the client is at work", WITHIN_S, detail=connected.log)
+        client.terminate()  # its session ends
+        said, _ = client.communicate(timeout=WITHIN_S)
+    assert client.returncode == 1, said
+    assert not (run.path / "reconcile.json").exists()
+    connected.reconcile(run)  # the same folder: whatever the server remembers of it would be used
+    assert content(run) == expected
+    assert len(connected.processes) == 1
 
 
 def test_a_server_that_is_killed_in_the_middle_fails_that_run_and_the_next_one_works(

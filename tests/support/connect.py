@@ -1,7 +1,8 @@
 """A Spark Connect server as the local Airflow has it, and clients of it, each in a process of its own.
 
 As a program: `python -m support.connect URL RUN_DIR` reconciles a run on a server, from its log/. A process of its own
-is needed, because PySpark can use either a server or a Spark of the same process.
+is needed, because PySpark can use either a server or a Spark of the same process. SIGTERM ends its session, and nothing
+else.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,7 +65,9 @@ class Server:
         token = token or settings.spark_token()
         process = subprocess.Popen(
             [sys.executable, "-m", __name__, self.url().replace(settings.spark_token(), token), str(run.path)],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            env=os.environ
+            | {"PYTHONPATH": os.pathsep.join(sys.path)}
+            | {"http_proxy": "http://127.0.0.1:9", "no_grpc_proxy": settings.SPARK_HOST},  # as in the local Airflow
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -102,8 +106,10 @@ def is_at_work(run: RunDirectory) -> bool:
 
 
 if __name__ == "__main__":
-    from spark_jobs.connect import connect_session
+    from spark_jobs.connect import client_of, connect_session
     from spark_jobs.reconcile import reconcile
 
     with connect_session(sys.argv[1]) as session:
+        end = threading.Thread(target=client_of(session).release_session)
+        signal.signal(signal.SIGTERM, lambda number, frame: end.start())
         reconcile(Path(sys.argv[2]), True, session)
