@@ -69,6 +69,7 @@ def test_a_value_cut_short_is_an_effect_that_names_no_attempt() -> None:
     assert found(value(1)[:-1] + b"\n") == [(0, 0)]
     assert found(value(1)[:40] + b"\n" + value(2) + b"\n") == [(0, 0), (2, SOUND)]
     assert found(b"nothing\n\n") == [(0, 0)]
+    assert found(b"KDV1 %s??????\n" % RUN.encode()) == [(0, 0)], "damaged, and of this run"
     assert found(value(1)[:40] + value(2) + b"\n") == [(0, 0), (2, SOUND)]
 
 

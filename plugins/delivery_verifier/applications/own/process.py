@@ -161,7 +161,7 @@ class Progress(NamedTuple):
 
     def _note_in_lines(self, file: Path, pattern: RecordPattern, life: Path) -> None:
         begin = max(self.seen.get(str(file), 0) - HEADER_BYTES, 0)
-        marker_pattern = re.escape(pattern.beginning) + b"%04d %04d [0-9]{4} ([0-9]{12}) ([0-9]{4}) " % (
+        marker_pattern = re.escape(pattern.beginning) + b" %04d %04d [0-9]{4} ([0-9]{12}) ([0-9]{4}) " % (
             pattern.arm,
             MARKER_PRODUCER,
         )

@@ -43,7 +43,7 @@ class RecordPattern(NamedTuple):
     @property
     def beginning(self) -> bytes:
         """The bytes with which every record of the run begins."""
-        return b"%s%s " % (_MAGIC, self.run_token.encode())
+        return _MAGIC + self.run_token.encode()
 
 
 class Scan(NamedTuple):
