@@ -180,6 +180,12 @@ def _problems(own: OwnApplication) -> Iterator[tuple[str, str]]:
         yield "effects.where", "is one path for several members; write {folder}/ in front, or members = 1"
     if effects.kind == "lines" and effects.identity == "columns":
         yield "effects.identity", 'is columns, which lines do not have; write kind = "files", or identity = "value"'
+    if effects.identity == "columns" and effects.where.startswith("/"):
+        yield (
+            "effects.identity",
+            "is columns, and effects.where is outside {folder}: such rows name no run, so those of earlier runs would "
+            'count; write {folder}/ in front of effects.where, or identity = "header"',
+        )
     if effects.kind == "files" and effects.containing:
         yield "effects.containing", 'is about lines, but kind is files; leave it out, or write kind = "lines"'
     for name in (*own.environment, *own.connections):

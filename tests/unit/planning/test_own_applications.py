@@ -55,6 +55,10 @@ def test_placeholders_are_filled_word_by_word() -> None:
         ('command = "a"\n[effects]\nwhere = "{folder}/../x"', ("effects.where", "allowed: stdout")),
         ('command = "a"\nmembers = 2\n[effects]\nwhere = "/x"', ("several members", "members = 1")),
         ('command = "a"\n[effects]\nidentity = "columns"', ("effects.identity is columns", 'identity = "value"')),
+        (
+            'command = "a"\n[effects]\nkind = "files"\nwhere = "/data/*.parquet"\nidentity = "columns"',
+            ("effects.identity is columns", "outside {folder}", "earlier runs", 'identity = "header"'),
+        ),
         ('command = "run {tpoic}"', ("unknown placeholder {tpoic}", "did you mean topic?")),
         ('command = "run \'a"', ("command cannot be split", "quotation mark")),
         ('command = "a"\nmembers = 17', ("members: Expected `int` <= 16",)),
