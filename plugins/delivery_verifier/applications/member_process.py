@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from delivery_verifier.applications.control import Control, Word
+from delivery_verifier.applications.lives import lives_of, read_end
 from delivery_verifier.applications.own.ends import describe_end
+from delivery_verifier.applications.own.files import grown_sizes
 from delivery_verifier.applications.own.process import Progress, send_to_group
 from delivery_verifier.applications.spec import MemberSpec, life_folder
 from delivery_verifier.host.processes import dies_with_parent, how_it_ended
@@ -26,7 +28,8 @@ class MemberDied(VerifierError, RuntimeError):
 class MemberProcess:
     """One member of an arm's application, with its control block.
 
-    `process` is None while the member does not run. `progress` is that of an own member; None for all others.
+    `process` is None while the member does not run. `progress` is that of an own member; None for all others. `sizes`
+    maps the files of an own member to the sizes that they had when the member was looked at last, in bytes.
     """
 
     arm: Arm
@@ -36,6 +39,7 @@ class MemberProcess:
     control: Control
     process: subprocess.Popen[bytes] | None = None
     progress: Progress | None = None
+    sizes: dict[str, int] = field(default_factory=dict)
 
     @property
     def is_own(self) -> bool:
@@ -49,6 +53,18 @@ class MemberProcess:
             send_to_group(self.process, number)
         else:
             self.process.send_signal(number)
+
+    def update(self) -> None:
+        """Looks how far an own member has come. Does nothing for all others.
+
+        Raises StepFailed if a file with effects is gone or has shrunk since the last call or the last life.
+        """
+        if self.progress is None:
+            return
+        *earlier, _ = lives_of(self.folder).values()
+        before = self.sizes or (read_end(earlier[-1]).sizes if earlier else {})
+        self.sizes = grown_sizes(before, self.progress.landing, self.folder)
+        self.progress.update()
 
     @property
     def name(self) -> str:

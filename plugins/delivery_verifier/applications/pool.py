@@ -73,15 +73,14 @@ class MemberPool:
         )
 
     def check(self) -> bool:
-        """Raises MemberDied if a member ended by itself. Otherwise looks how far own members have come, and returns
-        True."""
+        """Raises MemberDied if a member ended by itself, and StepFailed if a file of an own member has shrunk. Otherwise
+        looks how far own members have come, and returns True."""
         for member in self.members:
             if member.process is None:
                 continue
             if member.process.poll() is not None:
                 raise member.died(member.process.returncode)
-            if member.progress is not None:
-                member.progress.update()
+            member.update()
         return True
 
     def note_markers(self) -> None:

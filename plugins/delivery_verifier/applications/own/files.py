@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from delivery_verifier.applications.lives import lives_of
 from delivery_verifier.applications.own.scan import RecordPattern, Scan, blocks_of, count, scan
 from delivery_verifier.applications.sink import CRC_OK, EFFECT, PARSED
+from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.own_application import IN_FOLDER, STDOUT, EffectsPlace
 
 WORK = "work"
@@ -35,6 +36,22 @@ def files_of(landing: EffectsPlace, folder: Path) -> list[Path]:
 def sizes_of(landing: EffectsPlace, folder: Path) -> dict[str, int]:
     """Maps the path of each file of a member to its size in bytes."""
     return {str(file): file.stat().st_size for file in files_of(landing, folder)}
+
+
+def grown_sizes(before: Mapping[str, int], landing: EffectsPlace, folder: Path) -> dict[str, int]:
+    """Returns the sizes of the files of a member. `before` has earlier sizes.
+
+    Raises StepFailed if a file is gone or has shrunk: effects are lost then, and the program has not lost them.
+    """
+    sizes = sizes_of(landing, folder)
+    for file, size in before.items():
+        if sizes.get(file, -1) < size:
+            what = f"has shrunk from {size} to {sizes[file]} bytes" if file in sizes else "is gone"
+            raise StepFailed(
+                f"{file} held effects, and {what}: its effects can be counted no more; let the program only append to "
+                "the files in effects.where: it must not rotate, truncate or remove them"
+            )
+    return sizes
 
 
 def scans_of(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> Iterator[Scan]:

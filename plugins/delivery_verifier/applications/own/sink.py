@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from delivery_verifier.applications.lives import LifeEnd, lives_of, members_of, read_end, write_end
-from delivery_verifier.applications.own.files import effects_in, files_of, scans_of
+from delivery_verifier.applications.own.files import effects_in, files_of, grown_sizes, scans_of
 from delivery_verifier.applications.own.scan import RecordPattern
 from delivery_verifier.applications.sink import EFFECT, LifeEffects, PlannedEffect, SinkInputs
 from delivery_verifier.host import folders
+from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.own_application import STDOUT, EffectsPlace, OwnApplication, parse
 
 
@@ -49,7 +50,8 @@ class OwnFiles:
         """Yields the effects of each life of each member. Also counts all effects of a member in another way. This
         count, minus the counts of the member's earlier lives, is the count that its last life must have.
 
-        Raises FileNotFoundError if nobody saw how a life ended, and BadInput if the file of the application is wrong.
+        Raises FileNotFoundError if nobody saw how a life ended, BadInput if the file of the application is wrong, and
+        StepFailed if files hold less than they held when a life ended.
         """
         landing = landing_of(inputs)
         pattern = pattern_of(inputs, landing)
@@ -64,6 +66,7 @@ class OwnFiles:
                     which = _lives(file, part.positions, ends, landing)
                     for life, parts in lives.items():
                         parts.append(part.rows[which == life])
+            _check_growth(member, counted, ends, landing, folder)
             counted -= foreign
             for life, parts in lives.items():
                 rows = _completed(np.concatenate([np.zeros(0, EFFECT), *parts]), ends[life])
@@ -84,6 +87,18 @@ def count_of_member(inputs: SinkInputs, folder: Path) -> int:
     landing = landing_of(inputs)
     pattern = pattern_of(inputs, landing)
     return sum(effects_in(landing, file, pattern) for file in files_of(landing, folder))
+
+
+def _check_growth(member: int, count: int, ends: dict[int, LifeEnd], landing: EffectsPlace, folder: Path) -> None:
+    """Raises StepFailed if the files of a member hold less than they held when a life ended. `count` is how many effects
+    they hold now."""
+    for life, end in ends.items():
+        grown_sizes(end.sizes, landing, folder)
+        if count < end.applied:
+            raise StepFailed(
+                f"member {member} had {end.applied} effects when its life {life} ended, and its files hold only {count} "
+                "now; let the program only append to the files in effects.where"
+            )
 
 
 def _lives(

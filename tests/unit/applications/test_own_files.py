@@ -1,0 +1,115 @@
+"""Tests of the files of own applications: effects that are lost to the reader, or that it sees twice, are no anomalies of
+the program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support import own_applications
+
+from delivery_verifier.applications.control import Control
+from delivery_verifier.applications.lives import LifeEnd, write_end
+from delivery_verifier.applications.member_process import MemberProcess
+from delivery_verifier.applications.own.files import sizes_of
+from delivery_verifier.applications.own.sink import OwnFiles, count_of_member, landing_of
+from delivery_verifier.applications.sink import LifeEffects, SinkInputs
+from delivery_verifier.model import record
+from delivery_verifier.model.errors import StepFailed
+
+SCENARIO = own_applications.scenario()
+ARM = SCENARIO.subjects[0]
+SIZE = SCENARIO.load.payload_bytes
+
+
+def value(sequence: int, attempt: int = 0) -> bytes:
+    return record.encode(SCENARIO.run_token, ARM.ordinal, 0, 0, sequence, attempt, sequence, SIZE)
+
+
+def lines(*sequences: int) -> bytes:
+    return b"".join(b'{"value":"%s"}\n' % value(sequence) for sequence in sequences)
+
+
+class Member:
+    """Member 0 of the own application `sink`. Its program is played by the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.inputs = SinkInputs(ARM, folder / "members", 10, SCENARIO.run_token, {}, payload_bytes=SIZE)
+        self.folder, self.work, self.life = folder / "members" / "0", folder / "members" / "0" / "work", -1
+        self.work.mkdir(parents=True)
+
+    def end_life(self) -> None:
+        """Ends a life as the pool does."""
+        self.life += 1
+        folder = self.folder / str(self.life)
+        folder.mkdir()
+        sizes = sizes_of(landing_of(self.inputs), self.folder)
+        count = count_of_member(self.inputs, self.folder)
+        write_end(folder, LifeEnd(applied=count, exit_code=0, killed=False, ended_us=1 + self.life, sizes=sizes))
+
+    def read(self) -> list[LifeEffects]:
+        return list(OwnFiles().read(self.inputs))
+
+    def sequences(self) -> list[int]:
+        lives = self.read()
+        assert all(life.counted == len(life.rows) for life in lives)
+        return [int(row["sequence"]) for life in lives for row in life.rows]
+
+
+@pytest.fixture
+def member(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Member:
+    monkeypatch.setenv("KDV_APPLICATIONS", str(tmp_path / "own"))
+    own_applications.toml(tmp_path / "own", "true", "[effects]", 'where = "{folder}/*.jsonl"')
+    return Member(tmp_path)
+
+
+def test_files_that_only_grow_are_read(member: Member) -> None:
+    file = member.work / "out.jsonl"
+    file.write_bytes(lines(1, 2))
+    member.end_life()
+    file.write_bytes(lines(1, 2, 3))
+    (member.work / "more.jsonl").write_bytes(lines(4))
+    member.end_life()
+    assert [life.rows["sequence"].tolist() for life in member.read()] == [[1, 2], [4, 3]]
+
+
+@pytest.mark.parametrize("rotation", ["rename", "truncate", "fewer and larger"])
+def test_a_rotated_file_is_no_loss_of_the_program(member: Member, rotation: str) -> None:
+    file = member.work / "out.jsonl"
+    file.write_bytes(lines(1, 2, 3))
+    member.end_life()
+    if rotation == "rename":
+        file.rename(member.work / "out.jsonl.1")
+    elif rotation == "truncate":
+        file.write_bytes(lines(4))
+    else:
+        file.write_bytes(b"x" * 1000 + lines(4))
+    member.life += 1
+    (member.folder / "1").mkdir()
+    write_end(member.folder / "1", LifeEnd(applied=0, exit_code=0, killed=False))
+    with pytest.raises(StepFailed, match="let the program only append"):
+        member.read()
+
+
+def test_a_file_that_shrinks_while_the_program_runs_ends_the_run(member: Member) -> None:
+    file, control = member.work / "out.jsonl", Control(member.folder)
+    progress: Any = SimpleNamespace(landing=landing_of(member.inputs), update=lambda: None)
+    process = MemberProcess(ARM, ARM.application, 0, member.folder, control, progress=progress)  # type: ignore[arg-type]
+    file.write_bytes(lines(1, 2))
+    member.end_life()
+    (member.folder / "1").mkdir()
+    process.update()
+    file.write_bytes(lines(1, 2, 3))
+    process.update()
+    file.write_bytes(lines(4, 5))
+    with pytest.raises(StepFailed, match="has shrunk from .* it must not rotate, truncate"):
+        process.update()
+    process.sizes.clear()  # as in the next step of the run, which knows the ends of earlier lives
+    file.write_bytes(lines(4))
+    with pytest.raises(StepFailed, match="has shrunk"):
+        process.update()
+    file.unlink()
+    with pytest.raises(StepFailed, match="is gone"):
+        process.update()
