@@ -73,8 +73,10 @@ class MemberPool:
         )
 
     def check(self) -> bool:
-        """Raises MemberDied if a member ended by itself, and StepFailed if a file of an own member has shrunk. Otherwise
-        looks how far own members have come, and returns True."""
+        """Looks how far own members have come. Returns True.
+
+        Raises MemberDied if a member ended by itself, and StepFailed if a file of an own member has shrunk.
+        """
         for member in self.members:
             if member.process is None:
                 continue

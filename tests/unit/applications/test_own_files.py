@@ -1,5 +1,4 @@
-"""Tests of the files of own applications: effects that are lost to the reader, or that it sees twice, are no anomalies of
-the program."""
+"""Tests of the files of own applications: effects that the reader loses, or sees twice, are no anomalies."""
 
 from __future__ import annotations
 
@@ -75,6 +74,18 @@ def test_files_that_only_grow_are_read(member: Member) -> None:
     assert [life.rows["sequence"].tolist() for life in member.read()] == [[1, 2], [4, 3]]
 
 
+def test_a_file_with_several_names_is_read_once(member: Member) -> None:
+    (member.work / "app-1.jsonl").write_bytes(lines(1, 2))
+    (member.work / "a-current.jsonl").symlink_to("app-1.jsonl")
+    (member.work / "z.jsonl").hardlink_to(member.work / "app-1.jsonl")
+    member.end_life()
+    (member.work / "app-2.jsonl").write_bytes(lines(3))
+    (member.work / "a-current.jsonl").unlink()
+    (member.work / "a-current.jsonl").symlink_to("app-2.jsonl")
+    member.end_life()
+    assert member.sequences() == [1, 2, 3]
+
+
 @pytest.mark.parametrize("rotation", ["rename", "truncate", "fewer and larger"])
 def test_a_rotated_file_is_no_loss_of_the_program(member: Member, rotation: str) -> None:
     file = member.work / "out.jsonl"
@@ -104,7 +115,7 @@ def test_a_file_that_shrinks_while_the_program_runs_ends_the_run(member: Member)
     file.write_bytes(lines(1, 2, 3))
     process.update()
     file.write_bytes(lines(4, 5))
-    with pytest.raises(StepFailed, match="has shrunk from .* it must not rotate, truncate"):
+    with pytest.raises(StepFailed, match=r"has shrunk from .* it must not rotate, truncate"):
         process.update()
     process.sizes.clear()  # as in the next step of the run, which knows the ends of earlier lives
     file.write_bytes(lines(4))

@@ -23,14 +23,20 @@ _MAGIC = b"PAR1"
 
 
 def files_of(landing: EffectsPlace, folder: Path) -> list[Path]:
-    """Returns the files that hold effects of a member. `folder` is the folder of the member."""
+    """Returns the files that hold effects of a member. `folder` is the folder of the member. A file with several names
+    appears once."""
     if landing.where == STDOUT:
         return [file for life in lives_of(folder).values() if (file := life / STDOUT).is_file()]
     is_inside = landing.where.startswith(IN_FOLDER)
     root, pattern = (
         (folder / WORK, landing.where.removeprefix(IN_FOLDER)) if is_inside else (Path("/"), landing.where[1:])
     )
-    return [path for path in sorted(root.glob(pattern)) if path.is_file()]
+    paths = [path for path in root.glob(pattern) if path.is_file()]
+    names: dict[tuple[int, int], Path] = {}
+    for path in sorted(paths, key=lambda path: (path.is_symlink(), path)):  # links last: they may point elsewhere later
+        status = path.stat()
+        names.setdefault((status.st_dev, status.st_ino), path)
+    return sorted(names.values())
 
 
 def sizes_of(landing: EffectsPlace, folder: Path) -> dict[str, int]:

@@ -90,14 +90,16 @@ def count_of_member(inputs: SinkInputs, folder: Path) -> int:
 
 
 def _check_growth(member: int, count: int, ends: dict[int, LifeEnd], landing: EffectsPlace, folder: Path) -> None:
-    """Raises StepFailed if the files of a member hold less than they held when a life ended. `count` is how many effects
-    they hold now."""
+    """Raises StepFailed if the files of a member hold less than they held when a life ended.
+
+    `count` is how many effects they hold now.
+    """
     for life, end in ends.items():
         grown_sizes(end.sizes, landing, folder)
         if count < end.applied:
             raise StepFailed(
-                f"member {member} had {end.applied} effects when its life {life} ended, and its files hold only {count} "
-                "now; let the program only append to the files in effects.where"
+                f"member {member} had {end.applied} effects when its life {life} ended, and its files now hold only "
+                f"{count}; let the program only append to the files in effects.where"
             )
 
 
