@@ -86,6 +86,22 @@ def test_a_file_with_several_names_is_read_once(member: Member) -> None:
     assert member.sequences() == [1, 2, 3]
 
 
+def test_lines_about_receiving_and_applying_are_no_reapplied_records(member: Member) -> None:
+    """The lines "received" would also hide records that were not applied."""
+    (member.work / "out.jsonl").write_bytes(b"".join(lines(number) * 2 for number in range(40)) + lines(40))
+    member.end_life()
+    with pytest.raises(StepFailed, match=r"nearly every record 2 times in its life 0.*effects\.containing"):
+        member.read()
+
+
+def test_records_that_are_really_applied_again_stay(member: Member) -> None:
+    (member.work / "out.jsonl").write_bytes(lines(*range(40), *range(30)))
+    member.end_life()
+    (member.work / "out.jsonl").write_bytes(lines(*range(40), *range(30), *range(40)))
+    member.end_life()
+    assert len(member.sequences()) == 110
+
+
 @pytest.mark.parametrize("rotation", ["rename", "truncate", "fewer and larger"])
 def test_a_rotated_file_is_no_loss_of_the_program(member: Member, rotation: str) -> None:
     file = member.work / "out.jsonl"

@@ -83,6 +83,19 @@ def test_several_records_in_a_line_are_several_effects() -> None:
     assert found(json.dumps([value(1).decode(), value(2).decode()]).encode() + b"\n") == [(1, SOUND), (2, SOUND)]
 
 
+@pytest.mark.parametrize("pattern", [WANTED, WANTED._replace(is_header=True)])
+def test_the_same_record_twice_in_a_line_is_one_effect(pattern: RecordPattern) -> None:
+    twice = b'{"raw":"%s","out":"%s"}\n'
+    first, second = value(1), value(2)
+    text = twice % (first, first) + b"%s %s %s %s\n" % (first, second, first, second) + first + b"\n" + first + b"\n"
+    assert found(text, pattern) == [(number, SOUND) for number in (1, 1, 2, 1, 1)]
+    assert found(twice % (first[:50], first[:50]), pattern) == [(0, 0), (0, 0)], "damaged: nobody knows of what"
+
+
+def test_a_damaged_copy_in_a_line_is_no_second_mention() -> None:
+    assert found(b"%s %s\n" % (value(1), value(1)[:-1] + b"x")) == [(1, SOUND), (0, 0)]
+
+
 def test_records_of_other_runs_have_no_row_and_are_counted() -> None:
     text = value(1, run=OTHER) + b"\n" + value(2) + b"\n" + value(3, run=OTHER) + b"\n"
     assert found(text) == [(2, SOUND)] and scan(text, WANTED).foreign == 2

@@ -5,6 +5,7 @@ Works on blocks of lines with operations on whole arrays. A record may stand any
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +40,11 @@ class RecordPattern(NamedTuple):
     size: int
     is_header: bool = False
     containing: bytes = b""
+
+    @property
+    def length(self) -> int:
+        """How many bytes of a record must be there."""
+        return record.HEADER_BYTES if self.is_header else self.size
 
     @property
     def beginning(self) -> bytes:
@@ -76,7 +82,8 @@ def blocks_of(file: Path) -> Iterator[tuple[int, bytes]]:
 def scan(text: bytes, pattern: RecordPattern) -> Scan:
     """Returns the effects in `text`, a block of lines.
 
-    Each record of the run is one effect. A line without any record is one effect, too, which names no attempt.
+    Each record of the run is one effect. The same record twice in a line, e.g. as input and as output, is one effect. A
+    line without any record is one effect, too, which names no attempt.
     """
     data = np.frombuffer(text, np.uint8)
     ends = np.flatnonzero(data == _NEWLINE)
@@ -86,6 +93,7 @@ def scan(text: bytes, pattern: RecordPattern) -> Scan:
         is_effect &= _has(ends, _find(data, pattern.containing))
     own, others = _find(data, pattern.beginning), _find(data, _MAGIC)
     own = own[is_effect[np.searchsorted(ends, own)]]
+    own = _without_copies(data, own, np.searchsorted(ends, own), pattern.length)
     has_own, has_other = _has(ends, own), _has(ends, others)
     unnamed = np.flatnonzero(is_effect & ~has_own & ~has_other)
     rows = np.concatenate([_rows(data, own, pattern), np.zeros(len(unnamed), EFFECT)])
@@ -104,7 +112,32 @@ def count(text: bytes, pattern: RecordPattern) -> int:
     own = pc.count_substring(lines, pattern.beginning)
     foreign = pc.and_(pc.equal(own, 0), pc.match_substring(lines, _MAGIC))
     total = pc.sum(pc.max_element_wise(own, 1)).as_py() or 0
-    return int(total) - int(pc.sum(foreign).as_py() or 0)
+    copies = sum(_copies(line, pattern) for line in lines.filter(pc.greater(own, 1)).to_pylist())
+    return int(total) - int(pc.sum(foreign).as_py() or 0) - copies
+
+
+def _copies(line: bytes, pattern: RecordPattern) -> int:
+    """Returns how many records in `line` have stood in it before."""
+    places = [match.start() for match in re.finditer(re.escape(pattern.beginning), line)]
+    return len(places) - len({line[place : place + pattern.length] for place in places})
+
+
+def _without_copies(
+    data: _Bytes, positions: npt.NDArray[np.int64], lines: npt.NDArray[np.int64], size: int
+) -> npt.NDArray[np.int64]:
+    """Returns `positions` without those at which stands a record that has stood in the same line before.
+
+    `lines` are the numbers of the lines of `positions`. `size` is the size of a record.
+    """
+    is_copy = np.zeros(len(positions), bool)
+    latest, seen = -1, set[bytes]()
+    for index in np.flatnonzero(lines[1:] == lines[:-1]) + 1:
+        if lines[index] != latest:
+            latest, seen = int(lines[index]), {bytes(data[positions[index - 1] :][:size])}
+        text = bytes(data[positions[index] :][:size])
+        is_copy[index] = text in seen
+        seen.add(text)
+    return positions[~is_copy]
 
 
 def _rows(data: _Bytes, positions: npt.NDArray[np.int64], pattern: RecordPattern) -> npt.NDArray[np.void]:
@@ -112,7 +145,7 @@ def _rows(data: _Bytes, positions: npt.NDArray[np.int64], pattern: RecordPattern
     rows = np.zeros(len(positions), EFFECT)
     if not len(positions):
         return rows
-    size = record.HEADER_BYTES if pattern.is_header else pattern.size
+    size = pattern.length
     padded = np.concatenate([data, np.zeros(size, np.uint8)])
     records = np.lib.stride_tricks.sliding_window_view(padded, size)[positions]
     is_sound, numbers = np.ones(len(rows), bool), dict[str, npt.NDArray[np.int64]]()

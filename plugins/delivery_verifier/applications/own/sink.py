@@ -18,6 +18,11 @@ from delivery_verifier.applications.sink import EFFECT, LifeEffects, PlannedEffe
 from delivery_verifier.host import folders
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.own_application import STDOUT, EffectsPlace, OwnApplication, parse
+from delivery_verifier.model.record import MARKER_PRODUCER
+
+LEAST_REPEATED, REPEATED_SHARE = 20, 0.95
+"""If a life has at least LEAST_REPEATED records, and has this share of them equally often, nobody takes the repetitions
+for anomalies."""
 
 
 def read_own(name: str) -> OwnApplication:
@@ -51,7 +56,7 @@ class OwnFiles:
         count, minus the counts of the member's earlier lives, is the count that its last life must have.
 
         Raises FileNotFoundError if nobody saw how a life ended, BadInput if the file of the application is wrong, and
-        StepFailed if files hold less than they held when a life ended.
+        StepFailed if files hold less than they held when a life ended, or nearly all records equally often.
         """
         landing = landing_of(inputs)
         pattern = pattern_of(inputs, landing)
@@ -70,6 +75,7 @@ class OwnFiles:
             counted -= foreign
             for life, parts in lives.items():
                 rows = _completed(np.concatenate([np.zeros(0, EFFECT), *parts]), ends[life])
+                _check_repetition(member, life, rows)
                 counted -= len(rows)
                 is_last = life == max(lives)
                 yield LifeEffects(member, life, rows, len(rows) + (counted if is_last else 0))
@@ -100,6 +106,20 @@ def _check_growth(member: int, count: int, ends: dict[int, LifeEnd], landing: Ef
             raise StepFailed(
                 f"member {member} had {end.applied} effects when its life {life} ended, and its files now hold only "
                 f"{count}; let the program only append to the files in effects.where"
+            )
+
+
+def _check_repetition(member: int, life: int, rows: npt.NDArray[np.void]) -> None:
+    """Raises StepFailed if a life has nearly every record equally often, and more than once: then its program probably
+    writes a line when it receives a record, and another when it applies the record."""
+    records = rows[rows["producer"] != MARKER_PRODUCER]
+    _, counts = np.unique(records[["producer", "session", "sequence", "attempt"]], return_counts=True)
+    times, attempts = np.unique(counts, return_counts=True)
+    for number, share in zip(times, attempts / max(len(counts), 1), strict=True):
+        if number > 1 and share >= REPEATED_SHARE and len(counts) >= LEAST_REPEATED:
+            raise StepFailed(
+                f"member {member} has nearly every record {number} times in its life {life}: some of these lines are "
+                "probably no effects; name in effects.containing a text that only lines of applied records have"
             )
 
 
