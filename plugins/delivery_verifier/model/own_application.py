@@ -180,6 +180,8 @@ def _problems(own: OwnApplication) -> Iterator[tuple[str, str]]:
         yield "effects.where", "is one path for several members; write {folder}/ in front, or members = 1"
     if effects.kind == "lines" and effects.identity == "columns":
         yield "effects.identity", 'is columns, which lines do not have; write kind = "files", or identity = "value"'
+    if re.search(r"[?\[]|\*\*(?!/)|[^/]\*\*|/$", effects.where):
+        yield "effects.where", f"is {effects.where!r}; of * ? [ only * is allowed, or **/ for any folders; name files"
     if effects.identity == "columns" and effects.where.startswith("/"):
         yield (
             "effects.identity",

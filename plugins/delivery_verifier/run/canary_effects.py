@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from delivery_verifier.applications.own.planting import as_kept, in_folder
+from delivery_verifier.applications.own.sink import OwnFiles, read_own
 from delivery_verifier.applications.pool import applications_of
-from delivery_verifier.applications.sink import LifeEffects, PlannedEffect, SinkInputs, uncounted
+from delivery_verifier.applications.sink import LifeEffects, PlannedEffect, Sink, SinkInputs, uncounted
 from delivery_verifier.applications.sinks import sinks_of
 from delivery_verifier.judgement import canary
 from delivery_verifier.judgement.canary.effects import DRAINED
@@ -15,6 +17,7 @@ from delivery_verifier.judgement.canary.layout import NOWHERE, CanaryEffect
 from delivery_verifier.model import record
 from delivery_verifier.model.application import Discipline
 from delivery_verifier.model.errors import StepFailed
+from delivery_verifier.model.own_application import EffectsPlace
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.run.applications import seal_life
@@ -22,6 +25,8 @@ from delivery_verifier.store.run_directory import StepOutput
 
 _OF_THE_SINK = ("order", "applied_at")
 """The columns of an effect that differ between sinks."""
+_OF_SLOTS = ("partition", "offset", "batch")
+"""The columns of an effect that own applications do not keep."""
 
 
 def apply_canary(
@@ -40,8 +45,9 @@ def apply_canary(
     properties of members. `count_visible`: see SinkInputs. Adds the same counts to `output` as `run.applications` adds
     for other arms. Does nothing if no arm has an application.
 
-    Writes the effects to every kind of sink that the run uses. Raises StepFailed if two sinks give back different
-    effects. So it is enough to reconcile the effects of one sink.
+    Writes the effects to every kind of sink that the run uses, and to every place where own applications of the run
+    write theirs. Raises StepFailed if two sinks give back different effects. So it is enough to reconcile the effects
+    of one sink.
     """
     if not scenario.applied:
         return
@@ -54,13 +60,15 @@ def apply_canary(
     disciplines: set[Discipline] = {application.discipline for _, application in applications_of(scenario)}
     if "own" in disciplines:  # its effects do not say where their records stand: those of slots are reconciled
         disciplines.add("commit_after")
-    for kind, sink in sinks_of(disciplines).items():
+    landings = _landings(scenario)
+    sinks: dict[str, Sink] = {kind: sink for kind, sink in sinks_of(disciplines).items() if kind != "own"}
+    for kind, sink in (sinks | {name: OwnFiles(landing) for name, landing in landings.items()}).items():
         inputs = SinkInputs(arm, folder / kind, len(effects), scenario.run_token, connection, count_visible, size)
         sink.plant(inputs, effects)
         (read[kind],) = sink.read(inputs)
     (first, life), *others = read.items()
     for name, other in others:
-        if not _agree(life, other):
+        if not _agree(life, other, landings.get(name)):
             raise StepFailed(f"the canary's effects differ between the sinks {first} and {name}")
     seal_life(life, arm.name, output)
     output.counts |= {f"lives/{arm.name}": 1, f"killed/{arm.name}": 0, f"kill_orders/{arm.name}": 0}
@@ -75,13 +83,19 @@ def _planned(effect: CanaryEffect, offsets: list[int]) -> PlannedEffect:
     return PlannedEffect(effect.partition, offset, effect.value)
 
 
-def _agree(life: LifeEffects, other: LifeEffects) -> bool:
+def _landings(scenario: Scenario) -> dict[str, EffectsPlace]:
+    """Maps `own <name>` to the place of the effects of each own application, in the folder of its member."""
+    names = {application.name for _, application in applications_of(scenario) if application.discipline == "own"}
+    return {f"own {name}": in_folder(read_own(name).effects) for name in sorted(names)}
+
+
+def _agree(life: LifeEffects, other: LifeEffects, landing: EffectsPlace | None) -> bool:
     """Returns whether two sinks gave back the same effects of one life, in the same order, with the same count.
 
-    Partition, offset and batch are not compared if the other sink does not keep them.
+    `landing` is the place of `other` if it is that of an own application: then partition, offset and batch, which it
+    does not keep, are not compared.
     """
-    other_columns = (
-        _OF_THE_SINK if (other.rows["partition"] >= 0).all() else (*_OF_THE_SINK, "partition", "offset", "batch")
-    )
-    names = [name for name in life.rows.dtype.names or () if name not in other_columns]
-    return life.counted == other.counted and life.rows[names].tolist() == other.rows[names].tolist()
+    expected = life.rows if landing is None else as_kept(life.rows, landing)
+    left_out = _OF_THE_SINK if landing is None else (*_OF_THE_SINK, *_OF_SLOTS)
+    names = [name for name in expected.dtype.names or () if name not in left_out]
+    return life.counted == other.counted and expected[names].tolist() == other.rows[names].tolist()

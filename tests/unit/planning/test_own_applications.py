@@ -53,6 +53,9 @@ def test_placeholders_are_filled_word_by_word() -> None:
         ('command = "a"\n[effects]\nkind = "files"', ("effects.where is stdout", 'write kind = "lines"')),
         ('command = "a"\n[effects]\nwhere = "out"', ("effects.where is 'out'", "{folder}/out.jsonl")),
         ('command = "a"\n[effects]\nwhere = "{folder}/../x"', ("effects.where", "allowed: stdout")),
+        ('command = "a"\n[effects]\nwhere = "{folder}/[ab]?.txt"', ("effects.where is", "only * is allowed")),
+        ('command = "a"\n[effects]\nwhere = "{folder}/a**.txt"', ("effects.where is", "only * is allowed")),
+        ('command = "a"\n[effects]\nwhere = "{folder}/"', ("effects.where is", "name files")),
         ('command = "a"\nmembers = 2\n[effects]\nwhere = "/x"', ("several members", "members = 1")),
         ('command = "a"\n[effects]\nidentity = "columns"', ("effects.identity is columns", 'identity = "value"')),
         (

@@ -9,15 +9,19 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
+from support import own_applications
 from support.applications import application
 from support.evidence import RUN
 
 from delivery_verifier.applications.database import FILE, Tables
+from delivery_verifier.applications.own import files, sink
+from delivery_verifier.applications.own.scan import RecordPattern, Scan
 from delivery_verifier.applications.sink import LifeEffects, SinkInputs
 from delivery_verifier.applications.sinks import sinks_of
 from delivery_verifier.judgement import canary
 from delivery_verifier.model.application import SINKS, Discipline
 from delivery_verifier.model.errors import StepFailed
+from delivery_verifier.model.own_application import EffectsPlace
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.run.canary_effects import apply_canary
@@ -70,7 +74,16 @@ def test_the_canary_goes_through_every_sink_that_the_run_uses(tmp_path: Path) ->
     assert output.counts["lives/canary"] == 1
 
 
-@pytest.mark.parametrize("discipline", SINKS)
+@pytest.fixture(autouse=True)
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the own applications, with the application `sink`."""
+    folder = tmp_path / "applications"
+    monkeypatch.setenv("KDV_APPLICATIONS", str(folder))
+    own_applications.toml(folder, "true")
+    return folder
+
+
+@pytest.mark.parametrize("discipline", [name for name, kind in SINKS.items() if kind != "topic"])
 def test_a_run_with_one_kind_of_sink_has_the_same_canary_as_any_other(discipline: Discipline, tmp_path: Path) -> None:
     names = ["partition", "offset", "sequence", "attempt", "parsed", "crc_ok", "foreign", "nth"]
     rows = []
@@ -94,6 +107,21 @@ def test_a_sink_that_changes_the_canary_ends_the_run(tmp_path: Path, monkeypatch
         applied(tmp_path, "database_apart", "commit_after")
 
 
+def test_a_partition_below_zero_does_not_switch_off_the_comparison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Tables.read
+
+    def altered(sink: Tables, inputs: SinkInputs) -> Iterator[LifeEffects]:
+        for life in read(sink, inputs):
+            life.rows["partition"][3] = -1
+            yield life
+
+    monkeypatch.setattr(Tables, "read", altered)
+    with pytest.raises(StepFailed, match="differ between the sinks slots and table"):
+        applied(tmp_path, "database_apart", "commit_after")
+
+
 def test_a_canary_that_its_only_sink_loses_breaks_its_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The law `effects_read` compares the count with the rows, and the judge expects the canary's effects."""
     read = Tables.read
@@ -106,6 +134,54 @@ def test_a_canary_that_its_only_sink_loses_breaks_its_count(tmp_path: Path, monk
     (file,) = (output.staging / "effects").iterdir()
     assert pq.read_table(file).num_rows == output.counts["applied/canary/0/0"] - 1
     assert (tmp_path / "sinks" / "table" / FILE).is_file()
+
+
+LANDINGS = (
+    "",
+    'where = "{folder}/*.jsonl"',
+    'where = "/never/written/**/out-*.jsonl"\ncontaining = "APPLIED"',
+    'identity = "header"\ncontaining = "value"',
+    'kind = "files"\nwhere = "{folder}/out/*.parquet"\ncolumn = "payload"',
+    'kind = "files"\nwhere = "/never/*.parquet"\nidentity = "header"',
+    'kind = "files"\nwhere = "{folder}/*.parquet"\nidentity = "columns"',
+)
+
+
+@pytest.mark.parametrize("landing", LANDINGS)
+def test_the_canary_goes_to_the_place_of_each_own_application(own: Path, tmp_path: Path, landing: str) -> None:
+    (own / "sink.toml").write_text(f'command = "true"\n[effects]\n{landing}\n')
+    output = applied(tmp_path, "own")
+    assert {folder.name for folder in (tmp_path / "sinks").iterdir()} == {"slots", "own sink"}
+    assert output.counts["applied/canary/0/0"] > 10
+    work = tmp_path / "sinks" / "own sink" / "0" / "work"
+    assert [file.suffix for file in work.rglob("*.*")] == [
+        suffix for suffix in (".jsonl", ".parquet") if f'{suffix}"' in landing
+    ]
+
+
+@pytest.mark.parametrize("landing", LANDINGS)
+def test_a_reader_that_is_blind_for_a_place_ends_the_run(
+    own: Path, tmp_path: Path, landing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (own / "sink.toml").write_text(f'command = "true"\n[effects]\n{landing}\n')
+    read = files.scans_of
+
+    def blind(place: EffectsPlace, file: Path, pattern: RecordPattern) -> Iterator[Scan]:
+        for part in read(place, file, pattern):
+            part.rows["sequence"][part.rows["sequence"] == 3] = 4
+            yield part
+
+    monkeypatch.setattr(sink, "scans_of", blind)
+    with pytest.raises(StepFailed, match="differ between the sinks slots and own sink"):
+        applied(tmp_path, "own")
+
+
+def test_a_reader_that_takes_all_lines_ends_the_run(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (own / "sink.toml").write_text('command = "true"\n[effects]\ncontaining = "APPLIED"\n')
+    of_arm = sink.pattern_of
+    monkeypatch.setattr(sink, "pattern_of", lambda *given: of_arm(*given)._replace(containing=b""))
+    with pytest.raises(StepFailed, match="differ between the sinks slots and own sink"):
+        applied(tmp_path, "own")
 
 
 def test_every_discipline_has_a_sink() -> None:

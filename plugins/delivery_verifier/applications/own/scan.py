@@ -118,8 +118,8 @@ def count(text: bytes, pattern: RecordPattern) -> int:
 
 def _copies(line: bytes, pattern: RecordPattern) -> int:
     """Returns how many records in `line` have stood in it before."""
-    places = [match.start() for match in re.finditer(re.escape(pattern.beginning), line)]
-    return len(places) - len({line[place : place + pattern.length] for place in places})
+    starts = [match.start() for match in re.finditer(re.escape(pattern.beginning), line)]
+    return len(starts) - len({line[start : start + pattern.length] for start in starts})
 
 
 def _without_copies(
@@ -130,13 +130,13 @@ def _without_copies(
     `lines` are the numbers of the lines of `positions`. `size` is the size of a record.
     """
     is_copy = np.zeros(len(positions), bool)
-    latest, seen = -1, set[bytes]()
+    latest, earlier = -1, set[bytes]()
     for index in np.flatnonzero(lines[1:] == lines[:-1]) + 1:
         if lines[index] != latest:
-            latest, seen = int(lines[index]), {bytes(data[positions[index - 1] :][:size])}
+            latest, earlier = int(lines[index]), {bytes(data[positions[index - 1] :][:size])}
         text = bytes(data[positions[index] :][:size])
-        is_copy[index] = text in seen
-        seen.add(text)
+        is_copy[index] = text in earlier
+        earlier.add(text)
     return positions[~is_copy]
 
 

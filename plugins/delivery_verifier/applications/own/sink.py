@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from delivery_verifier.applications.lives import LifeEnd, lives_of, members_of, read_end, write_end
 from delivery_verifier.applications.own.files import effects_in, files_of, grown_sizes, scans_of
+from delivery_verifier.applications.own.planting import plant_values
 from delivery_verifier.applications.own.scan import RecordPattern
 from delivery_verifier.applications.sink import EFFECT, LifeEffects, PlannedEffect, SinkInputs
 from delivery_verifier.host import folders
@@ -49,7 +50,11 @@ def pattern_of(inputs: SinkInputs, landing: EffectsPlace) -> RecordPattern:
 
 
 class OwnFiles:
-    """The sink of own applications."""
+    """The sink of own applications. `landing` is where the effects land. Without it, the file of the application says
+    so, and those of the canary land in lines."""
+
+    def __init__(self, landing: EffectsPlace | None = None) -> None:
+        self._landing = landing
 
     def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:
         """Yields the effects of each life of each member. Also counts all effects of a member in another way. This
@@ -58,7 +63,7 @@ class OwnFiles:
         Raises FileNotFoundError if nobody saw how a life ended, BadInput if the file of the application is wrong, and
         StepFailed if files hold less than they held when a life ended, or nearly all records equally often.
         """
-        landing = landing_of(inputs)
+        landing = self._landing or landing_of(inputs)
         pattern = pattern_of(inputs, landing)
         for member, folder in members_of(inputs.folder).items():
             ends = {life: read_end(path) for life, path in lives_of(folder).items()}
@@ -81,10 +86,10 @@ class OwnFiles:
                 yield LifeEffects(member, life, rows, len(rows) + (counted if is_last else 0))
 
     def plant(self, inputs: SinkInputs, effects: Sequence[PlannedEffect]) -> None:
-        """Writes the values of `effects` as lines, as member 0 would in its life 0."""
+        """Writes the values of `effects` to the sink's own files, as member 0 would in its life 0."""
         folder = inputs.folder / "0" / "0"
         folder.mkdir(parents=True)
-        (folder / STDOUT).write_bytes(b"".join(b'{"value":"%s"}\n' % effect.value for effect in effects))
+        plant_values(self._landing or landing_of(inputs), folder.parent, [effect.value for effect in effects])
         write_end(folder, LifeEnd(applied=len(effects), exit_code=0, killed=False))
 
 
