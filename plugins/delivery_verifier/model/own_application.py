@@ -123,6 +123,12 @@ def read_folder(folder: Path) -> dict[str, OwnApplication | str]:
     return results
 
 
+def several_at_one_path(effects: EffectsPlace, members: int) -> str:
+    """Returns a text that says what is wrong if several members write to the same path. Otherwise returns ""."""
+    is_wrong = effects.where.startswith("/") and members > 1
+    return "is one path for several members; write {folder}/ in front, or members = 1" if is_wrong else ""
+
+
 def secrets_of(values: Mapping[str, str]) -> list[str]:
     """Returns the texts that must stay secret: each of `values`, and the passwords of those that are URLs. The longest
     comes first. Texts of fewer than 6 characters are left out."""
@@ -176,8 +182,8 @@ def _problems(own: OwnApplication) -> Iterator[tuple[str, str]]:
             f"is {effects.where!r}; allowed: stdout, and paths that begin with {{folder}}/ or /; write e.g. "
             "{folder}/out.jsonl",
         )
-    elif effects.where.startswith("/") and own.members > 1:
-        yield "effects.where", "is one path for several members; write {folder}/ in front, or members = 1"
+    elif problem := several_at_one_path(effects, own.members):
+        yield "effects.where", problem
     if effects.kind == "lines" and effects.identity == "columns":
         yield "effects.identity", 'is columns, which lines do not have; write kind = "files", or identity = "value"'
     if re.search(r"[?\[]|\*\*(?!/)|[^/]\*\*|/$", effects.where):

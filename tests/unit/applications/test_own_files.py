@@ -17,6 +17,7 @@ from delivery_verifier.applications.own.sink import OwnFiles, count_of_member, l
 from delivery_verifier.applications.sink import LifeEffects, SinkInputs
 from delivery_verifier.model import record
 from delivery_verifier.model.errors import StepFailed
+from delivery_verifier.model.inputs import BadInput
 
 SCENARIO = own_applications.scenario()
 ARM = SCENARIO.subjects[0]
@@ -100,6 +101,23 @@ def test_records_that_are_really_applied_again_stay(member: Member) -> None:
     (member.work / "out.jsonl").write_bytes(lines(*range(40), *range(30), *range(40)))
     member.end_life()
     assert len(member.sequences()) == 110
+
+
+def test_a_file_of_the_application_that_changes_during_the_run_ends_the_run(member: Member, tmp_path: Path) -> None:
+    (member.work / "out.jsonl").write_bytes(lines(1))
+    member.end_life()
+    assert member.sequences() == [1]
+    own_applications.toml(tmp_path / "own", "true", "[effects]", 'where = "{folder}/*.json"')
+    with pytest.raises(StepFailed, match=r"sink\.toml has changed during the run"):
+        member.read()
+
+
+def test_several_members_of_a_scenario_do_not_share_a_path(member: Member, tmp_path: Path) -> None:
+    """The file of the application says one member. A scenario that was written by hand may say two."""
+    own_applications.toml(tmp_path / "own", "true", "[effects]", f'where = "{tmp_path}/out.jsonl"')
+    (arm,) = own_applications.scenario(members=2).subjects
+    with pytest.raises(BadInput, match=r"sink\.toml: effects\.where is one path for several members.*members = 1"):
+        landing_of(member.inputs._replace(arm=arm))
 
 
 @pytest.mark.parametrize("rotation", ["rename", "truncate", "fewer and larger"])

@@ -5,11 +5,13 @@ Such effects keep neither partition nor offset of their records: both are -1. `s
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from delivery_verifier.applications.lives import LifeEnd, lives_of, members_of, read_end, write_end
 from delivery_verifier.applications.own.files import effects_in, files_of, grown_sizes, scans_of
@@ -17,8 +19,10 @@ from delivery_verifier.applications.own.planting import plant_values
 from delivery_verifier.applications.own.scan import RecordPattern
 from delivery_verifier.applications.sink import EFFECT, LifeEffects, PlannedEffect, SinkInputs
 from delivery_verifier.host import folders
+from delivery_verifier.model.data import dumps
 from delivery_verifier.model.errors import StepFailed
-from delivery_verifier.model.own_application import STDOUT, EffectsPlace, OwnApplication, parse
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.own_application import STDOUT, EffectsPlace, OwnApplication, parse, several_at_one_path
 from delivery_verifier.model.record import MARKER_PRODUCER
 
 LEAST_REPEATED, REPEATED_SHARE = 20, 0.95
@@ -34,8 +38,32 @@ def read_own(name: str) -> OwnApplication:
 
 
 def landing_of(inputs: SinkInputs) -> EffectsPlace:
-    """Returns where the effects of an arm land. Those of the canary land in lines."""
-    return read_own(inputs.arm.application.name).effects if inputs.arm.application else EffectsPlace()
+    """Returns where the effects of an arm land. Those of the canary land in lines.
+
+    Raises BadInput if all members of the arm would write to the same place, and StepFailed if the file of the
+    application has changed since the first call for the arm.
+    """
+    application = inputs.arm.application
+    if application is None:
+        return EffectsPlace()
+    own = read_own(application.name)
+    if problem := several_at_one_path(own.effects, application.members):
+        raise BadInput(f"{application.name}.toml: effects.where {problem}")
+    seal, digest = inputs.folder / "toml.sha256", _digest(own)
+    if not seal.exists():
+        inputs.folder.mkdir(parents=True, exist_ok=True)
+        seal.write_text(digest)
+    if seal.read_text() != digest:
+        raise StepFailed(
+            f"{application.name}.toml has changed during the run, so its effects would be read in another way than "
+            "they were written; leave the file alone while a run uses it, and run again"
+        )
+    return own.effects
+
+
+def _digest(own: OwnApplication) -> str:
+    """Returns the digest of an application without its environment, which holds secrets."""
+    return hashlib.sha256(dumps(replace(own, environment={}, connections={}))).hexdigest()
 
 
 def pattern_of(inputs: SinkInputs, landing: EffectsPlace) -> RecordPattern:
