@@ -120,6 +120,25 @@ def test_several_members_of_a_scenario_do_not_share_a_path(member: Member, tmp_p
         landing_of(member.inputs._replace(arm=arm))
 
 
+def test_a_file_that_vanishes_while_the_folder_is_read_is_left_out(
+    member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program removes a file, e.g. a temporary one, after the folder was listed."""
+    for name in ("a", "b"):
+        (member.work / f"{name}.jsonl").write_bytes(lines(1))
+    glob = Path.glob
+
+    def outdated(folder: Path, pattern: str) -> list[Path]:
+        paths = list(glob(folder, pattern))
+        (member.work / "a.jsonl").unlink(missing_ok=True)
+        return paths
+
+    is_file = Path.is_file
+    monkeypatch.setattr(Path, "is_file", lambda path: path.name == "a.jsonl" or is_file(path))
+    monkeypatch.setattr(Path, "glob", outdated)
+    assert list(sizes_of(landing_of(member.inputs), member.folder)) == [str(member.work / "b.jsonl")]
+
+
 @pytest.mark.parametrize("rotation", ["rename", "truncate", "fewer and larger"])
 def test_a_rotated_file_is_no_loss_of_the_program(member: Member, rotation: str) -> None:
     file = member.work / "out.jsonl"

@@ -140,5 +140,20 @@ def test_rows_of_parquet_files(tmp_path: Path) -> None:
         rows = [row for part in scans_of(place, file, WANTED) for row in part.rows]
         assert [(int(row["sequence"]), int(row["flags"])) for row in rows] == expected
         assert effects_in(place, file, WANTED) == 2
-    file.write_bytes(file.read_bytes()[:-3])
-    assert [len(part.rows) for part in scans_of(EffectsPlace(kind="files", where="/x"), file, WANTED)] == [1]
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "size", "footer"])
+def test_a_parquet_file_without_a_sound_footer_is_one_effect_without_a_record(tmp_path: Path, damage: str) -> None:
+    """A file that is being written, or that a kill cut short, may end with any bytes."""
+    file, place = tmp_path / "part.parquet", EffectsPlace(kind="files", where="/x")
+    pq.write_table(pa.table({"value": [value(5).decode()] * 9}), file)
+    whole = file.read_bytes()
+    contents = {
+        "empty": b"",
+        "cut": whole[:-3],
+        "size": whole[:50] + b"PAR1",
+        "footer": whole[:-60] + b"\x99" * 52 + whole[-8:],
+    }
+    file.write_bytes(contents[damage])
+    assert [[int(row["flags"]) for row in part.rows] for part in scans_of(place, file, WANTED)] == [[0]]
+    assert effects_in(place, file, WANTED) == 1

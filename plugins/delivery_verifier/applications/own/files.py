@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -19,7 +21,6 @@ from delivery_verifier.model.own_application import IN_FOLDER, STDOUT, EffectsPl
 
 WORK = "work"
 """The name of the folder, in the folder of a member, in which the member runs."""
-_MAGIC = b"PAR1"
 
 
 def files_of(landing: EffectsPlace, folder: Path) -> list[Path]:
@@ -31,17 +32,27 @@ def files_of(landing: EffectsPlace, folder: Path) -> list[Path]:
     root, pattern = (
         (folder / WORK, landing.where.removeprefix(IN_FOLDER)) if is_inside else (Path("/"), landing.where[1:])
     )
-    paths = [path for path in root.glob(pattern) if path.is_file()]
+    paths = sorted(root.glob(pattern), key=lambda path: (path.is_symlink(), path))  # links last: they may change
     names: dict[tuple[int, int], Path] = {}
-    for path in sorted(paths, key=lambda path: (path.is_symlink(), path)):  # links last: they may point elsewhere later
-        status = path.stat()
-        names.setdefault((status.st_dev, status.st_ino), path)
+    for path in paths:
+        status = _status(path)
+        if status is not None and stat.S_ISREG(status.st_mode):
+            names.setdefault((status.st_dev, status.st_ino), path)
     return sorted(names.values())
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """Returns the status of a file, or None if it is gone: the program may remove it at any time."""
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
 
 
 def sizes_of(landing: EffectsPlace, folder: Path) -> dict[str, int]:
     """Maps the path of each file of a member to its size in bytes."""
-    return {str(file): file.stat().st_size for file in files_of(landing, folder)}
+    statuses = {str(file): _status(file) for file in files_of(landing, folder)}
+    return {file: status.st_size for file, status in statuses.items() if status is not None}
 
 
 def grown_sizes(before: Mapping[str, int], landing: EffectsPlace, folder: Path) -> dict[str, int]:
@@ -67,7 +78,7 @@ def scans_of(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> Itera
         for position, text in blocks_of(file):
             part = scan(text, pattern)
             yield part._replace(positions=part.positions + position)
-    elif not _is_whole(file):
+    elif _footer(file) is None:
         yield _in_parquet(np.zeros(1, EFFECT), 0)
     else:
         names = ["producer", "sequence", "attempt"] if landing.identity == "columns" else [landing.column]
@@ -84,15 +95,21 @@ def effects_in(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> int
     files by their footers. Foreign rows of Parquet files count, too."""
     if landing.kind == "lines":
         return sum(count(text, pattern) for _, text in blocks_of(file))
-    return int(pq.read_metadata(file).num_rows) if _is_whole(file) else 1
+    footer = _footer(file)
+    return 1 if footer is None else int(footer.num_rows)
 
 
-def _is_whole(file: Path) -> bool:
-    """Returns whether a Parquet file has its end. A file that was cut short counts as one effect without a record."""
-    with file.open("rb") as stream:
-        size = stream.seek(0, 2)
-        stream.seek(max(size - len(_MAGIC), 0))
-        return stream.read() == _MAGIC and size > 2 * len(_MAGIC)
+def _footer(file: Path) -> pq.FileMetaData | None:
+    """Returns the footer of a Parquet file, or None if it is not there (yet), or is damaged. A file without a footer
+    counts as one effect without a record."""
+    try:
+        return pq.read_metadata(file)
+    except pa.ArrowInvalid:
+        return None
+    except OSError as error:
+        if error.errno is not None:  # of the file system, and not of the content
+            raise
+        return None
 
 
 def _in_parquet(rows: npt.NDArray[np.void], foreign: int) -> Scan:
