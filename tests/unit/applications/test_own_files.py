@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support import own_applications
 
 from delivery_verifier.applications.control import Control
-from delivery_verifier.applications.lives import LifeEnd, write_end
+from delivery_verifier.applications.lives import LifeEnd, read_end, write_end
 from delivery_verifier.applications.member_process import MemberProcess
+from delivery_verifier.applications.own import files, sink
 from delivery_verifier.applications.own.files import sizes_of
+from delivery_verifier.applications.own.scan import RecordPattern, Scan
 from delivery_verifier.applications.own.sink import OwnFiles, count_of_member, landing_of
 from delivery_verifier.applications.sink import LifeEffects, SinkInputs
 from delivery_verifier.model import record
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.own_application import EffectsPlace
 
 SCENARIO = own_applications.scenario()
 ARM = SCENARIO.subjects[0]
@@ -137,6 +143,28 @@ def test_a_file_that_vanishes_while_the_folder_is_read_is_left_out(
     monkeypatch.setattr(Path, "is_file", lambda path: path.name == "a.jsonl" or is_file(path))
     monkeypatch.setattr(Path, "glob", outdated)
     assert list(sizes_of(landing_of(member.inputs), member.folder)) == [str(member.work / "b.jsonl")]
+
+
+def test_the_scan_does_not_count_itself(member: Member, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scan that takes records of the run for foreign ones breaks the law `effects_read`, in Parquet files, too."""
+    own_applications.toml(
+        tmp_path / "own", "true", "[effects]", 'kind = "files"', 'where = "{folder}/*.parquet"', 'identity = "header"'
+    )
+    other = record.encode("ffffffff", ARM.ordinal, 0, 0, 9, 0, 9, SIZE)
+    rows = [value(1).decode(), other.decode(), None, value(2).decode(), f"{other.decode()} {value(3).decode()}"]
+    pq.write_table(pa.table({"value": rows}), member.work / "part.parquet")
+    member.end_life()
+    assert member.sequences() == [1, 0, 2, 3]
+    assert read_end(member.folder / "0").applied == 4
+    read = files.scans_of
+
+    def blind(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> Iterator[Scan]:
+        for part in read(landing, file, pattern):
+            yield Scan(part.rows[1:], part.positions[1:], part.foreign + 1)
+
+    monkeypatch.setattr(sink, "scans_of", blind)
+    (life,) = member.read()
+    assert (life.counted, len(life.rows)) == (4, 3)
 
 
 @pytest.mark.parametrize("rotation", ["rename", "truncate", "fewer and larger"])

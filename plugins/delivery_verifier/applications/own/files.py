@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from delivery_verifier.applications.lives import lives_of
-from delivery_verifier.applications.own.scan import RecordPattern, Scan, blocks_of, count, scan
+from delivery_verifier.applications.own.scan import MAGIC, RecordPattern, Scan, blocks_of, count, scan
 from delivery_verifier.applications.sink import CRC_OK, EFFECT, PARSED
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.own_application import IN_FOLDER, STDOUT, EffectsPlace
@@ -91,12 +91,24 @@ def scans_of(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> Itera
 
 
 def effects_in(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> int:
-    """Returns how many effects a file holds. Counts them without reading the records: lines, or rows of Parquet
-    files by their footers. Foreign rows of Parquet files count, too."""
+    """Returns how many effects a file holds. Counts them in another way than `scans_of`: lines, or rows of Parquet
+    files by their footers, without rows that hold only records of other runs."""
     if landing.kind == "lines":
         return sum(count(text, pattern) for _, text in blocks_of(file))
     footer = _footer(file)
-    return 1 if footer is None else int(footer.num_rows)
+    if footer is None:
+        return 1
+    return int(footer.num_rows) - (0 if landing.identity == "columns" else _foreign_rows(landing, file, pattern))
+
+
+def _foreign_rows(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> int:
+    """Returns how many rows of a Parquet file hold only records of other runs."""
+    count = 0
+    for batch in pq.ParquetFile(file).iter_batches(columns=[landing.column]):
+        values = batch.column(0).cast(pa.binary())
+        is_own = pc.match_substring(values, pattern.beginning)
+        count += pc.sum(pc.and_not(pc.match_substring(values, MAGIC), is_own)).as_py() or 0
+    return count
 
 
 def _footer(file: Path) -> pq.FileMetaData | None:

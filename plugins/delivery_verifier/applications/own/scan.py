@@ -23,7 +23,8 @@ BLOCK_BYTES = 4 << 20
 """The size of the part of a file that is read at a time."""
 _NEWLINE = 10
 _Bytes = npt.NDArray[np.uint8]
-_MAGIC = record.MAGIC + b" "
+MAGIC = record.MAGIC + b" "
+"""The bytes with which the records of all runs begin."""
 
 
 class RecordPattern(NamedTuple):
@@ -49,7 +50,7 @@ class RecordPattern(NamedTuple):
     @property
     def beginning(self) -> bytes:
         """The bytes with which every record of the run begins."""
-        return _MAGIC + self.run_token.encode()
+        return MAGIC + self.run_token.encode()
 
 
 class Scan(NamedTuple):
@@ -91,7 +92,7 @@ def scan(text: bytes, pattern: RecordPattern) -> Scan:
     is_effect = ends > starts
     if pattern.containing:
         is_effect &= _has(ends, _find(data, pattern.containing))
-    own, others = _find(data, pattern.beginning), _find(data, _MAGIC)
+    own, others = _find(data, pattern.beginning), _find(data, MAGIC)
     own = own[is_effect[np.searchsorted(ends, own)]]
     own = _without_copies(data, own, np.searchsorted(ends, own), pattern.length)
     has_own, has_other = _has(ends, own), _has(ends, others)
@@ -110,7 +111,7 @@ def count(text: bytes, pattern: RecordPattern) -> int:
         is_effect = pc.and_(is_effect, pc.match_substring(lines, pattern.containing))
     lines = lines.filter(is_effect)
     own = pc.count_substring(lines, pattern.beginning)
-    foreign = pc.and_(pc.equal(own, 0), pc.match_substring(lines, _MAGIC))
+    foreign = pc.and_(pc.equal(own, 0), pc.match_substring(lines, MAGIC))
     total = pc.sum(pc.max_element_wise(own, 1)).as_py() or 0
     copies = sum(_copies(line, pattern) for line in lines.filter(pc.greater(own, 1)).to_pylist())
     return int(total) - int(pc.sum(foreign).as_py() or 0) - copies

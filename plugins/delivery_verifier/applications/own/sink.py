@@ -96,16 +96,14 @@ class OwnFiles:
         for member, folder in members_of(inputs.folder).items():
             ends = {life: read_end(path) for life, path in lives_of(folder).items()}
             lives = {life: list[npt.NDArray[np.void]]() for life in ends}
-            counted = foreign = 0
+            counted = 0
             for file in files_of(landing, folder):
                 counted += effects_in(landing, file, pattern)
                 for part in scans_of(landing, file, pattern):
-                    foreign += part.foreign if landing.kind == "files" else 0
                     which = _lives(file, part.positions, ends, landing)
                     for life, parts in lives.items():
                         parts.append(part.rows[which == life])
             _check_growth(member, counted, ends, landing, folder)
-            counted -= foreign
             for life, parts in lives.items():
                 rows = _completed(np.concatenate([np.zeros(0, EFFECT), *parts]), ends[life])
                 _check_repetition(member, life, rows)
