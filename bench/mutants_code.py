@@ -101,16 +101,16 @@ def nodes_of(source: str) -> list[Placed]:
     `source`. The space before a node counts."""
     placed: list[Placed] = []
 
-    def place(node: parso.tree.NodeOrLeaf, start: int) -> int:
-        at, end = len(placed), start
+    def add(node: parso.tree.NodeOrLeaf, start: int) -> int:
+        index, end = len(placed), start
         placed.append((node, start, start))
         for child in getattr(node, "children", ()):
-            end = place(child, end)
+            end = add(child, end)
         end = end if hasattr(node, "children") else start + len(node.get_code())
-        placed[at] = (node, start, end)
+        placed[index] = (node, start, end)
         return end
 
-    place(get_ast(source), 0)
+    add(get_ast(source), 0)
     return placed
 
 

@@ -34,7 +34,14 @@ class DatabaseMember(Member):
         for partition in partitions:
             partition.offset = self._expected.get(partition.partition, first)
         client.assign(partitions)
+        self._report(client, partitions)
         super()._on_assign(client, partitions)
+
+    def _report(self, client: Consumer, partitions: list[TopicPartition]) -> None:
+        """Commits the offsets in the database to the group, which may have been set back. The member itself never
+        starts from there, but whoever watches the group learns how far the application is."""
+        if known := [partition for partition in partitions if partition.partition in self._expected]:
+            client.commit(offsets=known, asynchronous=True)
 
     def _work(self, records: Sequence[Record]) -> None:
         """Writes the rows of a batch and its offsets, and commits both. Raises OffsetMoved if `database_compared` finds

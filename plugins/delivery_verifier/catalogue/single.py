@@ -1,8 +1,8 @@
 """The ad hoc scenario, which tests the delivery settings that a user chose.
 
 Its arms are one subject with these settings, one or two controls, and the canary, an arm with planted anomalies. If
-the user chose an application, it consumes the subject's topic. The controls have none: they show what a fault does to
-the log.
+the user chose an application, it consumes the subject's topic. Controls have none, because they show what a fault does
+to the log, unless the fault is about applications.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import hashlib
 
 from msgspec.structs import replace
 
+from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.model.application import Application
-from delivery_verifier.model.fault_plan import FaultPlan, equipment_of
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger, equipment_of
 from delivery_verifier.model.scenario import (
     FEWEST_RECORDS,
     Arm,
@@ -62,21 +63,20 @@ def scenario(
     * A subject that asks for acknowledgements gets the control arm `acks_0`. This control may lose records. Its losses
       show how severe the fault is.
     * A subject with less than acks=all gets the control arm `safe`, which must not break its promise.
+    * If the fault plan acts on applications, other arms than those with an application show nothing. Then the only
+      control is `safe` with the application `database_compared`, which must apply every record exactly once. Members
+      are killed where they stand at a crash point. A program of the user's own has no crash points and no control.
     * The canary is an arm with planted anomalies that the verifier must find.
 
     `records`: the least number of records that the subject sends. `producers`: the subject's number of producers.
     `application`: the program under test that applies the subject's records, or None. If `cluster` is None, the
     cluster is a default cluster with the capabilities that `fault` needs. `more`: further fields of Scenario.
     """
-    control_records = max(FEWEST_RECORDS, int(records * CONTROL_SHARE)) if records else 0
-    arms = [arm_of(run_id, 1, "subject", profile, claim=claim, records=records, producers=producers)]
-    arms[0] = replace(arms[0], application=application)
-    weak, safe = (_fitted(PROFILES[name], load.replication_factor) for name in ("acks_0", "safe"))
-    if profile.producer["acks"] not in ("0", 0):
-        any_verdict = Expectation(verdicts=("HELD", "VIOLATED"))
-        arms.append(arm_of(run_id, 2, "control", weak, records=control_records, expectation=any_verdict))
-    if profile.producer["acks"] not in ("all", "-1", -1):
-        arms.append(arm_of(run_id, 3, "control", safe, records=control_records))
+    subject = arm_of(run_id, 1, "subject", profile, claim=claim, records=records, producers=producers)
+    arms = [replace(subject, application=application), *_controls(run_id, profile, fault, application, load, records)]
+    if application is not None and application.discipline != "own":
+        fault = _parked(fault)
+    safe = _fitted(PROFILES["safe"], load.replication_factor)
     arms.append(arm_of(run_id, 0, "canary", safe, producers=CANARY_PRODUCERS))
     return Scenario(
         run_id=run_id,
@@ -88,6 +88,37 @@ def scenario(
         cluster=cluster or ClusterSpec(equipment=equipment_of(fault)),
         **more,  # type: ignore[arg-type]
     )
+
+
+def _controls(
+    run_id: str, profile: Profile, fault: FaultPlan, application: Application | None, load: Load, records: int
+) -> list[Arm]:
+    """Returns the controls of the subject that has `profile` and `application`, as `scenario` describes them."""
+    count = max(FEWEST_RECORDS, int(records * CONTROL_SHARE)) if records else 0
+    weak, safe = (_fitted(PROFILES[name], load.replication_factor) for name in ("acks_0", "safe"))
+    if any(step.act.whom == "application" for step in fault.steps):
+        compared = APPLICATIONS["database_compared"]
+        has_points = application is not None and application.discipline != "own"
+        return [replace(arm_of(run_id, 3, "control", safe, records=count), application=compared)] if has_points else []
+    controls = []
+    if profile.producer["acks"] not in ("0", 0):
+        any_verdict = Expectation(verdicts=("HELD", "VIOLATED"))
+        controls.append(arm_of(run_id, 2, "control", weak, records=count, expectation=any_verdict))
+    if profile.producer["acks"] not in ("all", "-1", -1):
+        controls.append(arm_of(run_id, 3, "control", safe, records=count))
+    return controls
+
+
+def _parked(fault: FaultPlan) -> FaultPlan:
+    """Returns `fault` with a `park` step before each kill of applications, so that they have records in hand."""
+    steps = list[FaultStep]()
+    for each in fault.steps:
+        if each.action == "kill_application":
+            park = FaultStep(trigger=each.trigger, action="park", target="none", options={"at": "applied"})
+            steps += [park, replace(each, trigger=Trigger(kind="parked"))]
+        else:
+            steps.append(each)
+    return replace(fault, steps=tuple(steps))
 
 
 def _fitted(profile: Profile, replicas: int) -> Profile:

@@ -84,8 +84,8 @@ def _check_applications(scenario: Scenario) -> None:
     for number, step in enumerate(scenario.fault.steps):
         if not scenario.applied and (step.act.whom == "application" or step.trigger.kind in ("parked", "caught_up")):
             raise BadInput(
-                f"fault.steps[{number}] is about applications, and no arm has one: give an arm an application "
-                "(--application NAME), or leave the step out"
+                f"fault.steps[{number}] is about applications, and no arm has one; allowed: such steps with "
+                "--application NAME. Name an application, or choose another fault"
             )
         own = [arm.name for arm in scenario.loaded if arm.application and arm.application.discipline == "own"]
         if own and (step.action == "park" or step.trigger.kind == "parked"):

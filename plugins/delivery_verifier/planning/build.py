@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, cast, get_args
@@ -23,6 +22,7 @@ from delivery_verifier.planning.load_checks import check_exposure, check_transac
 from delivery_verifier.planning.own_settings import librdkafka, producer, profiles, topic
 from delivery_verifier.planning.params import LONGEST_S, checked
 from delivery_verifier.planning.provenance import commit, versions_of
+from delivery_verifier.planning.repetition import LOAD_FIELDS, repeating_command
 
 QUIET_S = 4.0
 """By default, a load lasts this number of seconds longer than its fault plan, so that load comes before and after the
@@ -64,7 +64,7 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
             versions=versions_of(version),
             commit=commit(),
-            command=_command(params, chosen_profile),
+            command=repeating_command(params, chosen_profile),
             fail_step=params.get("fail_step") or None,
         )
         check(msgspec.convert(msgspec.to_builtins(scenario), Scenario))
@@ -104,7 +104,7 @@ def _catalogue_scenario(params: Mapping[str, Any], name: str) -> Scenario:
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=versions_of(version),
         commit=commit(),
-        command=_command(fields, catalogue.PROFILES["safe"]),
+        command=repeating_command(fields, catalogue.PROFILES["safe"]),
         fail_step=fields.get("fail_step"),
         kafka_version=version,
         backend=default_name(),
@@ -191,21 +191,8 @@ def _claim(params: Mapping[str, Any]) -> Claim:
     return cast(Claim, claim)
 
 
-_LOAD_FIELDS = (
-    "partitions",
-    "replication_factor",
-    "payload_bytes",
-    "pacing",
-    "rate",
-    "recovery_s",
-    "transaction_records",
-    "abort_every",
-)
-"""The fields of a run that `Load` has under the same name."""
-
-
 def _load(params: Mapping[str, Any], fault: FaultPlan, records: int) -> Load:
-    fields = {key: params[key] for key in _LOAD_FIELDS if params.get(key) is not None}
+    fields = {key: params[key] for key in LOAD_FIELDS if params.get(key) is not None}
     duration = float(params.get("duration_s") or fault.duration_s * fault.cycles + QUIET_S)
     work_s = records * max(SLOWEST_S, int(params.get("payload_bytes") or Load().payload_bytes) / SLOWEST_BYTES)
     deadline = float(params.get("deadline_s") or min(LONGEST_S, 180 + 5 * duration + work_s))
@@ -222,34 +209,3 @@ def _pick(field: str, value: str, known: Mapping[str, Any]) -> Any:
     if value not in known:
         raise BadInput(f"{field} is {value!r}; allowed: {', '.join(known)}. `kdv list` describes them")
     return known[value]
-
-
-_PROFILE_FIELDS = ("profile", "own_profile", "producer_overrides", "topic_overrides")
-"""The fields of a run that describe the subject's profile."""
-
-
-_DEFAULTS: dict[str, object] = {
-    "claim": "contract",
-    **{"cycles": 1, "producers": 1, "seed": 0},
-    "kafka_version": ClusterSpec().kafka_version,
-    **{field: getattr(Load(), field) for field in _LOAD_FIELDS},
-}
-"""The values of fields of a run that mean the same as no value."""
-
-
-def _command(params: Mapping[str, Any], profile: Profile) -> str:
-    """Returns the `kdv run` command that repeats this run.
-
-    Every field of `params` becomes an option, except `owner`, fields with their default values, and the fields that
-    describe the profile. If the user gave a field that describes the profile, the command gets options that describe
-    `profile` (see `profiles.options`).
-    """
-    options = {
-        f"--{key.replace('_', '-')}": [value]
-        for key, value in params.items()
-        if value is not None and key not in ("owner", *_PROFILE_FIELDS) and _DEFAULTS.get(key) != value
-    }
-    if any(params.get(key) for key in _PROFILE_FIELDS):
-        options = {**profiles.options(profile), **options}
-    words = (f"{option} {shlex.quote(str(value))}" for option, values in options.items() for value in values)
-    return " ".join(["kdv run", *words])

@@ -85,7 +85,7 @@ def test_a_rule_that_needs_another_acks_than_all_says_that_it_cannot_apply_to_tr
         "flush_messages": (1, 2),
         "client": get_args(Client),
         "transactional_id": ("", "t"),
-        "discipline": (None, "at_handover", "commit_first", "transform_transactional", "database_together"),
+        "discipline": (None, "at_handover", "commit_first", "transform_transactional", "database_together", "own"),
         "auto_offset_reset": ("earliest", "latest"),
         "isolation_level": ("read_uncommitted", "read_committed"),
     }

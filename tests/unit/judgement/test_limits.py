@@ -66,7 +66,8 @@ def test_a_scenario_of_the_catalogue_is_repeated_as_a_whole(name: str, more: dic
     ],
 )
 def test_a_run_of_ones_own_is_repeated_with_more_cycles(fault: str, fields: dict[str, Any]) -> None:
-    done = scenario_from_params({"fault": fault, **fields}, "done")
+    applied = {"application": "commit_after"} if fault == "kill_application" else {}
+    done = scenario_from_params({"fault": fault, **applied, **fields}, "done")
     (command,) = commands(advice(done.command))
     again: Any = plan(command)
     assert again.fault.cycles == 29 and (again.fault.name, again.seed) == (fault, done.seed)

@@ -139,8 +139,8 @@ def test_a_run_with_an_application_names_applications_that_would_have_held(tmp_p
     (advice,) = advices(material)
     assert advice.now and advice.now.change == "as it is: safe, applied by commit_first"
     assert [option.change for option in advice.options] == [
-        "the application commit_after",
-        "the application store_after",
+        *("the application commit_after", "the application store_after", "the application transform"),
+        *("the application transform_transactional", "the application database_apart"),
     ]
     assert "--application commit_after" in advice.options[0].command and plan(advice.options[0].command)
     assert not advice.priced

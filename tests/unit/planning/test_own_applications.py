@@ -159,5 +159,5 @@ def test_an_own_application_cannot_stand_at_a_crash_point(folder: Path) -> None:
 
 
 def test_a_kill_of_applications_needs_one() -> None:
-    with pytest.raises(BadInput, match=r"no arm has one: give an arm an application \(--application NAME\)"):
+    with pytest.raises(BadInput, match=r"no arm has one; allowed: such steps with --application NAME"):
         scenario_from_params({"fault": "kill_application"}, "r")

@@ -1,0 +1,49 @@
+"""The command that repeats a run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from delivery_verifier.model.scenario import ClusterSpec, Load, Profile
+from delivery_verifier.planning.own_settings import profiles
+
+LOAD_FIELDS = (
+    "partitions",
+    "replication_factor",
+    "payload_bytes",
+    "pacing",
+    "rate",
+    "recovery_s",
+    "transaction_records",
+    "abort_every",
+)
+"""The fields of a run that `Load` has under the same name."""
+_PROFILE_FIELDS = ("profile", "own_profile", "producer_overrides", "topic_overrides")
+"""The fields of a run that describe the subject's profile."""
+_DEFAULTS: dict[str, object] = {
+    "claim": "contract",
+    **{"cycles": 1, "producers": 1, "seed": 0},
+    "kafka_version": ClusterSpec().kafka_version,
+    **{field: getattr(Load(), field) for field in LOAD_FIELDS},
+}
+"""The values of fields of a run that mean the same as no value."""
+
+
+def repeating_command(params: Mapping[str, Any], profile: Profile) -> str:
+    """Returns the `kdv run` command that repeats this run.
+
+    Every field of `params` becomes an option, except `owner`, fields with their default values, and the fields that
+    describe the profile. If the user gave a field that describes the profile, the command gets options that describe
+    `profile` (see `profiles.options`).
+    """
+    options = {
+        f"--{key.replace('_', '-')}": [value]
+        for key, value in params.items()
+        if value is not None and key not in ("owner", *_PROFILE_FIELDS) and _DEFAULTS.get(key) != value
+    }
+    if any(params.get(key) for key in _PROFILE_FIELDS):
+        options = {**profiles.options(profile), **options}
+    words = (f"{option} {shlex.quote(str(value))}" for option, values in options.items() for value in values)
+    return " ".join(["kdv run", *words])
