@@ -21,6 +21,9 @@ from delivery_verifier.model.scenario import Scenario
 
 IN_HAND_S = 20.0
 """How many seconds a kill waits for a moment at which own applications have records in hand."""
+UNCOMMITTED_S = 5.0
+"""For so many seconds, only records that are applied and not committed will do. After that, records that are committed
+and not applied will do, too: an application that commits first has no others."""
 _UNDER_WAY_S = 0.05
 """A commit that is under way when its sender is frozen arrives within so many seconds."""
 _RUN_S = 0.02
@@ -122,6 +125,7 @@ class Rewind:
             after = groups.committed_offsets(client, group, arm.topic_name, partitions)
             facts[f"rewound {arm.name}"] = 0 if any(after.values()) else sum(before.values())
         self._facts = facts if all(facts.values()) else {}
+        applications.own.begin_life(_committed(context))
         applications.restart()
         return set_back_at_us
 
@@ -167,11 +171,13 @@ def _committed(context: ActionContext) -> dict[str, int]:
 
 def _freeze_in_hand(context: ActionContext) -> None:
     """Freezes the members of own applications at a moment at which each has records in hand. Gives up after 20 s."""
-    own, end_s = _applications(context).own, time.monotonic() + IN_HAND_S
-    while own.arms and time.monotonic() < end_s:
+    own, begin_s = _applications(context).own, time.monotonic()
+    while own.arms and (passed_s := time.monotonic() - begin_s) < IN_HAND_S:
         own.send(signal.SIGSTOP)
         pause(_UNDER_WAY_S)
-        if all(own.in_hand(_committed(context)).values()):
+        committed = _committed(context)
+        records = own.in_hand(committed) if passed_s < UNCOMMITTED_S else own.apart(committed)
+        if all(records.values()):
             return
         own.send(signal.SIGCONT)
         pause(_RUN_S)
