@@ -26,6 +26,7 @@ from delivery_verifier.applications.own.process import secret_environment
 from delivery_verifier.applications.own.sink import OwnFiles
 from delivery_verifier.applications.pool import MemberPool
 from delivery_verifier.applications.sink import CRC_OK, PARSED, SinkInputs
+from delivery_verifier.host.processes import is_frozen
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model import record
 from delivery_verifier.model.inputs import BadInput
@@ -162,6 +163,32 @@ def test_the_children_of_a_command_that_ends_are_killed(stage: Stage) -> None:
     assert len(group(stage.adopted[0])) == 3
     stage.pool.stop()
     assert group(stage.adopted[0]) == []
+
+
+def test_what_has_left_the_group_of_a_member_is_frozen_and_killed_with_it(stage: Stage) -> None:
+    own_applications.toml(stage.folder / "own", "sh -c 'setsid sleep 600 & echo ready; wait'")
+    stage.pool.start()
+
+    def outside() -> list[psutil.Process]:
+        every = psutil.Process(stage.adopted[0]).children(recursive=True)
+        return [each for each in every if os.getpgid(each.pid) != stage.adopted[0]]
+
+    wait_until(lambda: stage.pool.check() and outside(), "a process outside the group", 10, every_s=0.01)
+    (process,) = outside()
+    OwnHandle(SCENARIO, stage.folder / "workspace").send(signal.SIGSTOP)
+    wait_until(lambda: is_frozen(process.pid), "the process to freeze", 5, every_s=0.01)
+    stage.pool.kill()
+    assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_process_that_outlives_the_command_gets_the_time_to_end(stage: Stage) -> None:
+    script = "trap 'sleep 0.2; echo bye > ended; exit' TERM; echo ready; while :; do sleep 0.02; done"
+    (stage.folder / "own" / "slow.sh").write_text(script)
+    own_applications.toml(stage.folder / "own", "sh -c 'sh {home}/slow.sh & wait'")
+    stage.pool.start()
+    wait_until(lambda: stage.pool.check() and stage.pool.members[0].control[Word.APPLIED] > 0, "its first line", 10)
+    stage.pool.stop()
+    assert (stage.pool.members[0].folder / "work" / "ended").exists()
 
 
 SUPERVISOR = """

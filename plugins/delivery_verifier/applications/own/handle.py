@@ -8,15 +8,14 @@ no sign of a crash, because an application that leaves out records looks the sam
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from delivery_verifier.applications.control import Control, Word
 from delivery_verifier.applications.lives import application_folder, folder_of
+from delivery_verifier.applications.own.descendants import send_to_all
 from delivery_verifier.applications.own.files import files_of, scans_of
 from delivery_verifier.applications.own.sink import landing_of, pattern_of
 from delivery_verifier.applications.sink import FOREIGN, PARSED, SinkInputs
@@ -35,13 +34,12 @@ class OwnHandle:
         self._before: dict[str, int] = {}
 
     def send(self, number: int) -> None:
-        """Sends the signal `number` to the process group of every member that runs."""
+        """Sends the signal `number` to all processes of every member that runs."""
         for arm in self.arms:
             for member in range(arm.application.members if arm.application else 0):
                 control = Control(folder_of(self._workspace, arm.name, member))
                 if not control.is_down and control[Word.PID]:
-                    with suppress(ProcessLookupError):
-                        os.killpg(control[Word.PID], number)
+                    send_to_all(control[Word.PID], number)
 
     def in_hand(self, committed: Mapping[str, int]) -> dict[str, int]:
         """Maps each arm to the number of records in hand. Call it while the members are frozen or dead.

@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from delivery_verifier.applications.control import Control, State, Word
 from delivery_verifier.applications.lives import note_marker
+from delivery_verifier.applications.own.descendants import kill_all, send_to_all
 from delivery_verifier.applications.own.files import WORK, files_of, scans_of, sizes_of
 from delivery_verifier.applications.own.guardian import SUPERVISOR_ENDED
 from delivery_verifier.applications.own.scan import RecordPattern
@@ -104,10 +104,12 @@ def secret_environment(own: OwnApplication) -> dict[str, str]:
 
 
 def send_to_group(process: subprocess.Popen[bytes], number: int) -> None:
-    """Sends the signal `number` to the whole process group of an own member, if it still runs."""
+    """Sends the signal `number` to all processes of an own member, if it still runs. After SIGKILL, all are dead.
+
+    Raises DeadlinePassed if a process does not die.
+    """
     if process.poll() is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
+        kill_all(process.pid) if number == signal.SIGKILL else send_to_all(process.pid, number)
 
 
 class Progress(NamedTuple):
@@ -215,6 +217,6 @@ def _end_of(file: Path) -> str:
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Sends SIGKILL to the whole process group of an own member, and waits until its guardian has ended."""
+    """Kills all processes of an own member, and waits until its guardian has ended."""
     send_to_group(process, signal.SIGKILL)
     process.wait()
