@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import psutil
@@ -189,6 +189,18 @@ def test_a_process_that_outlives_the_command_gets_the_time_to_end(stage: Stage) 
     wait_until(lambda: stage.pool.check() and stage.pool.members[0].control[Word.APPLIED] > 0, "its first line", 10)
     stage.pool.stop()
     assert (stage.pool.members[0].folder / "work" / "ended").exists()
+
+
+@pytest.mark.parametrize(("code", "is_orderly"), [(0, True), (143, True), (1, False), (139, False)])
+def test_a_member_that_ends_with_an_error_when_it_is_stopped_is_an_error(
+    stage: Stage, code: int, is_orderly: bool
+) -> None:
+    (stage.folder / "own" / "run.sh").write_text(f"trap 'exit {code}' TERM; echo ready; while :; do sleep 0.02; done")
+    own_applications.toml(stage.folder / "own", "sh {home}/run.sh")
+    stage.pool.start()
+    wait_until(lambda: stage.pool.check() and stage.pool.members[0].control[Word.APPLIED] > 0, "its first line", 10)
+    with nullcontext() if is_orderly else pytest.raises(MemberDied, match=f"exit code {code}"):
+        stage.pool.stop()
 
 
 SUPERVISOR = """
