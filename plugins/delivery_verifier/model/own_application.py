@@ -45,6 +45,9 @@ VARIABLES: dict[str, str] = {
 }
 """The environment variables that a member gets, each with the placeholder that has the same value."""
 _PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/@:]*:[^\s/@]+@", re.IGNORECASE)
+_OPTION = re.compile(r"""(?:pass|secret|token)\w*["' =:]+[^\s"' =:$]""", re.IGNORECASE)
+"""A password as the value of an option, e.g. `--password x` or `password="x"`. A value that begins with $ names a
+variable, whose value a process list does not show."""
 _SECRET_NAME = re.compile("PASS|SECRET|TOKEN|KEY", re.IGNORECASE)
 _SHORTEST_SECRET = 6
 _LEAK = (
@@ -205,5 +208,6 @@ def _command_problems(own: OwnApplication) -> Iterator[tuple[str, str]]:
             )
     named = {name: value for name, value in own.environment.items() if _SECRET_NAME.search(name)}
     urls = {password for value in own.environment.values() for password in _passwords(value)}
-    if _PASSWORD.search(own.command) or any(text in own.command for text in (*secrets_of(named), *urls)):
+    is_option = _OPTION.search(own.command)
+    if is_option or _PASSWORD.search(own.command) or any(text in own.command for text in (*secrets_of(named), *urls)):
         yield "command", f"holds a password; {_LEAK}"

@@ -60,6 +60,9 @@ def test_placeholders_are_filled_word_by_word() -> None:
         ('command = "a"\nmembers = 17', ("members: Expected `int` <= 16",)),
         ('command = "a postgresql://u:hunter2hunter2@db/x"', ("command holds a password", "[environment]")),
         ('command = "a hunter2hunter2"\n[environment]\nDB_PASSWORD = "hunter2hunter2"', ("command holds a password",)),
+        ('command = "a --password hunter2"', ("command holds a password", "[environment]")),
+        ("command = 'a sasl.jaas.config=\"x password=hunter2;\"'", ("command holds a password",)),
+        ('command = "a --api-token=hunter2"', ("command holds a password",)),
         ('command = "a"\n[environment]\nKDV_TOPIC = "t"', ("environment.KDV_TOPIC", "begins without KDV_")),
     ],
 )
@@ -69,6 +72,14 @@ def test_a_wrong_file_names_itself_the_field_and_the_remedy(content: str, parts:
     message = str(refusal.value)
     assert all(part in message for part in ("sink.toml", *parts)), message
     assert "hunter2" not in message
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["sh -c 'a --password $DB_PASSWORD'", "a --password-file {home}/p", "a token.url={home}", "a passthrough"],
+)
+def test_a_command_may_name_where_a_secret_stands(command: str) -> None:
+    assert parse(f'command = "{command}"'.encode(), FILE).command == command
 
 
 def test_a_run_takes_only_the_name(folder: Path) -> None:
