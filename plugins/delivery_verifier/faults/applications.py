@@ -197,9 +197,9 @@ def _goes_on(context: ActionContext) -> bool:
     if not own.arms:
         return False
     pause(_UNDER_WAY_S)
-    seen = own.records(), _committed(context)
+    after_kill = own.records(), _committed(context)
     pause(STILL_S)
-    return (own.records(), _committed(context)) != seen
+    return (own.records(), _committed(context)) != after_kill
 
 
 def _applications(context: ActionContext) -> RunningApplications:
