@@ -12,7 +12,7 @@ from pathlib import Path
 from delivery_verifier.applications.control import OF_ONE_LIFE, Control, State, Word
 from delivery_verifier.applications.lives import LifeEnd, folder_of, lives_of, write_end
 from delivery_verifier.applications.member_process import MemberProcess, start_process
-from delivery_verifier.applications.own.ends import ORDERLY, end_of_own
+from delivery_verifier.applications.own.ends import ORDERLY, describe_end, end_of_own
 from delivery_verifier.applications.own.process import Progress, kill_group, start_own
 from delivery_verifier.applications.sink import SinkInputs
 from delivery_verifier.applications.spec import MemberSpec
@@ -145,6 +145,9 @@ class MemberPool:
         for index, process in self._processes().items():
             self.members[index].send(signal.SIGKILL)
             process.wait()
+        for member in self.members:
+            if member.process is not None and member.progress is not None:
+                describe_end(member.progress)  # what an own member has printed is kept without secrets
 
     def _processes(self) -> dict[int, subprocess.Popen[bytes]]:
         """Maps the index of each member that has a process to the process."""

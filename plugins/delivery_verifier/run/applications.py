@@ -17,7 +17,7 @@ import pyarrow as pa
 from delivery_verifier.applications.control import Control, Word
 from delivery_verifier.applications.journal import read_journal
 from delivery_verifier.applications.lives import application_folder, last_markers, lives_of, members_of, read_end
-from delivery_verifier.applications.own.process import printed
+from delivery_verifier.applications.own.process import printed, redact_effects
 from delivery_verifier.applications.pool import MemberPool, applications_of, group_of
 from delivery_verifier.applications.sealing import effects_key, seal_effects
 from delivery_verifier.applications.sink import LifeEffects, SinkInputs
@@ -178,12 +178,16 @@ def _seal(inputs: SinkInputs, application: Application, output: StepOutput) -> N
 
 
 def _keep_outputs(inputs: SinkInputs, output: StepOutput) -> None:
-    """Writes to `output` what the members of an own application have printed, as `keep_output` has left it."""
+    """Writes to `output` what the members of an own application have printed, as `keep_output` has left it.
+
+    Then replaces the secrets in the outputs with effects, too.
+    """
     for member, folder in members_of(inputs.folder).items():
         for life, path in lives_of(folder).items():
             file = output.staging / "printed" / f"{inputs.arm.name}-{member}-{life}.txt"
             file.parent.mkdir(exist_ok=True)
             file.write_text(printed(inputs, path))
+            redact_effects(inputs, path)
 
 
 def seal_life(effects: LifeEffects, arm: str, output: StepOutput) -> None:

@@ -22,7 +22,7 @@ from delivery_verifier.applications.lives import last_markers, lives_of, read_en
 from delivery_verifier.applications.member_process import MemberDied
 from delivery_verifier.applications.own import process as process_module
 from delivery_verifier.applications.own.handle import OwnHandle
-from delivery_verifier.applications.own.process import secret_environment
+from delivery_verifier.applications.own.process import redact_effects, secret_environment
 from delivery_verifier.applications.own.sink import OwnFiles
 from delivery_verifier.applications.pool import MemberPool
 from delivery_verifier.applications.sink import CRC_OK, PARSED, SinkInputs
@@ -201,6 +201,20 @@ def test_a_member_that_ends_with_an_error_when_it_is_stopped_is_an_error(
     wait_until(lambda: stage.pool.check() and stage.pool.members[0].control[Word.APPLIED] > 0, "its first line", 10)
     with nullcontext() if is_orderly else pytest.raises(MemberDied, match=f"exit code {code}"):
         stage.pool.stop()
+
+
+def test_an_output_is_kept_without_secrets_after_an_error_and_when_its_effects_are_read(stage: Stage) -> None:
+    script = "echo a $SINK_DSN; echo $SINK_DSN >&2; sleep 600"
+    (stage.folder / "own" / "run.sh").write_text(script)
+    own_applications.toml(stage.folder / "own", "sh {home}/run.sh")
+    stage.pool.start()
+    life = stage.pool.members[0].folder / "0"
+    wait_until(lambda: (life / "stderr").stat().st_size, "its words", 10)
+    stage.pool.close()
+    assert (life / "stderr").read_text() == "***\n"
+    assert own_applications.SECRET in (life / "stdout").read_text()
+    redact_effects(stage.inputs, life)
+    assert (life / "stdout").read_text() == "a ***\n"
 
 
 SUPERVISOR = """
