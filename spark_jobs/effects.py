@@ -77,8 +77,8 @@ def applied_attempts(effects: DataFrame, lines: DataFrame, places: Places) -> Da
 def census(effects: DataFrame, taken_at_us: int) -> DataFrame:
     """Returns the counts of EFFECTS per (arm, partition), without any join: `effects`, `markers` and `unparsed`.
 
-    `in_time` counts the effects before `taken_at_us`, when the snapshot was taken. `last_marker` is the highest offset
-    of an applied marker; null if there is none.
+    `in_time` counts the effects before `taken_at_us`, when the snapshot was taken. Only effects that name an attempt
+    count there. `last_marker` is the highest offset of an applied marker; null if there is none.
     """
     return (
         promise(effects, EFFECTS)
@@ -87,7 +87,7 @@ def census(effects: DataFrame, taken_at_us: int) -> DataFrame:
             F.count(F.lit(1)).alias("effects"),
             F.count_if(is_marker()).alias("markers"),
             F.max(F.when(is_marker(), F.col("offset"))).alias("last_marker"),
-            F.count_if(F.unix_micros("applied_at") < taken_at_us).alias("in_time"),
+            F.count_if((F.unix_micros("applied_at") < taken_at_us) & is_of_attempt()).alias("in_time"),
             F.count_if(~is_of_attempt() & ~is_marker()).alias("unparsed"),
         )
     )

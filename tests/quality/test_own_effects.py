@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from support.canary_rows import canary_lines
-from support.run_directories import attempt, line, scenario, table, write
+from support.run_directories import START_US, attempt, line, scenario, table, write
 
 from delivery_verifier.applications.lives import LifeEnd, write_end
 from delivery_verifier.applications.own.sink import OwnFiles
@@ -27,8 +27,8 @@ from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 from spark_jobs import reconcile as job
 
 RECORDS, SIZE, ROUNDS = 40, 100, 2
-START = 1_790_000_000_000_000
-"""Long before the snapshot of a run directory for tests, or long behind it, whichever: only `in_time` looks at it."""
+START = START_US - 1000
+"""When the first life ended, in µs since the epoch: before the snapshot of the run directory was taken."""
 
 
 def own_scenario() -> Scenario:
@@ -149,3 +149,4 @@ def test_lines_cut_short_and_a_marker_nobody_applied_skip_nothing(
     assert broken(run) == set()
     names = ("skipped", "pending", "unparsed", "drained", "markers")
     assert subset_of(counts, *names) == {"skipped": 0, "pending": 20, "unparsed": 20, "drained": 1, "markers": 3}
+    assert counts["in_time"] == 19, "neither a line cut short nor a marker is work that was done in time"

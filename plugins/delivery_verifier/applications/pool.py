@@ -12,7 +12,7 @@ from pathlib import Path
 from delivery_verifier.applications.control import OF_ONE_LIFE, Control, State, Word
 from delivery_verifier.applications.lives import LifeEnd, folder_of, lives_of, write_end
 from delivery_verifier.applications.member_process import MemberProcess, start_process
-from delivery_verifier.applications.own.ends import end_of_own
+from delivery_verifier.applications.own.ends import ORDERLY, describe_end, end_of_own
 from delivery_verifier.applications.own.process import Progress, kill_group, start_own
 from delivery_verifier.applications.sink import SinkInputs
 from delivery_verifier.applications.spec import MemberSpec
@@ -146,6 +146,9 @@ class MemberPool:
         for index, process in self._processes().items():
             self.members[index].send(signal.SIGKILL)
             process.wait()
+        for member in self.members:
+            if member.process is not None and member.progress is not None:
+                describe_end(member.progress)  # what an own member has printed is kept without secrets
 
     def _processes(self) -> dict[int, subprocess.Popen[bytes]]:
         """Maps the index of each member that has a process to the process."""
@@ -194,14 +197,15 @@ class MemberPool:
         """Writes down how the latest life of a member has ended. `killed`: whether the pool killed the process.
 
         Raises MemberDied if the process did not end by SIGKILL although it was killed, or did so although it was only
-        stopped. Also raises MemberDied if a stopped process ended with an error or without leaving its group.
+        stopped. Also raises MemberDied if a stopped process ended with an error (of an own member: with another exit
+        code than those in ORDERLY) or without leaving its group.
         """
         member = self.members[index]
         process, control = member.process, member.control
         assert process is not None, "only a member with a process can end"
         code = control[Word.EXIT] = process.returncode
         if member.progress is not None:
-            if killed and code != -signal.SIGKILL:
+            if code not in ((-signal.SIGKILL,) if killed else ORDERLY):
                 raise member.died(code)
             end_of_own(member.progress, LifeEnd(applied=0, exit_code=code, killed=killed))
             member.process = member.progress = None

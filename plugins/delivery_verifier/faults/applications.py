@@ -21,6 +21,11 @@ from delivery_verifier.model.scenario import Scenario
 
 IN_HAND_S = 20.0
 """How many seconds a kill waits for a moment at which own applications have records in hand."""
+UNCOMMITTED_S = 5.0
+"""For so many seconds, only records that are applied and not committed will do. After that, records that are committed
+and not applied will do, too: an application that commits first has no others."""
+STILL_S = 2.0
+"""For so many seconds after a kill, own applications must neither apply nor commit anything."""
 _UNDER_WAY_S = 0.05
 """A commit that is under way when its sender is frozen arrives within so many seconds."""
 _RUN_S = 0.02
@@ -49,7 +54,12 @@ class KillApplication:
 
     The proof has three parts. SIGKILL ended every member. In each arm, the members had at least one record in hand,
     i.e. a record that they had been given and had not finished. Every member that was ordered to park was parked.
+    Own applications neither applied nor committed anything in the 2 s after the kill: otherwise a part of the program
+    runs elsewhere, e.g. in a container, and was not killed.
     """
+
+    def __init__(self) -> None:
+        self._goes_on = False
 
     def do(self, context: ActionContext) -> int:
         """Kills the members, and waits until none runs. Raises DeadlinePassed.
@@ -59,6 +69,7 @@ class KillApplication:
         _freeze_in_hand(context)
         killed_at_us = now_us()
         _applications(context).kill()
+        self._goes_on = _goes_on(context)
         return killed_at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
@@ -71,7 +82,7 @@ class KillApplication:
         exits, parked = applications.exits(), applications.parked_at()
         in_hand = {**applications.in_hand(), **applications.own.in_hand(_committed(context))}
         was_killed = len(exits) == applications.members and set(exits.values()) == {-signal.SIGKILL}
-        if not (was_killed and all(in_hand.values()) and all(parked.values())):
+        if not (was_killed and not self._goes_on and all(in_hand.values()) and all(parked.values())):
             return {}
         return {
             **{f"member {name}": how_it_ended(code) for name, code in exits.items()},
@@ -122,6 +133,7 @@ class Rewind:
             after = groups.committed_offsets(client, group, arm.topic_name, partitions)
             facts[f"rewound {arm.name}"] = 0 if any(after.values()) else sum(before.values())
         self._facts = facts if all(facts.values()) else {}
+        applications.own.begin_life(_committed(context))
         applications.restart()
         return set_back_at_us
 
@@ -167,14 +179,27 @@ def _committed(context: ActionContext) -> dict[str, int]:
 
 def _freeze_in_hand(context: ActionContext) -> None:
     """Freezes the members of own applications at a moment at which each has records in hand. Gives up after 20 s."""
-    own, end_s = _applications(context).own, time.monotonic() + IN_HAND_S
-    while own.arms and time.monotonic() < end_s:
+    own, begin_s = _applications(context).own, time.monotonic()
+    while own.arms and (passed_s := time.monotonic() - begin_s) < IN_HAND_S:
         own.send(signal.SIGSTOP)
         pause(_UNDER_WAY_S)
-        if all(own.in_hand(_committed(context)).values()):
+        committed = _committed(context)
+        records = own.in_hand(committed) if passed_s < UNCOMMITTED_S else own.apart(committed)
+        if all(records.values()):
             return
         own.send(signal.SIGCONT)
         pause(_RUN_S)
+
+
+def _goes_on(context: ActionContext) -> bool:
+    """Returns whether an own application applies or commits anything although its members were killed."""
+    own = _applications(context).own
+    if not own.arms:
+        return False
+    pause(_UNDER_WAY_S)
+    after_kill = own.records(), _committed(context)
+    pause(STILL_S)
+    return (own.records(), _committed(context)) != after_kill
 
 
 def _applications(context: ActionContext) -> RunningApplications:

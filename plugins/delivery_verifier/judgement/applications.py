@@ -69,6 +69,26 @@ def skipped_too_early(run: Evidence) -> Iterator[tuple[str, str, str]]:
                 yield arm, "skipped_too_early", detail
 
 
+def torn_effects(run: Evidence) -> Iterator[tuple[str, str, str]]:
+    """Yields a doubt as (arm, name, detail) for each arm with an own application whose effects without a record may be
+    its SKIPPED records. Two processes that write to one file tear each other's lines, so that none names its record.
+
+    Above one in UNPARSED_SHARE effects, no count of the arm is trusted.
+    """
+    for arm in run.scenario.loaded:
+        if arm.application is None or arm.application.discipline != "own":
+            continue
+        rows = run.books.rows("effects", arm=arm.name).to_pylist()
+        effects, unparsed = (sum(row.get(name) or 0 for row in rows) for name in ("effects", "unparsed"))
+        partitions = range(run.scenario.load.partitions)
+        skipped = sum(run.books.cases_at(arm.name, Anomaly.SKIPPED, partition) for partition in partitions)
+        if 0 < skipped <= unparsed or unparsed > effects // UNPARSED_SHARE:
+            detail = (
+                f"{arm.name}: {unparsed} of {effects} effects name no record, and {skipped} records count as SKIPPED"
+            )
+            yield arm.name, "effects_torn", detail
+
+
 def application_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
     """Yields the name and the detail of each reason to doubt that the application was tested, that it applied all
     records, or that its anomalies are explained."""

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 
-from delivery_verifier.judgement.applications import skipped_too_early
+from delivery_verifier.judgement.applications import skipped_too_early, torn_effects
 from delivery_verifier.judgement.evaluation import (
     CANARY,
     LAWS_OF_EFFECTS,
@@ -55,7 +55,7 @@ def checker_doubts(evidence: Evidence, validation: Validation) -> list[OwnedDoub
         *_laws(evidence),
         *_coverage_of_laws(evidence),
         *_canary(evidence),
-        *(_doubt(*doubt) for doubt in skipped_too_early(evidence)),
+        *(_doubt(*doubt) for doubt in (*skipped_too_early(evidence), *torn_effects(evidence))),
         *(_doubt(*doubt) for doubt in observer_doubts(evidence)),
         *_exposure(evidence),
         *_evaluations(evidence, validation),

@@ -38,6 +38,12 @@ def limits(evidence: Evidence) -> list[str]:
         unit = "faults" if rounds == len(biting) else "cycles of faults"
         sentences += _hurt(evidence, rounds, unit)
         sentences.append(_bound(evidence.scenario, rounds, unit))
+    sentences += [
+        f"The order in which the application of {arm.name} applied records was not checked: its effects do not say at "
+        "which offset a record stood."
+        for arm in evidence.scenario.subjects
+        if arm.application and arm.application.discipline == "own"
+    ]
     sentences.append(
         "One run on one cluster: other fault timings, other loads, other versions, loss of power, full disks and "
         "network partitions that were not injected may give another result."

@@ -102,7 +102,11 @@ def _held(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
     cases = _with_cases(findings)
     if cases:
         return f"of {_reported(arm)}, {_listed(cases)}, as the settings permit, and nothing they forbid"
-    applied = ", and were applied exactly once and in order" if arm.spec.application else ""
+    applied = ""
+    if arm.spec.application:  # nobody checks the order of effects of an own application
+        applied = ", and were applied exactly once" + (
+            "" if arm.spec.application.discipline == "own" else " and in order"
+        )
     every, verb = ("", "is") if arm.totals.get("reported", 0) == 1 else ("all ", "are")
     rest = f"exactly once and in order{clause_of(arm.transactions)}{applied}"
     return f"{every}{_reported(arm)} {verb} in the log {rest}"

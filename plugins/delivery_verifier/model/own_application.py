@@ -45,8 +45,11 @@ VARIABLES: dict[str, str] = {
 }
 """The environment variables that a member gets, each with the placeholder that has the same value."""
 _PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/@:]*:[^\s/@]+@", re.IGNORECASE)
+_OPTION = re.compile(r"""(?:pass|secret|token)\w*["' =:]+[^\s"' =:$]""", re.IGNORECASE)
+"""A password as the value of an option, e.g. `--password x` or `password="x"`. A value that begins with $ names a
+variable, whose value a process list does not show."""
 _SECRET_NAME = re.compile("PASS|SECRET|TOKEN|KEY", re.IGNORECASE)
-_SHORTEST_SECRET = 6
+_SHORTEST_SECRET, _SHORTEST_PART = 6, 3
 _LEAK = (
     "process lists show commands: put the value into [environment] or [connections], and let the program read the "
     "variable"
@@ -144,6 +147,17 @@ def redacted(text: str, secrets: list[str]) -> str:
     return text
 
 
+def redacted_end(text: str, secrets: list[str]) -> str:
+    """Returns `redacted(text, secrets)` for a text that was cut somewhere. The last part of a secret at its beginning
+    and the first part of one at its end become `***`, too, from 3 characters on."""
+    text = redacted(text, secrets)
+    parts = [(secret, length) for secret in secrets for length in range(len(secret) - 1, _SHORTEST_PART - 1, -1)]
+    begin = max((length for secret, length in parts if text.startswith(secret[-length:])), default=0)
+    text = "***" * bool(begin) + text[begin:]
+    end = max((length for secret, length in parts if text.endswith(secret[:length])), default=0)
+    return text[: len(text) - end] + "***" * bool(end)
+
+
 def _passwords(value: str) -> Iterator[str]:
     try:
         password = urlsplit(value).password
@@ -199,6 +213,14 @@ def _problems(own: OwnApplication) -> Iterator[tuple[str, str]]:
     for name in (*own.environment, *own.connections):
         if name.startswith("KDV_") or not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
             yield f"environment.{name}", "is no name of your own for a variable; choose one that begins without KDV_"
+    for name, value in own.environment.items():
+        secrets = [*_passwords(value), *([value] if _SECRET_NAME.search(name) else [])]
+        if any(0 < len(text) < _SHORTEST_SECRET for text in secrets):
+            yield (
+                f"environment.{name}",
+                f"holds a secret of fewer than {_SHORTEST_SECRET} characters, which nobody finds in what the program "
+                "prints; take a longer secret or, if it is none, a name without pass, secret, token and key",
+            )
 
 
 def _command_problems(own: OwnApplication) -> Iterator[tuple[str, str]]:
@@ -219,5 +241,6 @@ def _command_problems(own: OwnApplication) -> Iterator[tuple[str, str]]:
             )
     named = {name: value for name, value in own.environment.items() if _SECRET_NAME.search(name)}
     urls = {password for value in own.environment.values() for password in _passwords(value)}
-    if _PASSWORD.search(own.command) or any(text in own.command for text in (*secrets_of(named), *urls)):
+    is_option = _OPTION.search(own.command)
+    if is_option or _PASSWORD.search(own.command) or any(text in own.command for text in (*secrets_of(named), *urls)):
         yield "command", f"holds a password; {_LEAK}"

@@ -71,6 +71,8 @@ ADVICE = {
     "ledger, check that the settings can be met (timeouts, in-sync replicas), then run again.",
     "effects_incomplete": f"Effects of the application are missing, or were not counted. {_RUN_AGAIN}",
     "skipped_too_early": f"Records count as skipped that the application may yet have applied. {_JUDGE_AGAIN}",
+    "effects_torn": "Effects of your application name no record, and may be the records that count as skipped. Let "
+    "each process write whole lines to a file of its own, keep logs apart, and run again.",
     "not_drained": "The application did not reach the end of these partitions, so nobody knows what it would have "
     "applied. Look at the journal and at the errors of its members, and run again.",
     "application_idle": "The application did its work only after the load: no fault met it. Look in the journal for "

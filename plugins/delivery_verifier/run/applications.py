@@ -17,11 +17,12 @@ import pyarrow as pa
 from delivery_verifier.applications.control import Control, Word
 from delivery_verifier.applications.journal import read_journal
 from delivery_verifier.applications.lives import application_folder, last_markers, lives_of, members_of, read_end
-from delivery_verifier.applications.own.process import printed
-from delivery_verifier.applications.pool import MemberPool, applications_of
+from delivery_verifier.applications.own.process import printed, redact_effects
+from delivery_verifier.applications.pool import MemberPool, applications_of, group_of
 from delivery_verifier.applications.sealing import effects_key, seal_effects
 from delivery_verifier.applications.sink import LifeEffects, SinkInputs
 from delivery_verifier.applications.sinks import sink_of
+from delivery_verifier.cluster import groups, topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.application import Application
@@ -32,6 +33,10 @@ from delivery_verifier.store.effect_tables import JOURNAL
 from delivery_verifier.store.run_directory import StepOutput
 from delivery_verifier.store.table import arrow_schema
 
+QUIET_S = 2.0
+"""Seconds without any output after which an own application is done with the records before the markers, too."""
+BUSY_S = 10.0
+"""After so many seconds, an own application that is never quiet is done once its group has committed these records."""
 STALLED_S = 60.0
 """Seconds that the run waits for members that apply no record. After that, it stops them."""
 _DEADLINE_S = 3600.0
@@ -43,7 +48,8 @@ def drain_applications(scenario: Scenario, cluster: Cluster, snapshot: Offsets, 
 
     `snapshot` says where each partition ends. If no record is applied for `STALLED_S` seconds, stops earlier, and names
     in the notes the partitions that are not drained. Writes nothing if no arm has an application. Raises MemberDied if
-    a member does not end as it was told to, and DeadlinePassed if a member is given no partitions.
+    a member does not end as it was told to. Raises DeadlinePassed if a member is given no partitions, or if an own
+    application is never done with the records before the markers.
     """
     pool = MemberPool(scenario, cluster.load_connection.client_properties(), cluster.workspace, cluster.adopt)
     if not pool.members:
@@ -59,6 +65,8 @@ def drain_applications(scenario: Scenario, cluster: Cluster, snapshot: Offsets, 
         try:
             pool.start()
             _wait_until_drained(pool, ends, output)
+            if own and "not_drained" not in output.notes:
+                _wait_until_quiet(scenario, pool, cluster, snapshot)
             pool.stop()
         finally:
             pool.close()
@@ -99,6 +107,40 @@ def _wait_until_drained(pool: MemberPool, ends: Mapping[tuple[str, int], int], o
         output.notes["not_drained"] = ", ".join(undrained)
 
 
+def _wait_until_quiet(scenario: Scenario, pool: MemberPool, cluster: Cluster, snapshot: Offsets) -> None:
+    """Waits until own applications are done with the records before the markers. Call it when all markers are applied.
+
+    An application that works on several records of a partition at a time may apply the markers first. Raises
+    DeadlinePassed after `STALLED_S` seconds.
+    """
+    begin_s = changed_s = time.monotonic()
+    applied = -1
+
+    def are_done() -> bool:
+        nonlocal applied, changed_s
+        pool.check()
+        now_s, count = time.monotonic(), sum(member.control[Word.APPLIED] for member in pool.members if member.is_own)
+        if count != applied:
+            applied, changed_s = count, now_s
+        if now_s - changed_s >= QUIET_S:
+            return True
+        return now_s - begin_s >= BUSY_S and _have_committed(scenario, cluster, snapshot)
+
+    wait_until(are_done, "the own applications to commit, or to write nothing for 2 s", STALLED_S, every_s=0.1)
+
+
+def _have_committed(scenario: Scenario, cluster: Cluster, snapshot: Offsets) -> bool:
+    """Returns whether the groups of all own applications have committed all records before the markers."""
+    client = topics.admin(cluster.connection)
+    for arm, application in applications_of(scenario):
+        ends = {part.partition: part.end for part in snapshot.partitions if part.arm == arm.name}
+        if application.discipline == "own":
+            committed = groups.committed_offsets(client, group_of(scenario, arm), arm.topic_name, ends)
+            if any(committed[partition] < end for partition, end in ends.items()):
+                return False
+    return True
+
+
 def _undrained(pool: MemberPool, ends: Mapping[tuple[str, int], int]) -> list[str]:
     """Returns the partitions that are not drained by the latest lives of the members, as `<arm>/<partition>`.
 
@@ -136,12 +178,16 @@ def _seal(inputs: SinkInputs, application: Application, output: StepOutput) -> N
 
 
 def _keep_outputs(inputs: SinkInputs, output: StepOutput) -> None:
-    """Writes to `output` what the members of an own application have printed, as `keep_output` has left it."""
+    """Writes to `output` what the members of an own application have printed, as `keep_output` has left it.
+
+    Then replaces the secrets in the outputs with effects, too.
+    """
     for member, folder in members_of(inputs.folder).items():
         for life, path in lives_of(folder).items():
             file = output.staging / "printed" / f"{inputs.arm.name}-{member}-{life}.txt"
             file.parent.mkdir(exist_ok=True)
             file.write_text(printed(inputs, path))
+            redact_effects(inputs, path)
 
 
 def seal_life(effects: LifeEffects, arm: str, output: StepOutput) -> None:

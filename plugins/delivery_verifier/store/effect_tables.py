@@ -83,7 +83,7 @@ _COUNTS = {
     "ghost_effects": ("effects of attempts without a visible copy", "effects"),
     "markers": ("effects of the verifier's own markers", "effects"),
     "drained": ("1 if a marker at or behind the end of the snapshot was applied, else 0", "partitions"),
-    "in_time": ("effects before the snapshot was taken", "effects"),
+    "in_time": ("effects that name an attempt, before the snapshot was taken", "effects"),
     "unparsed": ("effects that name no attempt of the arm", "effects"),
     "effects": ("rows of effects/", "effects"),
     "lines": ("records of the view that name an attempt of the arm", "records"),

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import psutil
@@ -22,10 +22,11 @@ from delivery_verifier.applications.lives import last_markers, lives_of, read_en
 from delivery_verifier.applications.member_process import MemberDied
 from delivery_verifier.applications.own import process as process_module
 from delivery_verifier.applications.own.handle import OwnHandle
-from delivery_verifier.applications.own.process import secret_environment
+from delivery_verifier.applications.own.process import redact_effects, secret_environment
 from delivery_verifier.applications.own.sink import OwnFiles
 from delivery_verifier.applications.pool import MemberPool
 from delivery_verifier.applications.sink import CRC_OK, PARSED, SinkInputs
+from delivery_verifier.host.processes import is_frozen
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model import record
 from delivery_verifier.model.inputs import BadInput
@@ -90,7 +91,7 @@ def test_a_member_is_killed_started_again_and_stopped(stage: Stage) -> None:
     stage.pool.kill()
     assert group(stage.adopted[0]) == [] and control[Word.EXIT] == -signal.SIGKILL and control[Word.APPLIED] == 5
     assert handle.in_hand({ARM.name: 5}) == {ARM.name: 0}
-    assert handle.in_hand({ARM.name: 3}) == {ARM.name: 2} == handle.in_hand({ARM.name: 7})
+    assert handle.in_hand({ARM.name: 3}) == {ARM.name: 2}
     handle.begin_life({ARM.name: 3})
     assert handle.in_hand({ARM.name: 3}) == {ARM.name: 0}
     stage.pool.start()
@@ -162,6 +163,58 @@ def test_the_children_of_a_command_that_ends_are_killed(stage: Stage) -> None:
     assert len(group(stage.adopted[0])) == 3
     stage.pool.stop()
     assert group(stage.adopted[0]) == []
+
+
+def test_what_has_left_the_group_of_a_member_is_frozen_and_killed_with_it(stage: Stage) -> None:
+    own_applications.toml(stage.folder / "own", "sh -c 'setsid sleep 600 & echo ready; wait'")
+    stage.pool.start()
+
+    def outside() -> list[psutil.Process]:
+        every = psutil.Process(stage.adopted[0]).children(recursive=True)
+        return [each for each in every if os.getpgid(each.pid) != stage.adopted[0]]
+
+    wait_until(lambda: stage.pool.check() and outside(), "a process outside the group", 10, every_s=0.01)
+    (process,) = outside()
+    OwnHandle(SCENARIO, stage.folder / "workspace").send(signal.SIGSTOP)
+    wait_until(lambda: is_frozen(process.pid), "the process to freeze", 5, every_s=0.01)
+    stage.pool.kill()
+    assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_process_that_outlives_the_command_gets_the_time_to_end(stage: Stage) -> None:
+    script = "trap 'sleep 0.2; echo bye > ended; exit' TERM; echo ready; while :; do sleep 0.02; done"
+    (stage.folder / "own" / "slow.sh").write_text(script)
+    own_applications.toml(stage.folder / "own", "sh -c 'sh {home}/slow.sh & wait'")
+    stage.pool.start()
+    wait_until(lambda: stage.pool.check() and stage.pool.members[0].control[Word.APPLIED] > 0, "its first line", 10)
+    stage.pool.stop()
+    assert (stage.pool.members[0].folder / "work" / "ended").exists()
+
+
+@pytest.mark.parametrize(("code", "is_orderly"), [(0, True), (143, True), (1, False), (139, False)])
+def test_a_member_that_ends_with_an_error_when_it_is_stopped_is_an_error(
+    stage: Stage, code: int, is_orderly: bool
+) -> None:
+    (stage.folder / "own" / "run.sh").write_text(f"trap 'exit {code}' TERM; echo ready; while :; do sleep 0.02; done")
+    own_applications.toml(stage.folder / "own", "sh {home}/run.sh")
+    stage.pool.start()
+    wait_until(lambda: stage.pool.check() and stage.pool.members[0].control[Word.APPLIED] > 0, "its first line", 10)
+    with nullcontext() if is_orderly else pytest.raises(MemberDied, match=f"exit code {code}"):
+        stage.pool.stop()
+
+
+def test_an_output_is_kept_without_secrets_after_an_error_and_when_its_effects_are_read(stage: Stage) -> None:
+    script = "echo a $SINK_DSN; echo $SINK_DSN >&2; sleep 600"
+    (stage.folder / "own" / "run.sh").write_text(script)
+    own_applications.toml(stage.folder / "own", "sh {home}/run.sh")
+    stage.pool.start()
+    life = stage.pool.members[0].folder / "0"
+    wait_until(lambda: (life / "stderr").stat().st_size, "its words", 10)
+    stage.pool.close()
+    assert (life / "stderr").read_text() == "***\n"
+    assert own_applications.SECRET in (life / "stdout").read_text()
+    redact_effects(stage.inputs, life)
+    assert (life / "stdout").read_text() == "a ***\n"
 
 
 SUPERVISOR = """

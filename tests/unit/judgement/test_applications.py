@@ -265,6 +265,25 @@ def test_an_own_application_may_have_a_few_lines_without_a_record() -> None:
     assert judged(evidence_of(applied_by("own"), few)).verdict == "HELD"
 
 
+@pytest.mark.parametrize(("discipline", "is_checked"), [("commit_after", True), ("own", False)])
+def test_no_order_is_claimed_of_an_own_application(discipline: Discipline, is_checked: bool) -> None:
+    verdict = judged(evidence_of(applied_by(discipline)))
+    assert ("applied exactly once and in order" in arm(verdict).sentence) is is_checked
+    assert "applied exactly once" in arm(verdict).sentence
+    limit = f"The order in which the application of {SUBJECT} applied records was not checked"
+    assert any(text.startswith(limit) for text in verdict.limits) is not is_checked
+
+
+@pytest.mark.parametrize(
+    ("skipped", "unparsed", "verdict"), [(3, 3, "INCONCLUSIVE"), (4, 3, "VIOLATED"), (14, 13, "INCONCLUSIVE")]
+)
+def test_lines_without_a_record_may_be_the_skipped_records(skipped: int, unparsed: int, verdict: str) -> None:
+    torn = setting(EFFECTS, "unparsed", unparsed, arm=SUBJECT, partition=0)
+    result = judged(evidence_of(applied_by("own"), both(counted(Anomaly.SKIPPED, skipped), torn)))
+    assert result.verdict == verdict
+    assert (("checker", "effects_torn") in doubts(result)) is (verdict != "VIOLATED")
+
+
 @pytest.mark.parametrize("claim", ["contract", "at_least_once", "exactly_once"])
 def test_a_member_that_was_killed_and_never_started_again_has_skipped_nothing(claim: Claim) -> None:
     dead = msgspec.structs.replace(killed(), healed_at_us=None, recovered_at_us=None)

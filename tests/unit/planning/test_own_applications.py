@@ -11,7 +11,14 @@ from delivery_verifier import catalogue
 from delivery_verifier.catalogue.parts import AT_ONCE, step
 from delivery_verifier.command_line.main import main
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.own_application import OwnApplication, parse, read_folder, redacted, secrets_of
+from delivery_verifier.model.own_application import (
+    OwnApplication,
+    parse,
+    read_folder,
+    redacted,
+    redacted_end,
+    secrets_of,
+)
 from delivery_verifier.model.scenario_checks import check, loads
 from delivery_verifier.planning import own_applications
 from delivery_verifier.planning.build import scenario_from_params
@@ -34,6 +41,20 @@ def test_the_example_of_the_documentation_is_read() -> None:
     example = page.split("```toml\n")[1].split("```")[0]
     own = parse(example.encode(), FILE)
     assert own.effects.where == "{folder}/orders.jsonl" and own.environment
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("ter2-hunter2 is cut", "*** is cut"),
+        ("cut: hunter2-hun", "cut: ***"),
+        ("hunter2-hunter2", "***"),
+        ("a hunter2-hunter2 z", "a *** z"),
+        ("r2 hu", "r2 hu"),
+    ],
+)
+def test_no_part_of_a_secret_survives_a_cut(text: str, kept: str) -> None:
+    assert redacted_end(text, ["hunter2-hunter2"]) == kept
 
 
 def test_placeholders_are_filled_word_by_word() -> None:
@@ -67,6 +88,11 @@ def test_placeholders_are_filled_word_by_word() -> None:
         ('command = "a"\nmembers = 17', ("members: Expected `int` <= 16",)),
         ('command = "a postgresql://u:hunter2hunter2@db/x"', ("command holds a password", "[environment]")),
         ('command = "a hunter2hunter2"\n[environment]\nDB_PASSWORD = "hunter2hunter2"', ("command holds a password",)),
+        ('command = "a --password hunter2"', ("command holds a password", "[environment]")),
+        ("command = 'a sasl.jaas.config=\"x password=hunter2;\"'", ("command holds a password",)),
+        ('command = "a --api-token=hunter2"', ("command holds a password",)),
+        ('command = "a"\n[environment]\nDB_PASSWORD = "hunt"', ("environment.DB_PASSWORD", "fewer than 6", "longer")),
+        ('command = "a"\n[environment]\nDSN = "db://u:hunt@h/d"', ("environment.DSN", "fewer than 6")),
         ('command = "a"\n[environment]\nKDV_TOPIC = "t"', ("environment.KDV_TOPIC", "begins without KDV_")),
     ],
 )
@@ -76,6 +102,14 @@ def test_a_wrong_file_names_itself_the_field_and_the_remedy(content: str, parts:
     message = str(refusal.value)
     assert all(part in message for part in ("sink.toml", *parts)), message
     assert "hunter2" not in message
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["sh -c 'a --password $DB_PASSWORD'", "a --password-file {home}/p", "a token.url={home}", "a passthrough"],
+)
+def test_a_command_may_name_where_a_secret_stands(command: str) -> None:
+    assert parse(f'command = "{command}"'.encode(), FILE).command == command
 
 
 def test_a_run_takes_only_the_name(folder: Path) -> None:

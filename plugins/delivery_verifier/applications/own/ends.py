@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 from msgspec.structs import replace
 
 from delivery_verifier.applications.control import Word
@@ -10,6 +12,9 @@ from delivery_verifier.applications.own.files import sizes_of
 from delivery_verifier.applications.own.process import Progress, keep_output, last_words
 from delivery_verifier.applications.own.sink import count_of_member, landing_of
 from delivery_verifier.model.history import now_us
+
+ORDERLY = (0, 128 + signal.SIGTERM, -signal.SIGTERM)
+"""The exit codes of an own member that was stopped in an orderly way: none, or that of the signal SIGTERM."""
 
 
 def end_of_own(progress: Progress, end: LifeEnd) -> None:

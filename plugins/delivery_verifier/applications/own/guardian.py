@@ -1,7 +1,7 @@
 """The guardian of one member of an own application. It starts the member's command, and leads the process group in
 which the command and its children run.
 
-If the supervisor of the members ends, the guardian kills its whole group. Run it as
+If the supervisor of the members ends, the guardian kills its descendants and its whole group. Run it as
 `python -m delivery_verifier.applications.own.guardian WORD...`. The words are the command.
 """
 
@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from types import FrameType
 
 import psutil
@@ -24,22 +25,23 @@ _NOT_STARTED = 127
 
 
 def main() -> int:
-    """Runs the command, and waits until it has ended. Then kills the processes that it has left behind.
+    """Runs the command, and waits until it has ended. Then kills the processes that it has left behind. After SIGTERM,
+    waits until they have ended by themselves instead. The supervisor kills what has not ended by its deadline.
 
     Returns its exit code. If a signal ended the command, ends by the same signal. Returns 127 if there is no such
     program.
     """
     LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    signal.signal(SUPERVISOR_ENDED, _kill_group)
-    signal.signal(signal.SIGTERM, lambda *_: None)  # the whole group gets the signal: the command ends, then this
+    signal.signal(SUPERVISOR_ENDED, _kill_all)
+    stops = list[int]()
+    signal.signal(signal.SIGTERM, lambda number, _: stops.append(number))  # every process of the member gets the signal
     try:
         child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, preexec_fn=dies_with_parent())
     except OSError as error:
         print(f"{sys.argv[1]} cannot be started: {error.strerror}", file=sys.stderr)
         return _NOT_STARTED
     code = child.wait()
-    for process in psutil.Process().children(recursive=True):
-        process.kill()
+    _wait_descendants() if stops else _kill_descendants()
     if code >= 0:
         return code
     signal.signal(-code, signal.SIG_DFL) if -code != signal.SIGKILL else None
@@ -47,7 +49,21 @@ def main() -> int:
     return -code
 
 
-def _kill_group(_number: int, _frame: FrameType | None) -> None:
+def _wait_descendants() -> None:
+    """Waits until no descendant is left. Each becomes a child of this process once its own parent has ended."""
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()
+
+
+def _kill_descendants() -> None:
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+def _kill_all(_number: int, _frame: FrameType | None) -> None:
+    _kill_descendants()  # some may have left the group
     os.killpg(0, signal.SIGKILL)
 
 

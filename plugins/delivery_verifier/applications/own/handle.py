@@ -1,21 +1,24 @@
 """The handle of running own applications: it counts what they have applied, and freezes them.
 
 An own application does not say what it has in hand. In health, it applies in each life exactly the records that its
-group commits, from the offset on at which the life began. What it has applied and not committed, or committed and not
-applied, is in hand.
+group commits, from the offset on at which the life began. What it has applied and not committed is in hand: the group
+gets it once more. What it has committed and not applied is in hand only if the claim permits its loss. Otherwise it is
+no sign of a crash, because an application that leaves out records looks the same.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
+
+import numpy as np
 
 from delivery_verifier.applications.control import Control, Word
 from delivery_verifier.applications.lives import application_folder, folder_of
-from delivery_verifier.applications.own.sink import count_of_member
-from delivery_verifier.applications.sink import SinkInputs
+from delivery_verifier.applications.own.descendants import send_to_all
+from delivery_verifier.applications.own.files import files_of, scans_of
+from delivery_verifier.applications.own.sink import landing_of, pattern_of
+from delivery_verifier.applications.sink import FOREIGN, PARSED, SinkInputs
 from delivery_verifier.model.scenario import Scenario
 
 
@@ -31,35 +34,62 @@ class OwnHandle:
         self._before: dict[str, int] = {}
 
     def send(self, number: int) -> None:
-        """Sends the signal `number` to the process group of every member that runs."""
+        """Sends the signal `number` to all processes of every member that runs."""
         for arm in self.arms:
             for member in range(arm.application.members if arm.application else 0):
                 control = Control(folder_of(self._workspace, arm.name, member))
                 if not control.is_down and control[Word.PID]:
-                    with suppress(ProcessLookupError):
-                        os.killpg(control[Word.PID], number)
+                    send_to_all(control[Word.PID], number)
 
     def in_hand(self, committed: Mapping[str, int]) -> dict[str, int]:
         """Maps each arm to the number of records in hand. Call it while the members are frozen or dead.
 
-        `committed` maps arms to how many records their groups have committed. If the arm writes transactions, the
-        number is 0: offsets of such a topic are no number of records.
+        `committed` maps arms to how many records their groups have committed. The number is 0 if the group has never
+        committed: it may keep its offsets elsewhere.
         """
+        apart = self.apart(committed)
         return {
-            arm.name: 0
-            if arm.transactional_id
-            else abs(self._ahead(arm.name, committed) - self._before.get(arm.name, 0))
+            arm.name: max(apart[arm.name], -apart[arm.name] if arm.claim == "at_most_once" else 0)
+            if committed[arm.name]
+            else 0
             for arm in self.arms
         }
+
+    def apart(self, committed: Mapping[str, int]) -> dict[str, int]:
+        """Maps each arm to the number of records that it has applied and not committed. The number is below 0 if it has
+        committed more than it has applied.
+
+        If the arm writes transactions, the number is 0: offsets of such a topic are no number of records.
+        """
+        return {
+            arm.name: 0 if arm.transactional_id else self._ahead(arm.name, committed) - self._before.get(arm.name, 0)
+            for arm in self.arms
+        }
+
+    def records(self) -> dict[str, int]:
+        """Maps each arm to the number of records of the run that stand in its effects, over all lives."""
+        return {arm.name: self._records(arm.name) for arm in self.arms}
 
     def begin_life(self, committed: Mapping[str, int]) -> None:
         """Tells the handle that the members are about to begin another life. What they had in hand counts no more."""
         self._before = {arm.name: self._ahead(arm.name, committed) for arm in self.arms}
 
     def _ahead(self, name: str, committed: Mapping[str, int]) -> int:
-        """Returns how many more effects than committed records the arm has, over all lives."""
+        """Returns how many more records the arm has applied than committed, over all lives."""
+        return self._records(name) - committed[name]
+
+    def _records(self, name: str) -> int:
         arm, token, size = self._scenario.arm(name), self._scenario.run_token, self._scenario.load.payload_bytes
         folder = application_folder(self._workspace, name)
         inputs = SinkInputs(arm, folder, 1, token, {}, payload_bytes=size)
         members = range(arm.application.members if arm.application else 0)
-        return sum(count_of_member(inputs, folder / str(member)) for member in members) - committed[name]
+        return sum(_records_of_member(inputs, folder / str(member)) for member in members)
+
+
+def _records_of_member(inputs: SinkInputs, folder: Path) -> int:
+    """Returns how many records of the arm stand in the effects of a member. The beginning of a record is enough. What
+    names no record does not count, e.g. a line with which the program greets."""
+    landing = landing_of(inputs)
+    pattern = pattern_of(inputs, landing)._replace(is_header=True)
+    parts = (part for file in files_of(landing, folder) for part in scans_of(landing, file, pattern))
+    return sum(int(np.count_nonzero(part.rows["flags"] & (PARSED | FOREIGN) == PARSED)) for part in parts)

@@ -8,15 +8,16 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from functools import reduce
 from pathlib import Path
 from typing import NamedTuple
 
 from delivery_verifier.applications.control import Control, State, Word
 from delivery_verifier.applications.lives import note_marker
+from delivery_verifier.applications.own.descendants import kill_all, send_to_all
 from delivery_verifier.applications.own.files import WORK, files_of, scans_of, sizes_of
 from delivery_verifier.applications.own.guardian import SUPERVISOR_ENDED
-from delivery_verifier.applications.own.scan import RecordPattern
+from delivery_verifier.applications.own.scan import RecordPattern, blocks_of
 from delivery_verifier.applications.own.sink import landing_of, pattern_of, read_own
 from delivery_verifier.applications.sink import SinkInputs
 from delivery_verifier.host import folders
@@ -27,7 +28,7 @@ from delivery_verifier.model.own_application import (
     VARIABLES,
     EffectsPlace,
     OwnApplication,
-    redacted,
+    redacted_end,
     secrets_of,
 )
 from delivery_verifier.model.record import HEADER_BYTES, MARKER_PRODUCER
@@ -104,10 +105,12 @@ def secret_environment(own: OwnApplication) -> dict[str, str]:
 
 
 def send_to_group(process: subprocess.Popen[bytes], number: int) -> None:
-    """Sends the signal `number` to the whole process group of an own member, if it still runs."""
+    """Sends the signal `number` to all processes of an own member, if it still runs. After SIGKILL, all are dead.
+
+    Raises DeadlinePassed if a process does not die.
+    """
     if process.poll() is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
+        kill_all(process.pid) if number == signal.SIGKILL else send_to_all(process.pid, number)
 
 
 class Progress(NamedTuple):
@@ -184,7 +187,24 @@ def keep_output(inputs: SinkInputs, life: Path) -> None:
     for name in _OUTPUTS:
         if name != own.effects.where:
             file = life / name
-            file.write_text(redacted(_end_of(file), secrets))
+            file.write_text(redacted_end(_end_of(file), secrets))
+
+
+def redact_effects(inputs: SinkInputs, life: Path) -> None:
+    """Replaces the secrets in an output with effects. Call it when the effects have been read.
+
+    `life` is the folder of the life. Files that the program has opened itself stay as they are.
+    """
+    assert inputs.arm.application is not None, "only an arm with an application has members"
+    own = read_own(inputs.arm.application.name)
+    secrets = [secret.encode() for secret in secrets_of(secret_environment(own))]
+    file = life / STDOUT
+    if own.effects.where != STDOUT or not any(secret in text for _, text in blocks_of(file) for secret in secrets):
+        return
+    with (life / "redacted").open("wb") as stream:
+        for _, text in blocks_of(file):
+            stream.write(reduce(lambda rest, secret: rest.replace(secret, b"***"), secrets, text))
+    (life / "redacted").replace(file)
 
 
 def printed(inputs: SinkInputs, life: Path) -> str:
@@ -210,11 +230,11 @@ def _end_of(file: Path) -> str:
     size = file.stat().st_size
     with file.open("rb") as stream:
         stream.seek(max(size - KEPT_BYTES, 0))
-        text = stream.read().decode(errors="replace")
+        text = stream.read().decode(errors="replace").lstrip("\ufffd")
     return text if size <= KEPT_BYTES else text[text.find("\n") + 1 :]
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Sends SIGKILL to the whole process group of an own member, and waits until its guardian has ended."""
+    """Kills all processes of an own member, and waits until its guardian has ended."""
     send_to_group(process, signal.SIGKILL)
     process.wait()

@@ -1,7 +1,8 @@
 """The canary's effects: what an application did with the canary's records. This module plants the anomalies of effects,
 and says which counts the books of effects must then show.
 
-The canary's effects are written and read by the same code as the effects of members: they, too, go through slots.
+The code that writes and reads the effects of members writes and reads the canary's effects, too: in slots and,
+for own applications, as lines.
 """
 
 from __future__ import annotations
