@@ -123,7 +123,7 @@ def test_a_member_starts_from_the_offset_in_the_database_whatever_its_group_says
     first.database.close()
     again, client = member_of(tmp_path, discipline, [message(2)], life=1)
     again.run()
-    assert ("assign", 2) in client.did
+    assert ("assign", 2) in client.did and ("report", 2) in client.did, "a group that was set back learns it again"
     again.database.close()
     assert state_of(tmp_path) == ([0, 1, 2], 3)
     events = [(event.what, event.until) for event in read_journal(life_folder(again.spec))]
