@@ -44,8 +44,8 @@ class Member:
         self._collected = list[Record]()
 
     def stop(self) -> None:
-        """Makes `run` return once the batch in hand is applied and committed. A parked member goes on with its
-        batch."""
+        """Makes `run` return once the batch in hand is applied and committed. A member that stands still at a crash
+        point, because the fault plan ordered it to park there, goes on then."""
         self.is_stopping = True
 
     def run(self) -> None:

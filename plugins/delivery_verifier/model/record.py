@@ -33,7 +33,8 @@ CRC_WIDTH = 10
 HEADER_BYTES = 60
 MIN_PAYLOAD_BYTES = HEADER_BYTES + CRC_WIDTH
 ENVELOPE_BYTES = 1000
-"""More bytes than Kafka's protocol adds to a record. librdkafka counts them against its setting message.max.bytes."""
+"""An upper bound of the bytes that Kafka's protocol adds to a record. librdkafka counts the added bytes against its
+setting message.max.bytes."""
 MARKER_PRODUCER = 9999
 """The producer number of the markers: records that the verifier writes after the load, to prove where the load ends."""
 

@@ -29,7 +29,7 @@ READING_S = 600.0
 """Seconds in which all replicas must have been read and compared, including the wait of DEADLINE_S."""
 
 TOO_LATE = "did not end within"
-"""Part of the text that says why a replica was not read: the time was too short."""
+"""Part of the text that says why a replica was not read: reading it took longer than the time that was left."""
 
 
 class _Replica(NamedTuple):

@@ -177,7 +177,8 @@ class Progress(NamedTuple):
 
 
 def keep_output(inputs: SinkInputs, life: Path) -> None:
-    """Keeps the end of the output of a life that has ended, without secrets. An output with effects stays as it is.
+    """Cuts what a life has printed down to its end, and takes secrets out of it. The life has ended. If the application
+    writes its effects to this output, leaves the output as it is.
 
     `life` is the folder of the life.
     """

@@ -116,7 +116,8 @@ def _loss(journal: list[Row], discipline: Discipline | None) -> str:
 
 
 def effect_rows(material: Material, row: Row) -> list[Row]:
-    """Returns the effects of the record in the order of time, with times in µs since the epoch."""
+    """Returns the effects of the record in `row`, a row of anomalies/, in the order of time. Times are in µs since the
+    epoch."""
     names = ("arm", "producer", "session", "sequence", "attempt")
     table = _read(material, EFFECTS_TABLE.name, {name: row[name] for name in names})
     return sorted(table, key=lambda effect: int(effect["order"]))
