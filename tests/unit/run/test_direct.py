@@ -58,6 +58,7 @@ def test_every_declared_step_is_worked_once_and_the_listener_hears_of_its_begin_
 def test_a_session_of_the_runs_own_ends_once_spark_is_needed_no_more(
     calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(OwnSession, "_session", lambda self: SPARK)
     monkeypatch.setattr(OwnSession, "end", lambda self: calls.append("end"))
     direct.run({}, "r", lambda progress: None)
     assert calls[calls.index("reconcile") + 1] == "end" and calls[calls.index("end") + 1] == "validate"
