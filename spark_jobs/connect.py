@@ -12,8 +12,9 @@ from pyspark.sql.connect.client.retries import DefaultPolicy
 
 from spark_jobs.session import SparkGone, settings
 
-OF_A_RUN = ("spark.sql.shuffle.partitions",)
-"""The properties in which the sessions of one server differ. They depend on the number of records of the run."""
+OF_A_RUN = ("spark.sql.shuffle.partitions", "spark.sql.session.timeZone", "spark.sql.ansi.enabled")
+"""The properties that each session sets. The first depends on the number of records of the run. The others must not be
+those of a server of the user's own: without ANSI mode, a cast that fails would count as a missing value."""
 ATTEMPTS, FIRST_PAUSE_MS = 4, 100
 """How often a call is repeated that reaches no server, and the pause before the first repetition. Each further pause is
 four times as long, so a server that has ended is noticed after 10 s. PySpark itself would repeat for 10 minutes."""

@@ -11,6 +11,7 @@ import re
 import secrets
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from delivery_verifier.host import variables
@@ -121,14 +122,15 @@ def run_directory(run_id: str) -> Path:
 
 
 def point_latest_at(run_dir: Path) -> None:
-    """Makes the link LATEST beside `run_dir` point at `run_dir`. Does nothing if LATEST is no link but a folder."""
+    """Makes the link LATEST beside `run_dir` point at `run_dir`. Does nothing if LATEST is no link but a folder, or if
+    the file system has no links: no run may fail for a convenience."""
     link = run_dir.with_name(LATEST)
     if link.exists() and not link.is_symlink():
         return
-    fresh = run_dir.with_name(f".{LATEST}.{os.getpid()}")
-    fresh.unlink(missing_ok=True)
-    fresh.symlink_to(run_dir.name)
-    fresh.replace(link)
+    fresh = run_dir.with_name(f".{LATEST}.{secrets.token_hex(4)}")
+    with suppress(OSError):
+        fresh.symlink_to(run_dir.name)
+        fresh.replace(link)
 
 
 def stored_runs(runs: Path | None = None) -> list[Path]:
@@ -136,12 +138,13 @@ def stored_runs(runs: Path | None = None) -> list[Path]:
 
     `runs` is the folder of the run directories, by default `runs_dir()`. The folder need not exist.
     """
-    planned = [
-        (scenario.stat().st_mtime, scenario.parent)
-        for scenario in (runs or runs_dir()).glob("*/scenario.json")
-        if not scenario.parent.is_symlink() and scenario.parent.name != DATA_DOCS and scenario.parent.name[0] != "."
-    ]
-    return [path for _, path in sorted(planned, reverse=True)]
+    planned = []
+    for scenario in (runs or runs_dir()).glob("*/scenario.json"):
+        run = scenario.parent
+        if not run.is_symlink() and run.name != DATA_DOCS and run.name[0] != ".":
+            with suppress(FileNotFoundError):  # the run was removed meanwhile
+                planned.append((scenario.stat().st_mtime, run))
+    return [run for _, run in sorted(planned, reverse=True)]
 
 
 REMOVED = ".removed"

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from delivery_verifier.model.scenario import ClusterSpec, Load, Profile
+from delivery_verifier.model.scenario import Load, Profile
 from delivery_verifier.planning.own_settings import profiles
 
 LOAD_FIELDS = (
@@ -25,10 +25,10 @@ _PROFILE_FIELDS = ("profile", "own_profile", "producer_overrides", "topic_overri
 _DEFAULTS: dict[str, object] = {
     "claim": "contract",
     **{"cycles": 1, "producers": 1, "seed": 0},
-    "kafka_version": ClusterSpec().kafka_version,
     **{field: getattr(Load(), field) for field in LOAD_FIELDS},
 }
-"""The values of fields of a run that mean the same as no value."""
+"""The values of fields of a run that mean the same as no value. The version of Kafka is not among them: its default
+changes with time, and the command is stored with the run."""
 
 
 def repeating_command(params: Mapping[str, Any], profile: Profile) -> str:

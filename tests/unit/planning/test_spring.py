@@ -67,8 +67,38 @@ def test_a_consumer_of_spring_boot_does_not_commit_by_itself_unless_the_file_say
 
 def test_application_properties_are_read_alike(tmp_path: Path) -> None:
     file = tmp_path / "application.properties"
-    file.write_text("spring.kafka.producer.acks=1\nspring.kafka.producer.properties[linger.ms]=3\nserver.port=1\n")
-    assert read_file(str(file), "producer_config")["acks"] == "1"
+    lines = (
+        "spring.profiles.active=prod",
+        "spring.kafka.producer.acks=all",
+        "spring.kafka.properties[acks]=0",
+        "spring.kafka.producer.properties[linger.ms]=3",
+        "spring.kafka.consumer.isolation-level=READ-UNCOMMITTED",
+        "#---",
+        "spring.config.activate.on-profile=dev",
+        "spring.kafka.producer.acks=1",
+    )
+    file.write_text("\n".join(lines))
+    read = read_file(str(file), "producer_config")
+    assert (read["acks"], read["linger.ms"]) == ("all", "3")
+    assert read_file(str(file), "consumer_config")["isolation.level"] == "read_uncommitted"
+
+
+@pytest.mark.parametrize("first", ["producer.acks=1", "producer.properties[acks]=all"])
+def test_what_stands_below_properties_wins_wherever_it_stands(first: str, tmp_path: Path) -> None:
+    file = tmp_path / "application.properties"
+    lines = {"producer.acks=1", "producer.properties[acks]=all"}
+    file.write_text("\n".join(f"spring.kafka.{line}" for line in (first, *(lines - {first}))))
+    assert read_file(str(file), "producer_config")["acks"] == "all"
+
+
+def test_no_error_shows_the_default_of_a_placeholder(tmp_path: Path) -> None:
+    file = tmp_path / "application.properties"
+    for name in ("producer.properties[sasl.jaas.config]", "producer.acks"):
+        file.write_text(f"spring.kafka.{name}=a ${{PW:hunter2}}\n")
+        try:
+            assert "hunter2" not in str(read_file(str(file), "producer_config"))
+        except BadInput as refusal:
+            assert "hunter2" not in str(refusal)
 
 
 def test_the_profile_is_that_of_the_java_client_and_holds_no_secret(file: Path) -> None:
@@ -81,7 +111,7 @@ def test_the_profile_is_that_of_the_java_client_and_holds_no_secret(file: Path) 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (YAML.replace("acks: 1", "acks: ${ACKS}"), "acks=${ACKS}, a placeholder of Spring"),
+        (YAML.replace("acks: 1", "acks: ${ACKS}"), "acks is a placeholder of Spring"),
         ("a: [", "no valid YAML at line 1"),
         ("- a", "no mapping"),
         ("server: {port: 1}", "nothing below spring.kafka"),

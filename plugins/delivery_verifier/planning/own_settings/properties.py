@@ -64,7 +64,10 @@ def read_file(path: str, field: str) -> dict[str, str]:
     if is_yaml:
         entries = spring.flat(content.decode("utf-8", "replace"), field)
     else:
-        entries = _entries(content.decode("latin-1").removeprefix(_UTF_8_MARK), field)
+        text = content.decode("latin-1").removeprefix(_UTF_8_MARK)
+        entries = _entries(text, field)
+        if spring.is_spring(entries):
+            entries = spring.merged(_entries(document, field) for document in spring.documents_of(text))
     if spring.is_spring(entries):
         entries = _without_secrets(spring.client_properties(entries, _role(field)))
         spring.refuse_placeholders(entries, field)

@@ -9,7 +9,7 @@ stands below `properties` has Kafka's own names. Source: Spring Boot reference, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from delivery_verifier.model.inputs import BadInput
@@ -33,6 +33,8 @@ _UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _TIMES = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _SIZE = re.compile(r"([0-9]+)(B|KB|MB|GB)")
 _TIME = re.compile(r"([0-9]+)(ms|s|m|h)")
+_DOCUMENT = re.compile(r"^[#!]---[ \t]*$", re.MULTILINE)
+_BELOW_PROPERTIES = re.compile(r"properties(?:\.|(?=\[))\[?(?P<name>[^\[\]]+)\]?")
 
 
 def is_spring(properties: Mapping[str, str]) -> bool:
@@ -61,9 +63,30 @@ def flat(text: str, field: str) -> dict[str, str]:
         if not isinstance(document, dict):
             raise BadInput(f"{field} holds no mapping of names to values. Give an application.yml")
         entries = dict(_paths(document))
-        if not any(name.startswith(("spring.config.activate.", "spring.profiles")) for name in entries):
+        if not _is_conditional(entries):
             properties |= entries
     return properties
+
+
+def documents_of(text: str) -> list[str]:
+    """Returns the documents of an application.properties. A line `#---` or `!---` ends a document (Spring Boot
+    reference, "Working With Multi-Document Files")."""
+    return _DOCUMENT.split(text)
+
+
+def merged(documents: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Returns the properties of all documents but those that only one of Spring's profiles activates. The last value of
+    a name counts."""
+    properties: dict[str, str] = {}
+    for document in documents:
+        if not _is_conditional(document):
+            properties |= document
+    return properties
+
+
+def _is_conditional(entries: Mapping[str, str]) -> bool:
+    """Returns whether only one of Spring's profiles activates a document with these properties."""
+    return any(name == "spring.profiles" or name.startswith("spring.config.activate.") for name in entries)
 
 
 def client_properties(properties: Mapping[str, str], role: Role) -> dict[str, str]:
@@ -71,7 +94,8 @@ def client_properties(properties: Mapping[str, str], role: Role) -> dict[str, st
 
     A consumer gets enable.auto.commit=false if the file does not set this property: Spring for Apache Kafka does the
     same since version 2.3 (Spring for Apache Kafka reference, "Committing Offsets"). Spring Boot uses the Java client,
-    with a StringSerializer or StringDeserializer for keys unless the file names another.
+    with a StringSerializer or StringDeserializer for keys unless the file names another. A setting of the client counts
+    more than the common one. In each of the two, what stands below `properties` counts more than Spring's own names.
     """
     client = "org.apache.kafka.common.serialization.String"
     settings = (
@@ -79,8 +103,9 @@ def client_properties(properties: Mapping[str, str], role: Role) -> dict[str, st
         if role == "producer"
         else {"key.deserializer": f"{client}Deserializer", "enable.auto.commit": "false"}
     )
-    for section in ("", f"{role}."):  # a setting of the client counts more than the common one
-        for name, value in properties.items():
+    for section in ("", f"{role}."):
+        below = {name for name in properties if name.startswith(f"{PREFIX}{section}properties")}
+        for name, value in sorted(properties.items(), key=lambda item: item[0] in below):
             if (known := _kafka_name(name, section)) is not None:
                 settings[known] = _plain(known, value)
     return settings
@@ -90,7 +115,7 @@ def refuse_placeholders(properties: Mapping[str, str], field: str) -> None:
     """Raises BadInput, which names the property, if a value has a placeholder of Spring, e.g. `${ACKS}`."""
     for name, value in properties.items():
         if "${" in value:
-            raise BadInput(f"{field} has {name}={value}, a placeholder of Spring. Write the value in its place")
+            raise BadInput(f"{field}: {name} is a placeholder of Spring (${{...}}). Write the value in its place")
 
 
 def _paths(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
@@ -111,8 +136,8 @@ def _kafka_name(name: str, section: str) -> str | None:
     if not name.startswith(PREFIX + section):
         return None
     rest = name.removeprefix(PREFIX + section)
-    if rest.startswith("properties."):
-        return rest.removeprefix("properties.").strip("[]")
+    if below := _BELOW_PROPERTIES.fullmatch(rest):
+        return below["name"]
     if not section or rest.split(".")[0] in _SECTIONS:
         return "bootstrap.servers" if rest == "bootstrap-servers" else None
     dotted = rest.replace("-", ".")
@@ -123,6 +148,8 @@ def _plain(name: str, value: str) -> str:
     """Returns the value without the unit that Spring allows: a size in bytes, or a time in ms."""
     if name in SIZES and (size := _SIZE.fullmatch(value)):
         return str(int(size[1]) * _UNITS[size[2]])
+    if name == "isolation.level":  # Spring binds the value to an enum, in any of these forms
+        return value.lower().replace("-", "_")
     if name.endswith(".ms") and (time := _TIME.fullmatch(value)):
         return str(int(time[1]) * _TIMES[time[2]])
     return value
