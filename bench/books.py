@@ -17,7 +17,6 @@ lost and duplicated. A million records take about two minutes.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import sys
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import ratios
-from saved import publish
+from saved import option_parser, publish
 from second_opinion import ARM, ODD, written
 from spark_jvm import measured
 
@@ -39,9 +38,7 @@ if TYPE_CHECKING:
 
 def main() -> int:
     """Measures the rounds, publishes the figures, and returns the exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
+    parser = option_parser(__doc__)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--pairs", type=int, default=3)
     ratios.add_options(parser)

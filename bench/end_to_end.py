@@ -18,7 +18,6 @@ than the committed one (docs/results/ratios.json; `--commit` replaces it). A mil
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import tempfile
@@ -30,7 +29,7 @@ import kdv_run
 import ratios
 from children import Cost, kafka_tool
 from clusters import Bench, running
-from saved import publish
+from saved import option_parser, publish
 
 HERE = Path(__file__).parent
 KDV, KGO, KAFKATEST = "kdv", "kgo-verifier's way", "kafkatest's way"
@@ -38,9 +37,7 @@ KDV, KGO, KAFKATEST = "kdv", "kgo-verifier's way", "kafkatest's way"
 
 def main() -> int:
     """Measures the three ways, publishes the figures, and returns the exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
+    parser = option_parser(__doc__)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     ratios.add_options(parser)

@@ -11,14 +11,13 @@ than the second largest, or if a run is not HELD.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import kdv_run
-from saved import publish
+from saved import option_parser, publish
 
 SIZES = "20000,300000,1000000,3000000,10000000"
 WORSE = 0.20
@@ -27,9 +26,7 @@ WORSE = 0.20
 
 def main() -> int:
     """Makes the runs, publishes the figures, and returns the exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
+    parser = option_parser(__doc__)
     parser.add_argument("--sizes", default=SIZES, help="the numbers of records, in ascending order")
     parser.add_argument("--replication-factor", type=int, default=3, choices=(1, 2, 3))
     parser.add_argument("--folder", type=Path, help="where the run directories are kept; without it, they are removed")

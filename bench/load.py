@@ -19,7 +19,6 @@ than the committed one (docs/results/ratios.json; `--commit` replaces it). Nine 
 
 from __future__ import annotations
 
-import argparse
 import re
 import resource
 import shutil
@@ -35,7 +34,7 @@ import msgspec
 import psutil
 import ratios
 from clusters import Bench, running
-from saved import publish
+from saved import option_parser, publish
 
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.live_ledger import Gate, State, Word
@@ -71,9 +70,7 @@ class Case(msgspec.Struct, frozen=True):
 
 def main() -> int:
     """Measures the pairs, publishes the figures, and returns the exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
+    parser = option_parser(__doc__)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--no-peer", action="store_true", help="only this project's load")
@@ -86,7 +83,7 @@ def main() -> int:
             rows = _rows(bench, cases, not arguments.no_peer)
     name = "load-matrix" if arguments.matrix else "load"
     bars = {
-        f"{number}: {row['codec']}, {row['payload B']:,} B, {row['producers']} processes": row["ratio"]
+        f"{number}: {row['codec']}, {row['payload B']:,} B, producers: {row['producers']}": row["ratio"]
         or row["records/s"]
         for number, row in enumerate(rows, 1)
     }

@@ -16,7 +16,6 @@ default rates take two minutes.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
@@ -29,7 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from clusters import Bench, running
-from saved import publish
+from saved import option_parser, publish
 
 from delivery_verifier.load.live_ledger import Gate, State
 from delivery_verifier.load.pool import ProducerPool
@@ -43,9 +42,7 @@ Times = npt.NDArray[np.int64]
 
 def main() -> int:
     """Measures the rates, publishes the figures, and returns the exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
+    parser = option_parser(__doc__)
     parser.add_argument("--rates", default="1000,10000,50000", help="records per second")
     parser.add_argument("--seconds", type=int, default=20)
     arguments = parser.parse_args()

@@ -12,7 +12,6 @@ than the committed one (docs/results/ratios.json; `--commit` replaces it). A mil
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import sys
@@ -20,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import ratios
-from saved import publish
+from saved import option_parser, publish
 from spark_jvm import Measurement, measured
 
 from delivery_verifier.cluster import lease
@@ -38,9 +37,7 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 def main() -> int:
     """Measures the pairs. Prints one line per pair and the median ratios. Returns the exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
+    parser = option_parser(__doc__)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--pairs", type=int, default=3)
     ratios.add_options(parser)

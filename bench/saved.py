@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import json
 import os
@@ -18,6 +19,13 @@ RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 BAR, GAP, LEFT, WIDTH = 18, 8, 260, 640
 """Sizes of a plot, in pixels: the height of a bar, the gap between two bars, the width of the names, and the width of
 the longest bar."""
+
+
+def option_parser(description: str | None) -> argparse.ArgumentParser:
+    """Returns the parser of a benchmark's options. Its help begins with `description`, the docstring of the module."""
+    return argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
 
 
 def target(kind: str) -> Path:

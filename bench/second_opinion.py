@@ -9,7 +9,6 @@ broken.
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import sys
@@ -20,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from saved import circumstances
+from saved import circumstances, option_parser
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.model.outcomes import Outcome
@@ -38,9 +37,7 @@ ARM, ODD = "acks_0", 999
 
 def main() -> int:
     """Makes the run directory, and prints what the second opinion on it costs. Returns the exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
+    parser = option_parser(__doc__)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--alone", action="store_true", help="count with DuckDB alone")
     parser.add_argument("--memory", default=second_opinion.MEMORY, help="the memory that DuckDB may use, e.g. 100MB")

@@ -19,6 +19,7 @@ import psutil
 import pyspark
 
 from delivery_verifier.host.java.runtime import java_home
+from delivery_verifier.host.processes import dies_with_parent
 from delivery_verifier.host.waiting import wait_until
 
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -172,6 +173,7 @@ def _start(folder: Path, name: str, command: list[str]) -> subprocess.Popen[byte
             stdout=log,
             stderr=log,
             start_new_session=True,
+            preexec_fn=dies_with_parent(),
         )
 
 

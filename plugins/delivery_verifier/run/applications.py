@@ -126,7 +126,9 @@ def _wait_until_quiet(scenario: Scenario, pool: MemberPool, cluster: Cluster, sn
             return True
         return now_s - begin_s >= BUSY_S and _have_committed(scenario, cluster, snapshot)
 
-    wait_until(are_done, "the own applications to commit, or to write nothing for 2 s", STALLED_S, every_s=0.1)
+    wait_until(
+        are_done, f"the own applications to commit, or to write nothing for {QUIET_S:g} s", STALLED_S, every_s=0.1
+    )
 
 
 def _have_committed(scenario: Scenario, cluster: Cluster, snapshot: Offsets) -> bool:

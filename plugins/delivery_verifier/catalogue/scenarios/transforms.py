@@ -5,32 +5,25 @@ In each fault plan here, every member stands still in a batch of 10 records. The
 
 from __future__ import annotations
 
-from delivery_verifier.catalogue.applications import APPLICATIONS
-from delivery_verifier.catalogue.entry import ArmPlan, Entry
-from delivery_verifier.catalogue.parts import AT_ONCE, BITTEN, broken, exactly, scripted, step
-from delivery_verifier.catalogue.profiles import PROFILES
+from delivery_verifier.catalogue.entry import Entry
+from delivery_verifier.catalogue.parts import (
+    AT_ONCE,
+    BITTEN,
+    CAUGHT_UP,
+    PARKED,
+    SEMANTICS,
+    applied_by,
+    broken,
+    exactly,
+    scripted,
+    step,
+)
 from delivery_verifier.model.application import CrashPoint
-from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
-from delivery_verifier.model.scenario import Claim, Expectation, Role
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep
 
-_CAUGHT_UP, _PARKED = Trigger(kind="caught_up"), Trigger(kind="parked")
-_SEMANTICS = "Apache Kafka documentation, design: message delivery semantics"
-
-
-def _arm(name: str, role: Role, claim: Claim, expectation: Expectation) -> ArmPlan:
-    """Returns an arm whose producers have the profile `safe`. Its application is `name`."""
-    assert role != "canary"
-    return ArmPlan(
-        name=name,
-        role=role,
-        profile=PROFILES["safe"],
-        claim=claim,
-        expectation=expectation,
-        application=APPLICATIONS[name],
-    )
-
-
-_TRANSACTIONAL = _arm("transform_transactional", "control", "exactly_once", exactly(SKIPPED=0, REAPPLIED=0, GHOST=0))
+_TRANSACTIONAL = applied_by(
+    "control", "transform_transactional", "exactly_once", exactly(SKIPPED=0, REAPPLIED=0, GHOST=0)
+)
 
 
 def _killed_at(point: CrashPoint) -> FaultPlan:
@@ -39,9 +32,9 @@ def _killed_at(point: CrashPoint) -> FaultPlan:
         name=f"killed_at_{point}",
         summary=f"Send 20 records, kill every member when it stands at {point} of the first 10, and start it again.",
         steps=(
-            step(_CAUGHT_UP, "park", "none", at=point),
+            step(CAUGHT_UP, "park", "none", at=point),
             step(AT_ONCE, "send", "none"),
-            step(_PARKED, "kill_application", "none"),
+            step(PARKED, "kill_application", "none"),
             step(AT_ONCE, "restart_application", "none"),
         ),
         duration_s=15,
@@ -54,11 +47,11 @@ def _end_lost(direction: str) -> tuple[FaultStep, ...]:
     `direction`: request or response.
     """
     return (
-        step(_CAUGHT_UP, "park", "none", at="ending"),
+        step(CAUGHT_UP, "park", "none", at="ending"),
         step(AT_ONCE, "drop", "all", api="EndTxn", direction=direction),
         step(AT_ONCE, "send", "none"),
         step(BITTEN, "wait", "none"),
-        step(_PARKED, "kill_application", "none"),
+        step(PARKED, "kill_application", "none"),
         step(AT_ONCE, "release", "all"),
         step(AT_ONCE, "restart_application", "none"),
     )
@@ -70,10 +63,10 @@ _PLAIN = Entry(
     promise="A program that writes a batch to a topic, waits for the acknowledgements and then commits its offsets "
     "skips nothing. Killed between the two it writes the batch again: 10 records. In one transaction, the records and "
     "the offsets are seen together or not at all.",
-    source=f"{_SEMANTICS} (at least once); KIP-98; KIP-447",
+    source=f"{SEMANTICS} (at least once); KIP-98; KIP-447",
     tags=("promises",),
     arms=(
-        _arm("transform", "subject", "exactly_once", broken(REAPPLIED=10, SKIPPED=0, LOST=0)),
+        applied_by("subject", "transform", "exactly_once", broken(REAPPLIED=10, SKIPPED=0, LOST=0)),
         _TRANSACTIONAL,
     ),
     load=scripted(20),
@@ -86,11 +79,11 @@ _FIRST = Entry(
     title="Consume, transform, produce: whoever commits first never writes what it had committed",
     promise="A program that commits the offsets of a batch and then writes the batch to a topic writes nothing twice. "
     "Killed between the two it never writes the batch: 10 records.",
-    source=f"{_SEMANTICS} (at most once); KIP-98; KIP-447",
+    source=f"{SEMANTICS} (at most once); KIP-98; KIP-447",
     tags=("promises",),
     arms=(
-        _arm("transform_first", "subject", "exactly_once", broken(SKIPPED=10, REAPPLIED=0, LOST=0)),
-        _arm("transform", "control", "at_least_once", exactly(SKIPPED=0)),
+        applied_by("subject", "transform_first", "exactly_once", broken(SKIPPED=10, REAPPLIED=0, LOST=0)),
+        applied_by("control", "transform", "at_least_once", exactly(SKIPPED=0)),
         _TRANSACTIONAL,
     ),
     load=scripted(20),
@@ -107,7 +100,7 @@ _ENDS_LOST = Entry(
     source="KIP-98, transactional.id; KIP-447",
     tags=("promises",),
     arms=(
-        _arm("transform", "subject", "exactly_once", broken(REAPPLIED=20, SKIPPED=0, LOST=0)),
+        applied_by("subject", "transform", "exactly_once", broken(REAPPLIED=20, SKIPPED=0, LOST=0)),
         _TRANSACTIONAL,
     ),
     load=scripted(20),

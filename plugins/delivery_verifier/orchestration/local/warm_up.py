@@ -20,11 +20,13 @@ LISTENS_WITHIN_S = 120.0
 MOST_BYTES = 32 << 20
 """The most bytes that ledger/ and log/ of the stored run may have together. A larger run would take too long."""
 _FOLDERS = ("ledger", "log")
+_PREFIX = "warm-up-"
 
 
 def newest_small_run(runs: Path) -> Path | None:
     """Returns the newest reconciled run directory in the folder `runs` with at most MOST_BYTES, or None."""
-    sealed = sorted(runs.glob("*/reconcile.json"), key=lambda file: file.stat().st_mtime, reverse=True)
+    files = (file for file in runs.glob("*/reconcile.json") if not file.parent.is_symlink())
+    sealed = sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)
     return next((file.parent for file in sealed if _bytes(file.parent) <= MOST_BYTES), None)
 
 
@@ -33,12 +35,15 @@ def _bytes(run: Path) -> int:
 
 
 def warm_up(run: Path, port: int) -> None:
-    """Reconciles a copy of `run` on the server at `port`, and removes the copy."""
+    """Reconciles a copy of `run` on the server at `port`, and removes the copy. Also removes what a warm-up that was
+    killed has left."""
     wait_until(lambda: spark_server.listens(port), "the Spark Connect server listens", LISTENS_WITHIN_S, every_s=0.5)
     from spark_jobs.connect import connect_session
     from spark_jobs.reconcile import reconcile
 
-    with tempfile.TemporaryDirectory(prefix="warm-up-", dir=settings.airflow_home()) as folder:
+    for remains in settings.airflow_home().glob(f"{_PREFIX}*"):
+        shutil.rmtree(remains, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=settings.airflow_home()) as folder:
         copy = Path(shutil.copytree(run, Path(folder) / run.name))
         with connect_session(spark_server.url(port)) as spark:
             reconcile(copy, True, spark)

@@ -50,7 +50,7 @@ def flat(text: str, field: str) -> dict[str, str]:
     """
     import yaml
 
-    properties: dict[str, str] = {}
+    flattened = []
     try:
         documents = list(yaml.safe_load_all(text))
     except yaml.YAMLError as error:
@@ -62,10 +62,8 @@ def flat(text: str, field: str) -> dict[str, str]:
             continue
         if not isinstance(document, dict):
             raise BadInput(f"{field} holds no mapping of names to values. Give an application.yml")
-        entries = dict(_paths(document))
-        if not _is_conditional(entries):
-            properties |= entries
-    return properties
+        flattened.append(dict(_paths(document)))
+    return merged(flattened)
 
 
 def documents_of(text: str) -> list[str]:
