@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pyspark.errors.exceptions.connect import SparkConnectGrpcException
+from pyspark.errors.exceptions.connect import SparkConnectException, SparkConnectGrpcException
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.client import SparkConnectClient
 from pyspark.sql.connect.client.retries import DefaultPolicy
@@ -56,7 +56,7 @@ def _naming_server_end() -> Iterator[None]:
     """Turns an error in the block into SparkGone if the server does not answer any more."""
     try:
         yield
-    except SparkConnectGrpcException as error:
+    except SparkConnectException as error:
         if not _is_unreachable(error):
             raise
         raise SparkGone(
@@ -64,7 +64,13 @@ def _naming_server_end() -> Iterator[None]:
         ) from error
 
 
-def _is_unreachable(error: SparkConnectGrpcException) -> bool:
-    """Whether the error says that no server answers, or that another server answers than before."""
-    changed = (error.getCondition() or "").endswith(("SESSION_CHANGED", "SESSION_NOT_FOUND"))
-    return changed or error.getGrpcStatusCode().name == "UNAVAILABLE"
+def _is_unreachable(error: SparkConnectException) -> bool:
+    """Whether the error says that no server answers, or that another server answers than before.
+
+    Two threads send queries. The thread that first reaches another server closes the client for both, and the other
+    thread then has no active session.
+    """
+    condition = error.getCondition() or ""
+    if condition.endswith(("SESSION_CHANGED", "SESSION_NOT_FOUND", "NO_ACTIVE_SESSION")):
+        return True
+    return isinstance(error, SparkConnectGrpcException) and error.getGrpcStatusCode().name == "UNAVAILABLE"

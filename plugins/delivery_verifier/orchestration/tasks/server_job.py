@@ -39,11 +39,15 @@ class ServerJob:
         from spark_jobs.reconcile import reconcile
 
         records = sum(arm.records for arm in self._run.read_scenario().loaded)
-        with connect_session(self._url, records) as spark:
-            self._end_session = client_of(spark).release_session
-            self._require_wanted()
-            reconcile(self._run.path, False, spark)
-            self._require_wanted()
+        try:
+            with connect_session(self._url, records) as spark:
+                self._end_session = client_of(spark).release_session
+                self._require_wanted()
+                reconcile(self._run.path, False, spark)
+                self._require_wanted()
+        except Exception:
+            self._require_wanted()  # after `kill`, each query fails, and some errors would blame the server
+            raise
 
     def kill(self) -> None:
         """Ends all queries of the reconciliation, which then fails. Lets no further query begin.
