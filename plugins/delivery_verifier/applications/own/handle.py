@@ -1,9 +1,12 @@
 """The handle of running own applications: it counts what they have applied, and freezes them.
 
-An own application does not say what it has in hand. In health, it applies in each life exactly the records that its
-group commits, from the offset on at which the life began. What it has applied and not committed is in hand: the group
-gets it once more. What it has committed and not applied is in hand only if the claim permits its loss. Otherwise it is
-no sign of a crash, because an application that leaves out records looks the same.
+An own application does not report which records it has in hand. So the handle compares two numbers: the records that
+the application has applied, and the records that its group has committed. Both numbers grow alike in each life of a
+healthy application.
+
+* A record that is applied and not committed is in hand, because the group delivers it again after a kill.
+* A record that is committed and not applied is in hand only if the claim permits its loss. Otherwise the record is no
+  sign of a crash, because an application that leaves records out looks the same.
 """
 
 from __future__ import annotations
@@ -59,7 +62,8 @@ class OwnHandle:
         """Maps each arm to the number of records that it has applied and not committed. The number is below 0 if it has
         committed more than it has applied.
 
-        If the arm writes transactions, the number is 0: offsets of such a topic are no number of records.
+        If the arm writes transactions, the number is 0. In such a topic, the end of a transaction also takes an offset,
+        so a difference of offsets is no number of records.
         """
         return {
             arm.name: 0 if arm.transactional_id else self._ahead(arm.name, committed) - self._before.get(arm.name, 0)
@@ -71,7 +75,8 @@ class OwnHandle:
         return {arm.name: self._records(arm.name) for arm in self.arms}
 
     def begin_life(self, committed: Mapping[str, int]) -> None:
-        """Tells the handle that the members are about to begin another life. What they had in hand counts no more."""
+        """Tells the handle that the members are about to begin another life. Records that they had in hand no longer
+        count."""
         self._before = {arm.name: self._ahead(arm.name, committed) for arm in self.arms}
 
     def _ahead(self, name: str, committed: Mapping[str, int]) -> int:
@@ -87,8 +92,8 @@ class OwnHandle:
 
 
 def _records_of_member(inputs: SinkInputs, folder: Path) -> int:
-    """Returns how many records of the arm stand in the effects of a member. The beginning of a record is enough. What
-    names no record does not count, e.g. a line with which the program greets."""
+    """Returns how many records of the arm stand in the effects of a member. A record counts even if only its beginning
+    is there. Text without a record does not count, e.g. a line that the program prints at its start."""
     landing = landing_of(inputs)
     pattern = pattern_of(inputs, landing)._replace(is_header=True)
     parts = (part for file in files_of(landing, folder) for part in scans_of(landing, file, pattern))

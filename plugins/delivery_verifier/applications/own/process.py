@@ -34,7 +34,8 @@ from delivery_verifier.model.own_application import (
 from delivery_verifier.model.record import HEADER_BYTES, MARKER_PRODUCER
 
 INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME")
-"""The variables of the verifier's own environment that a member gets, too. All others may hold secrets of others."""
+"""The environment variables of the verifier that a member gets, too. It gets no others, because their values may be
+secret."""
 BEGUN_S = 60.0
 """If a member has applied nothing for this many seconds after its start, nobody waits for its first effect any more."""
 KEPT_BYTES = 64 << 10
@@ -85,7 +86,8 @@ _GUARDIAN = (
     "import os, sys; sys.path[:] = sys.argv.pop(1).split(os.pathsep); "
     "from delivery_verifier.applications.own import guardian; sys.exit(guardian.main())"
 )
-"""Runs the guardian with the paths of this interpreter, and without what the user's environment tells Python."""
+"""The Python program that starts the guardian. It imports modules from the same folders as this process. It ignores
+Python's variables in the environment of the user's application, e.g. PYTHONPATH."""
 
 
 def secret_environment(own: OwnApplication) -> dict[str, str]:
@@ -134,8 +136,9 @@ class Progress(NamedTuple):
         return cls(inputs, landing, folder, control, time.monotonic(), sum(sizes.values()), sizes)
 
     def update(self) -> None:
-        """Notes in the control block what can be seen of the member: bytes that it has written stand for records, and
-        count as a sign that it has partitions. Also notes markers, and cuts long outputs."""
+        """Notes in the control block how far the member has come, as far as anybody can see from outside. The number of
+        bytes that the member has written stands in place of a number of records. A member that has written something
+        has partitions. Also notes markers, and cuts long outputs."""
         landing, life = self.landing, self.folder / str(self.control[Word.LIFE])
         grown = sum(sizes_of(landing, self.folder).values()) - self.size
         self.control[Word.APPLIED] = max(grown, 0)
