@@ -33,7 +33,7 @@ class Order(NamedTuple):
     passed: list[Row]
 
 
-class _Place(NamedTuple):
+class _Extent(NamedTuple):
     """Where a bucket is: the spans of its partition sequences and of its offsets."""
 
     sent: Span
@@ -47,46 +47,46 @@ def order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> Order:
     Only copies are compared. In damaged partitions, claims are compared, too, because a corrupted record may hide the
     position of an attempt.
     """
-    by_producer: defaultdict[tuple[Any, ...], list[_Place]] = defaultdict(list)
+    by_producer: defaultdict[tuple[Any, ...], list[_Extent]] = defaultdict(list)
     for row in rows:
         sides = ("logged", "claimed") if (row["arm"], row["partition"]) in damaged else ("logged",)
         if any(row[f"{side}_position_min"] is not None for side in sides):
             sent, stands = (_span(row, sides, measure) for measure in _MEASURES)
             key = row["arm"], row["producer"], row["session"], row["partition"]
-            by_producer[key].append(_Place(sent, stands, row))
+            by_producer[key].append(_Extent(sent, stands, row))
     entangled, passed = set[Stretch](), list[Row]()
-    for places in by_producer.values():
-        for place, is_passed in _compared(sorted(places, key=lambda place: place.sent)):
+    for extents in by_producer.values():
+        for extent, is_passed in _compared(sorted(extents, key=lambda extent: extent.sent)):
             if not is_passed:
-                entangled.add(stretch_of(place.row))
+                entangled.add(stretch_of(extent.row))
             else:
-                passed.append(place.row)
+                passed.append(extent.row)
     return Order(entangled, passed)
 
 
-def _compared(places: list[_Place]) -> Iterator[tuple[_Place, bool]]:
+def _compared(extents: list[_Extent]) -> Iterator[tuple[_Extent, bool]]:
     """Yields each bucket that is not apart from all others, and whether it is passed. If not, it is entangled.
 
-    `places`: the buckets of one producer in one partition, sorted by their partition sequences. A bucket is apart from
+    `extents`: the buckets of one producer in one partition, sorted by their partition sequences. A bucket is apart from
     the others if, in both measures, every earlier bucket ends below it, and every later bucket begins above it.
     """
     sent_until, stands_until = (
         list(accumulate((high for _, high in spans), max))
-        for spans in ([place.sent for place in places], [place.stands for place in places])
+        for spans in ([extent.sent for extent in extents], [extent.stands for extent in extents])
     )
     sent_from, stands_from = (
         list(accumulate((low for low, _ in reversed(spans)), min))[::-1]
-        for spans in ([place.sent for place in places], [place.stands for place in places])
+        for spans in ([extent.sent for extent in extents], [extent.stands for extent in extents])
     )
-    for index, place in enumerate(places):
-        is_first, is_last = index == 0, index + 1 == len(places)
-        is_sent_apart = (is_first or sent_until[index - 1] < place.sent[0]) and (
-            is_last or sent_from[index + 1] > place.sent[1]
+    for index, extent in enumerate(extents):
+        is_first, is_last = index == 0, index + 1 == len(extents)
+        is_sent_apart = (is_first or sent_until[index - 1] < extent.sent[0]) and (
+            is_last or sent_from[index + 1] > extent.sent[1]
         )
-        is_before = is_last or stands_from[index + 1] > place.stands[1]
-        is_behind = is_first or stands_until[index - 1] < place.stands[0]
+        is_before = is_last or stands_from[index + 1] > extent.stands[1]
+        is_behind = is_first or stands_until[index - 1] < extent.stands[0]
         if not (is_sent_apart and is_before and is_behind):
-            yield place, is_sent_apart and is_before and _is_gapless(place.row)
+            yield extent, is_sent_apart and is_before and _is_gapless(extent.row)
 
 
 def _is_gapless(row: Row) -> bool:

@@ -163,8 +163,8 @@ has exactly one copy. `first_partition` is the partition of the first copy; null
 STRETCHES = _internal({"arm": _STRING}, {"producer": _INT, "session": _INT, "stretch": _LONG})
 """One row per stretch: a numbered range of consecutive sequences of a producer (see `spark_jobs.screen`)."""
 
-_PLACE = {"producer": _INT, "session": _INT, "partition": _INT, "partition_sequence": _LONG, "offset": _LONG}
-BORDERS = _internal({"arm": _STRING}, _PLACE)
+_OF_BORDERS = {"producer": _INT, "session": _INT, "partition": _INT, "partition_sequence": _LONG, "offset": _LONG}
+BORDERS = _internal({"arm": _STRING}, _OF_BORDERS)
 """One row per border: the last copy in a bucket that is passed (see `spark_jobs.order`)."""
 
 _COUNTS_OF_BUCKETS = (
