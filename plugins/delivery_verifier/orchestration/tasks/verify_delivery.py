@@ -9,6 +9,7 @@ DAG processor imports this module every few seconds, and every task imports this
 from __future__ import annotations
 
 import importlib.util
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -221,11 +222,13 @@ def _spark_conf(scenario: Scenario, master: str) -> dict[str, str]:
     from delivery_verifier.host.java.jars import spark_jars
     from spark_jobs import session
 
-    conf = session.settings(sum(arm.records for arm in scenario.loaded))
+    records = sum(arm.records for arm in scenario.loaded)
+    conf = session.settings(records)
     conf["spark.jars"] = ",".join(str(jar) for jar in spark_jars())
     if not master.startswith("local"):
         # Executors on other hosts must reach the driver under its own address.
         del conf["spark.driver.host"], conf["spark.driver.bindAddress"]
+        conf["spark.executor.extraJavaOptions"] = shlex.join(session.executor_options(records))
     return conf
 
 
