@@ -100,6 +100,12 @@ def test_while_a_failed_run_still_cleans_up_its_tab_looks_again(client: TestClie
         ("failed", {"plan": "success", "settle": "skipped"}, "The run was ended"),
         ("failed", {"plan": "success", "settle": "skipped", "conclude": "failed"}, "The run was ended"),
         ("failed", {"plan": "success", "settle": "failed", "conclude": "failed"}, "Step settle failed"),
+        (
+            "failed",
+            {"plan": "success", "settle": "skipped", "conclude": "failed", "publish_verdict": "skipped"},
+            "The run was ended",
+        ),
+        ("failed", {"validate": "success", "conclude": "failed", "publish_verdict": "skipped"}, "Step conclude failed"),
         ("success", {"plan": "success"}, "The report is gone"),
     ],
 )

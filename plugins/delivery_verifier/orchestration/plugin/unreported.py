@@ -97,7 +97,7 @@ def _progress(state: State) -> tuple[str, str]:
 def _end(state: State) -> tuple[str, str]:
     """Returns the headline and the explanation for a run that has ended."""
     failed = [step.task_id for step in _failed(state)]
-    if failed == [GATE] and state.steps_in("skipped"):
+    if failed == [GATE] and any(step.task_id in BEFORE_GATE for step in state.steps_in("skipped")):
         return "The run was ended", "It was marked failed before all of its steps were done; there is no verdict."
     if failed:
         headline = f"Step {failed[0]} failed" if len(failed) == 1 else f"Steps {' and '.join(failed)} failed"

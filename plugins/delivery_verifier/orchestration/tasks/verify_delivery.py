@@ -21,7 +21,7 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
-from delivery_verifier.orchestration.tasks import connections, gate, note, spark_connection
+from delivery_verifier.orchestration.tasks import connections, gate, note, red_run, spark_connection, verdict_event
 from delivery_verifier.orchestration.tasks.server_job import ServerJob
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -103,17 +103,28 @@ def conclude() -> None:
     """The step conclude, which is the gate: writes the verdict, and fails unless the run is green.
 
     In the local Airflow, the verdict becomes the note of the DAG run, whether the run is green or not. Raises
-    gate.GateClosed if a step before the gate did not succeed, and RunNotGreen if the run is not green.
+    gate.GateClosed if a step before the gate did not succeed. If the run has a verdict but is not green, logs the
+    verdict and raises SystemExit, because Airflow logs any other exception with its traceback.
     """
     context = get_current_context()
     gate.require_success(context, BEFORE_GATE)
     run_dir = _run_directory(context)
     from delivery_verifier.run.steps import conclude as step
 
-    try:
-        step.conclude(run_dir)
-    finally:
-        note.attach_verdict(run_dir, str(context["run_id"]))
+    verdict = step.judge_and_report(run_dir)
+    verdict_event.remember(context, verdict)
+    note.attach_verdict(run_dir, str(context["run_id"]))
+    if not verdict.green:
+        red_run.end(verdict, str(context["run_id"]))
+
+
+def publish_verdict() -> None:
+    """The task publish_verdict: emits the verdict of `conclude` as an event of the asset `verdict_event.ASSET`.
+
+    The task succeeds for every verdict, and does not count for the colour of the run. Raises AirflowSkipException if
+    `conclude` has given no verdict, and the errors of `verdict_event.emit`.
+    """
+    verdict_event.emit(get_current_context())
 
 
 def stop_cluster() -> None:
