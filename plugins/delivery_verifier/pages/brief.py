@@ -6,6 +6,7 @@ how to repeat it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -22,6 +23,11 @@ LIMITS, REPEAT = "What this run does not show", "Repeat it"
 """The headings of the sections, which are those of the report."""
 LIMITS_SHOWN = 2
 """How many limits the report, a note and a mail show: the last of the verdict, which say what one run cannot prove."""
+
+NOTE_LENGTH = 1000
+"""The greatest length of a note, in characters. Airflow keeps no more."""
+_LEFT_OUT = (LIMITS, ARMS, REPEAT)
+"""The sections that a note leaves out if it would be too long, in this order: the report and the sentence have them."""
 
 
 class Line(Struct, frozen=True):
@@ -62,12 +68,28 @@ def sections(run_dir: Path, verdict: RunVerdict) -> list[Section]:
 
 def note_text(verdict: RunVerdict, run_dir: Path) -> str:
     """Returns the note of a run in Airflow, as Markdown: the verdict in bold, its sentence, and the sections of the run
-    in `run_dir`."""
-    parts = [f"**{verdict.verdict}**: {without_verdict(verdict.sentence, verdict.verdict)}"]
-    for section in sections(run_dir, verdict):
+    in `run_dir`.
+
+    Sections that would make the note longer than NOTE_LENGTH are left out, as _LEFT_OUT says. The note then says where
+    they are.
+    """
+    kept = sections(run_dir, verdict)
+    for heading in ("", *_LEFT_OUT):
+        kept = [section for section in kept if section.heading != heading]
+        text = "\n\n".join(_markdown(verdict, kept, whole=not heading))
+        if len(text) <= NOTE_LENGTH:
+            return text
+    return text
+
+
+def _markdown(verdict: RunVerdict, kept: list[Section], *, whole: bool) -> Iterator[str]:
+    """Yields the parts of a note. `whole`: whether no section was left out."""
+    yield f"**{verdict.verdict}**: {without_verdict(verdict.sentence, verdict.verdict)}"
+    for section in kept:
         lines = [f"* {line.text} `{line.command}`" if line.command else f"* {line.text}" for line in section.lines]
-        parts.append("\n".join([f"**{section.heading}**", "", *lines]))
-    return "\n\n".join(parts)
+        yield "\n".join([f"**{section.heading}**", "", *lines])
+    if not whole:
+        yield "More: in the tab *Delivery report* of this run."
 
 
 def plain_lines(run_dir: Path, verdict: RunVerdict) -> list[str]:

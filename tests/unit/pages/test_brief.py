@@ -17,6 +17,7 @@ from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages import brief, terminal
 from delivery_verifier.pages.report import page
 
+HEADINGS = [brief.ARMS, brief.CHANGE, brief.LIMITS, brief.REPEAT]
 STORED = Path(__file__).parents[2] / "data" / "runs" / "violated-at-834dd39"
 
 
@@ -40,12 +41,11 @@ def in_a_terminal(path: Path, verdict: RunVerdict) -> str:
 def test_terminal_note_and_mail_have_the_order_of_the_report(stored: tuple[Path, RunVerdict]) -> None:
     path, verdict = stored
     whole = page.render(path, verdict)
-    headings = [brief.ARMS, brief.CHANGE, brief.LIMITS, brief.REPEAT]
-    assert [heading for heading in re.findall(r"<h2[^>]*>([^<]+)</h2>", whole) if heading in headings] == headings
+    assert [each for each in re.findall(r"<h2[^>]*>([^<]+)</h2>", whole) if each in HEADINGS] == HEADINGS
     note, mail = brief.note_text(verdict, path), "\n".join(brief.plain_lines(path, verdict))
     assert note.startswith("**VIOLATED**: Of 600 acknowledged records, 93 lost")
-    assert re.findall(r"^\*\*([^*]+)\*\*$", note, re.MULTILINE) == headings
-    assert re.findall(r"^(.+):$", mail, re.MULTILINE) == headings
+    assert re.findall(r"^\*\*([^*]+)\*\*$", note, re.MULTILINE) == [brief.CHANGE]
+    assert re.findall(r"^(.+):$", mail, re.MULTILINE) == HEADINGS
     text = in_a_terminal(path, verdict)
     places = [text.index(part) for part in ("VIOLATED (", "| acks_1 ", brief.CHANGE, brief.LIMITS)]
     assert places == sorted(places)
@@ -63,7 +63,19 @@ def test_a_remedy_stands_in_terminal_note_and_mail_and_its_command_is_accepted(
         assert command in text and "control-safe held under the same fault at the same moment" in text
     for proposed in commands(note):
         plan(proposed)
-    assert len(list(commands(note))) == 3, "one that tries the change, one that measures it, one that repeats the run"
+    assert len(list(commands(note))) >= 2, "one that tries the change, and one that measures it"
+
+
+def test_a_note_is_as_long_as_airflow_keeps_and_leaves_out_whole_sections(
+    stored: tuple[Path, RunVerdict], tmp_path: Path
+) -> None:
+    path, verdict = stored
+    note = brief.note_text(verdict, path)
+    assert len(note) <= brief.NOTE_LENGTH and note.endswith("More: in the tab *Delivery report* of this run.")
+    path, verdict = report_material.held(tmp_path)
+    short = msgspec.structs.replace(verdict, limits=["One run on one cluster."])
+    note = brief.note_text(short, path)
+    assert re.findall(r"^\*\*([^*]+)\*\*$", note, re.MULTILINE) == HEADINGS and "More:" not in note
 
 
 def test_the_price_of_a_remedy_is_said_where_it_was_measured(stored: tuple[Path, RunVerdict]) -> None:
