@@ -49,7 +49,7 @@ def test_executors_of_a_remote_master_leave_out_the_optimizing_compiler_as_the_d
 ) -> None:
     scenario = replace(scenario, arms=[replace(scenario.arms[0], records=records)])
     for master in ("local[2]", "spark://master:7077"):
-        conf = verify_delivery._spark_conf(scenario, master)
+        conf = spark_job.properties(scenario, master)
         jvms = {name.split(".")[1] for name, value in conf.items() if "-XX:TieredStopAtLevel=1" in value}
         expected = {"driver"} if master.startswith("local") else {"driver", "executor"}
         assert jvms == (expected if quick else set()), master
