@@ -10,6 +10,7 @@ import time
 from typing import cast
 
 from delivery_verifier.applications.handle import RunningApplications
+from delivery_verifier.applications.own.table import PlaceBusy
 from delivery_verifier.applications.pool import applications_of, group_of
 from delivery_verifier.cluster import groups, topics
 from delivery_verifier.faults.action import ActionContext, ActionProof
@@ -183,12 +184,22 @@ def _freeze_in_hand(context: ActionContext) -> None:
     while own.arms and (passed_s := time.monotonic() - begin_s) < IN_HAND_S:
         own.send(signal.SIGSTOP)
         pause(_UNDER_WAY_S)
-        committed = _committed(context)
-        records = own.in_hand(committed) if passed_s < UNCOMMITTED_S else own.apart(committed)
-        if all(records.values()):
+        if _have_in_hand(context, is_any_difference=passed_s >= UNCOMMITTED_S):
             return
         own.send(signal.SIGCONT)
         pause(_RUN_S)
+
+
+def _have_in_hand(context: ActionContext, *, is_any_difference: bool) -> bool:
+    """Returns whether each own application has records in hand. With `is_any_difference`, it is enough that it has
+    applied more or fewer records than its group has committed. Call it while the members are frozen."""
+    own, committed = _applications(context).own, _committed(context)
+    try:
+        in_hand = own.in_hand(committed)
+        apart = own.apart(committed) if is_any_difference else {}
+    except PlaceBusy:  # a frozen member has locked its database: this is not the moment
+        return False
+    return all(count or apart.get(arm) for arm, count in in_hand.items())
 
 
 def _goes_on(context: ActionContext) -> bool:
