@@ -29,6 +29,9 @@ STILL_S = 2.0
 """For so many seconds after a kill, own applications must neither apply nor commit anything."""
 _UNDER_WAY_S = 0.05
 """A commit that is under way when its sender is frozen arrives within so many seconds."""
+_LATE_S = 0.3
+"""After so many seconds, it is looked again whether frozen members have records in hand: on a busy host, a commit that
+is under way takes longer."""
 _RUN_S = 0.02
 
 
@@ -184,8 +187,11 @@ def _freeze_in_hand(context: ActionContext) -> None:
     while own.arms and (passed_s := time.monotonic() - begin_s) < IN_HAND_S:
         own.send(signal.SIGSTOP)
         pause(_UNDER_WAY_S)
-        if _have_in_hand(context, is_any_difference=passed_s >= UNCOMMITTED_S):
-            return
+        is_any = passed_s >= UNCOMMITTED_S
+        if _have_in_hand(context, is_any_difference=is_any):
+            pause(_LATE_S)
+            if _have_in_hand(context, is_any_difference=is_any):
+                return
         own.send(signal.SIGCONT)
         pause(_RUN_S)
 

@@ -150,6 +150,19 @@ def test_a_rotated_file_is_no_loss_of_the_program(member: Member, rotation: str)
         member.read()
 
 
+@pytest.mark.parametrize("is_new_life", [False, True])
+def test_a_file_that_is_written_anew_and_larger_at_once_ends_the_run(member: Member, is_new_life: bool) -> None:
+    file, reader = member.work / "out.jsonl", member.reader
+    file.write_bytes(lines(1, 2))
+    reader.sizes()
+    member.end_life()
+    file.write_bytes(lines(1, 2, 3))
+    (member.reader if is_new_life else reader).sizes()
+    file.write_bytes(lines(4, 5, 6, 7))
+    with pytest.raises(StepFailed, match=r"was written anew: .* must not truncate or replace"):
+        (member.reader if is_new_life else reader).sizes()
+
+
 def test_a_file_that_shrinks_while_the_program_runs_ends_the_run(member: Member) -> None:
     file, control = member.work / "out.jsonl", Control(member.folder)
     progress = Progress.begin(member.inputs, 0, control)

@@ -6,22 +6,27 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from hashlib import blake2b
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from msgspec import Struct
 
 from delivery_verifier.applications.lives import lives_of
 from delivery_verifier.applications.own.scan import MAGIC, RecordPattern, Scan, blocks_of, count, scan
 from delivery_verifier.applications.sink import CRC_OK, EFFECT, PARSED
 from delivery_verifier.model import record
 from delivery_verifier.model.effects_place import IN_FOLDER, OF_COLUMNS, STDOUT, EffectsPlace
+from delivery_verifier.model.errors import StepFailed
 
 WORK = "work"
 """The name of the folder, in the folder of a member, in which the member runs."""
+_TAILS, _TAIL_BYTES = "tails.json", 256
 
 
 class Files:
@@ -29,10 +34,25 @@ class Files:
 
     def __init__(self, landing: EffectsPlace, folder: Path) -> None:
         self._landing, self._folder = landing, folder
+        file = folder / _TAILS
+        self._tails = msgspec.json.decode(file.read_bytes(), type=dict[str, _Tail]) if file.exists() else {}
 
     def sizes(self) -> dict[str, int]:
-        """Maps the path of each file to its size in bytes."""
-        return sizes_of(self._landing, self._folder)
+        """Maps the path of each file to its size in bytes.
+
+        Raises StepFailed if a file has grown, and the bytes that stood at its end before are others now.
+        """
+        sizes = sizes_of(self._landing, self._folder)
+        for name, size in sizes.items():
+            earlier = self._tails.get(name)
+            if earlier is not None and size > earlier.size and _tail(name, earlier.size) != earlier:
+                raise StepFailed(
+                    f"{name} held effects, and was written anew: its effects can be counted no more; let the program "
+                    "only append to its files: it must not truncate or replace them, e.g. when it starts"
+                )
+            if earlier is None or size != earlier.size:
+                self._tails[name] = _tail(name, size)
+        return sizes
 
     def scans(self, pattern: RecordPattern) -> Iterator[tuple[str, Scan]]:
         """Yields the effects in each file. Their positions are in bytes."""
@@ -64,7 +84,26 @@ class Files:
         return 0
 
     def keep(self) -> None:
-        """Does nothing: a file that grows says in which life a line was written."""
+        """Remembers the ends of the files, so that a later life that replaces one is noticed."""
+        self.sizes()
+        (self._folder / _TAILS).write_bytes(msgspec.json.encode(self._tails))
+
+
+class _Tail(Struct, frozen=True):
+    """The end of a file when it had `size` bytes. `digest` is that of its last bytes."""
+
+    size: int
+    digest: str
+
+
+def _tail(name: str, size: int) -> _Tail:
+    begin = max(size - _TAIL_BYTES, 0)
+    try:
+        with Path(name).open("rb") as stream:
+            stream.seek(begin)
+            return _Tail(size, blake2b(stream.read(size - begin), digest_size=16).hexdigest())
+    except FileNotFoundError:  # the next call finds that the file is gone
+        return _Tail(size, "")
 
 
 def _markers_in_lines(file: Path, pattern: RecordPattern, searched: dict[str, int]) -> Iterator[tuple[int, int]]:
