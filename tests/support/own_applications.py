@@ -31,12 +31,13 @@ consumer.close()
 """
 """A consumer that writes each record to the file argv[1], cut after argv[2] bytes, and then commits it."""
 LOADER = """
-import os, signal, sqlite3, sys
+import os, signal, sqlite3
+from urllib.parse import unquote
 from confluent_kafka import Consumer
 print("hello with", os.environ["ORDERS_DSN"], os.environ["SINK_DSN"], flush=True)
 stop = []
 signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
-database = sqlite3.connect(os.environ["ORDERS_DSN"].removeprefix("sqlite:///"), timeout=30)
+database = sqlite3.connect(unquote(os.environ["ORDERS_DSN"].removeprefix("sqlite://")), timeout=30)
 database.execute("CREATE TABLE IF NOT EXISTS orders(payload BLOB)")
 consumer = Consumer({"bootstrap.servers": os.environ["KDV_BOOTSTRAP_SERVERS"], "group.id": os.environ["KDV_GROUP"],
                      "auto.offset.reset": "earliest", "enable.auto.commit": False, "session.timeout.ms": 6000})
@@ -106,10 +107,26 @@ def program(folder: Path, name: str, text: str, *effects: str, **environment: st
     (folder / f"{name}.toml").write_text("\n".join(lines) + "\n")
 
 
+LOADED = ('kind = "table"', 'where = "ORDERS_DSN"', 'table = "orders"', 'column = "payload"')
+"""The place of the effects of LOADER."""
+
+
 def loader(folder: Path) -> None:
     """Writes `loader`, which has its rows in the table `orders` of a database in `folder`."""
-    effects = ('kind = "table"', 'where = "ORDERS_DSN"', 'table = "orders"', 'column = "payload"')
-    program(folder, "loader", LOADER, *effects, ORDERS_DSN=f"sqlite:///{folder}/orders.sqlite")
+    program(folder, "loader", LOADER, *LOADED, ORDERS_DSN=f"sqlite:///{folder}/orders.sqlite")
+
+
+def connected_loader(folder: Path) -> dict[str, dict[str, str]]:
+    """Writes `loader`, whose database and DSN are Airflow connections. Returns these, as Airflow's API takes them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "loader.py").write_text(LOADER)
+    command = f"command = '''{sys.executable} {{home}}/loader.py'''"
+    connections = 'ORDERS_DSN = "orders"', 'SINK_DSN = "sink"'
+    (folder / "loader.toml").write_text("\n".join([command, "[effects]", *LOADED, "[connections]", *connections]))
+    return {
+        "orders": {"connection_id": "orders", "conn_type": "sqlite", "host": f"{folder}/orders.sqlite"},
+        "sink": {"connection_id": "sink", "conn_type": "postgres", "host": "h", "login": "u", "password": SECRET},
+    }
 
 
 def forwarder(folder: Path) -> None:
