@@ -1,8 +1,8 @@
 """The ad hoc scenario, which tests the delivery settings that a user chose.
 
-Its arms are one subject with these settings, one or two controls, and the canary, an arm with planted anomalies. If
-the user chose an application, it consumes the subject's topic. Controls have none, because they show what a fault does
-to the log, unless the fault is about applications.
+Its arms are one subject with these settings, one or two controls, and the canary, an arm with planted anomalies. If the
+user chose an application, it consumes the subject's topic. A control has no application, because it shows what a fault
+does to the log. If the fault acts on applications, the control has an application, too.
 """
 
 from __future__ import annotations

@@ -23,15 +23,15 @@ from delivery_verifier.model.scenario import Scenario
 IN_HAND_S = 20.0
 """How many seconds a kill waits for a moment at which own applications have records in hand."""
 UNCOMMITTED_S = 5.0
-"""For so many seconds, only records that are applied and not committed will do. After that, records that are committed
-and not applied will do, too: an application that commits first has no others."""
+"""Seconds for which a kill waits for records that are applied and not committed. After this time, the kill also accepts
+records that are committed and not applied. An application that commits before it applies has only such records."""
 STILL_S = 2.0
-"""For so many seconds after a kill, own applications must neither apply nor commit anything."""
+"""Seconds after a kill in which own applications must neither apply nor commit anything."""
 _UNDER_WAY_S = 0.05
-"""A commit that is under way when its sender is frozen arrives within so many seconds."""
+"""Seconds in which a commit arrives if its sender was frozen while the commit was under way."""
 _LATE_S = 0.3
-"""After so many seconds, it is looked again whether frozen members have records in hand: on a busy host, a commit that
-is under way takes longer."""
+"""Seconds between two looks at what frozen members have in hand. On a busy host, a commit that was under way needs this
+longer time to arrive."""
 _RUN_S = 0.02
 
 

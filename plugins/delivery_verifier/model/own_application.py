@@ -139,8 +139,8 @@ def redacted(text: str, secrets: list[str]) -> str:
 
 
 def redacted_end(text: str, secrets: list[str]) -> str:
-    """Returns `redacted(text, secrets)` for a text that was cut somewhere. The last part of a secret at its beginning
-    and the first part of one at its end become `***`, too, from 3 characters on."""
+    """Returns `redacted(text, secrets)` for a text that was cut at its beginning and its end. The cut may have left
+    only a part of a secret there. Such a part becomes `***`, too, if it has at least 3 characters."""
     text = redacted(text, secrets)
     parts = [(secret, length) for secret in secrets for length in range(len(secret) - 1, _SHORTEST_PART - 1, -1)]
     begin = max((length for secret, length in parts if text.startswith(secret[-length:])), default=0)

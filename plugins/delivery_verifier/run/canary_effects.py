@@ -93,8 +93,8 @@ def _landings(scenario: Scenario) -> dict[str, EffectsPlace]:
 def _agree(life: LifeEffects, other: LifeEffects, landing: EffectsPlace | None) -> bool:
     """Returns whether two sinks gave back the same effects of one life, in the same order, with the same count.
 
-    `landing` is the place of `other` if it is that of an own application: then partition, offset and batch, which it
-    does not keep, are not compared.
+    `landing`: where the effects of `other` land if `other` comes from an own application, or None. An own application
+    keeps neither partition nor offset nor batch, so these columns are not compared then.
     """
     expected = life.rows if landing is None else as_kept(life.rows, landing)
     left_out = _OF_THE_SINK if landing is None else (*_OF_THE_SINK, *_OF_SLOTS)

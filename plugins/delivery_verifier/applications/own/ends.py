@@ -13,7 +13,8 @@ from delivery_verifier.applications.own.process import Progress, keep_output, la
 from delivery_verifier.model.history import now_us
 
 ORDERLY = (0, 128 + signal.SIGTERM, -signal.SIGTERM)
-"""The exit codes of an own member that was stopped in an orderly way: none, or that of the signal SIGTERM."""
+"""The exit codes of an own member that was stopped in an orderly way: 0, or one of the two codes for SIGTERM. A shell
+reports 128 + 15 for a child that ended by this signal. Python reports -15."""
 
 
 def end_of_own(progress: Progress, end: LifeEnd) -> None:

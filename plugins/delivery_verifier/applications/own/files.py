@@ -170,8 +170,8 @@ def scans_of(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> Itera
 
 
 def effects_in(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> int:
-    """Returns how many effects a file holds. Counts them in another way than `scans_of`: lines, or rows of Parquet
-    files by their footers, without rows that hold only records of other runs."""
+    """Returns how many effects a file holds. The count is independent of `scans_of`: it counts lines, or takes the
+    number of rows from the footer of a Parquet file. Rows that hold only records of other runs do not count."""
     if landing.kind == "lines":
         return sum(count(text, pattern) for _, text in blocks_of(file))
     footer = _footer(file)

@@ -1,10 +1,13 @@
 """The handle of running own applications: it counts what they have applied, and freezes them.
 
-An own application does not say what it has in hand. In health, it applies in each life exactly the records that its
-group commits, from the offset on at which the life began. What it has applied and not committed is in hand: the group
-gets it once more. What it has committed and not applied is in hand only if the claim permits its loss. Otherwise it is
-no sign of a crash, because an application that leaves out records looks the same. What stands in a transaction of the
-output topic that has not ended is in hand, too.
+An own application does not report which records it has in hand. So the handle compares two numbers: the records that
+the application has applied, and the records that its group has committed. Both numbers grow alike in each life of a
+healthy application.
+
+* A record that is applied and not committed is in hand, because the group delivers it again after a kill.
+* A record that is committed and not applied is in hand only if the claim permits its loss. Otherwise the record is no
+  sign of a crash, because an application that leaves records out looks the same.
+* A record of the output topic is in hand if its transaction has not ended.
 """
 
 from __future__ import annotations
@@ -67,7 +70,8 @@ class OwnHandle:
         """Maps each arm to the number of records that it has applied and not committed. The number is below 0 if it has
         committed more than it has applied.
 
-        If the arm writes transactions, the number is 0: offsets of such a topic are no number of records.
+        If the arm writes transactions, the number is 0. In such a topic, the end of a transaction also takes an offset,
+        so a difference of offsets is no number of records.
         """
         return {
             arm.name: 0 if arm.transactional_id else self._ahead(arm.name, committed) - self._before.get(arm.name, 0)
@@ -79,7 +83,8 @@ class OwnHandle:
         return {arm.name: self._records(arm.name) for arm in self.arms}
 
     def begin_life(self, committed: Mapping[str, int]) -> None:
-        """Tells the handle that the members are about to begin another life. What they had in hand counts no more."""
+        """Tells the handle that the members are about to begin another life. Records that they had in hand no longer
+        count."""
         self._before = {arm.name: self._ahead(arm.name, committed) for arm in self.arms}
 
     def _ahead(self, name: str, committed: Mapping[str, int]) -> int:

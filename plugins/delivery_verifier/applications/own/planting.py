@@ -63,7 +63,8 @@ def _plant_in_file(landing: EffectsPlace, folder: Path, contents: Sequence[bytes
 def as_kept(rows: npt.NDArray[np.void], landing: EffectsPlace) -> npt.NDArray[np.void]:
     """Returns effects (rows of EFFECT) as they are once they have been written to `landing` and read back.
 
-    Headers have no checksums. Columns have nothing but three numbers; those of an effect without a record are -1.
+    An application that writes only headers keeps no checksums. An application that writes columns keeps only three
+    numbers of each record. All three are -1 for an effect without a record.
     """
     rows = rows.copy()
     is_parsed = rows["flags"] & PARSED != 0

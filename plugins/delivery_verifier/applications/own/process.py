@@ -30,7 +30,8 @@ from delivery_verifier.model.effects_place import STDOUT, EffectsPlace
 from delivery_verifier.model.own_application import VARIABLES, redacted_end, secrets_of
 
 INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME")
-"""The variables of the verifier's own environment that a member gets, too. All others may hold secrets of others."""
+"""The environment variables of the verifier that a member gets, too. It gets no others, because their values may be
+secret."""
 BEGUN_S = 60.0
 """If a member has applied nothing for this many seconds after its start, nobody waits for its first effect any more."""
 KEPT_BYTES = 64 << 10
@@ -81,7 +82,8 @@ _GUARDIAN = (
     "import os, sys; sys.path[:] = sys.argv.pop(1).split(os.pathsep); "
     "from delivery_verifier.applications.own import guardian; sys.exit(guardian.main())"
 )
-"""Runs the guardian with the paths of this interpreter, and without what the user's environment tells Python."""
+"""The Python program that starts the guardian. It imports modules from the same folders as this process. It ignores
+Python's variables in the environment of the user's application, e.g. PYTHONPATH."""
 
 
 def send_to_group(process: subprocess.Popen[bytes], number: int) -> None:
@@ -117,11 +119,12 @@ class Progress(NamedTuple):
         return cls(inputs, landing_of(inputs), reader, folder, control, time.monotonic(), size, sizes)
 
     def update(self, before: Mapping[str, int]) -> Mapping[str, int]:
-        """Notes in the control block what can be seen of the member: what it has written stands for records, and counts
-        as a sign that it has partitions. Also cuts long outputs.
+        """Notes in the control block how far the member has come, as far as anybody can see from outside. What the
+        member has written (bytes, offsets or rows) stands in place of a number of records. A member that has written
+        something has partitions. Also cuts long outputs.
 
-        `before` has the sizes of the last call. Returns those of now. Raises StepFailed if one has shrunk. If the place
-        is locked, looks at it in the next call.
+        `before` has the sizes of the last call. Returns the sizes of now. Raises StepFailed if one has shrunk. If
+        effects are locked, the next call looks at them.
         """
         life, sizes = self.folder / str(self.control[Word.LIFE]), before
         with suppress(PlaceBusy):  # this is about progress, from which no verdict follows

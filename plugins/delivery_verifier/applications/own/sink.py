@@ -22,13 +22,14 @@ from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.record import MARKER_PRODUCER
 
 LEAST_REPEATED, REPEATED_SHARE = 20, 0.95
-"""If a life has at least LEAST_REPEATED records, and has this share of them equally often, nobody takes the repetitions
-for anomalies."""
+"""Two limits for effects that look doubled because a program writes two lines per record. If a life has at least
+LEAST_REPEATED records, and REPEATED_SHARE of them appear equally often, then the run fails. The repetitions are not
+counted as anomalies."""
 
 
 class OwnEffects:
-    """The sink of own applications. `landing` is where the effects land. Without it, the file of the application says
-    so, and those of the canary land in lines."""
+    """The sink of own applications. `landing` is where the effects land. If it is None, the effects land where the file
+    of the application says, and those of the canary land in lines."""
 
     def __init__(self, landing: EffectsPlace | None = None) -> None:
         self._landing = landing
@@ -121,8 +122,8 @@ def _lives(
     """Returns the number of the life in which each effect was written. `positions` are those of the effects in the part
     `name` of the place.
 
-    Standard output has a file per life. A part of several lives grows: what was there when a life ended is of this life
-    or an earlier one.
+    Standard output has one file per life. Any other part is shared by several lives, and only grows. An effect belongs
+    to the first life at whose end the part already contained the effect.
     """
     numbers = np.array(list(ends))
     if landing.output:
@@ -133,8 +134,8 @@ def _lives(
 
 
 def _completed(rows: npt.NDArray[np.void], end: LifeEnd) -> npt.NDArray[np.void]:
-    """Fills in what an own application does not say: no partition, no offset, no batch; the order of the lines; and
-    the end of the life as the time of its effects."""
+    """Fills in the fields that an own application does not report. Partition, offset and batch become -1. The order is
+    the order of the lines. The time of every effect is the end of the life."""
     rows["partition"] = rows["offset"] = rows["batch"] = -1
     rows["order"] = end.ended_us * 1000 + np.arange(len(rows))
     rows["applied_at"] = end.ended_us

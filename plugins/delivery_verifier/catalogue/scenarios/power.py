@@ -25,8 +25,8 @@ from delivery_verifier.model.fault_plan import FaultPlan
 
 ON_DISK = after(1.0)
 """The trigger of the step that cuts the power: one second after the previous step. By then, the acknowledged records of
-the control arm `flushed` are on the disk. The records of the subject are not on the disk, because the operating system
-flushes them only after 30 s."""
+the control arm `flushed` are on the disk. The records of the subject are only in memory, because the operating system
+writes them to the disk after 30 s."""
 _LOAD = scripted(100)
 _LOST = broken(LOST=100)
 _SYNC = step(AT_ONCE, "sync", "all")
