@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -79,12 +79,12 @@ def read_groups(cluster: Cluster, groups: Collection[str]) -> list[GroupLog]:
         STABLE_S,
     )
     starts, ends = topics.start_offsets(client, keys), topics.high_watermarks(client, keys)
-    logs = []
+    messages, logs = _messages(cluster, {number: starts[topic, number] for topic, number in keys}), []
     for key in keys:
         _, number = key
-        messages = _messages(cluster, number, starts[key], ends[key])
+        here = [message for message in messages if message.partition() == number and _offset(message) < ends[key]]
         batches = _batches(cluster.address(leaders[number]), number, starts[key], ends[key])
-        logs.append(_log(number, frozenset(groups_by_key[key]), messages, batches, ends[key]))
+        logs.append(_log(number, frozenset(groups_by_key[key]), here, batches, ends[key]))
     return logs
 
 
@@ -137,24 +137,25 @@ def _batches(address: Address, partition: int, start: int, end: int) -> list[Bat
     return batches
 
 
-def _messages(cluster: Cluster, partition: int, start: int, end: int) -> list[Message]:
-    """Returns the records at the offsets [start, end), as a read_uncommitted consumer is handed them.
+def _messages(cluster: Cluster, starts: Mapping[int, int]) -> list[Message]:
+    """Returns the records that a read_uncommitted consumer is handed, up to the present end of each partition.
 
-    Raises KafkaException for an error of the client, and DeadlinePassed after `READING_S` seconds.
+    `starts` maps partitions to the offsets at which to start. Raises KafkaException for an error of the client, and
+    DeadlinePassed after `READING_S` seconds.
     """
-    messages, deadline_s = list[Message](), time.monotonic() + READING_S
+    messages, ended, deadline_s = list[Message](), set[int | None](), time.monotonic() + READING_S
     consumer = Consumer({**cluster.connection.client_properties(), **_READER, "group.id": "kdv-witness"})
     try:
-        consumer.assign([TopicPartition(CONSUMER_OFFSETS, partition, start)])
-        while start < end:
+        consumer.assign([TopicPartition(CONSUMER_OFFSETS, partition, start) for partition, start in starts.items()])
+        while ended != starts.keys():
             if time.monotonic() >= deadline_s:
-                raise DeadlinePassed(f"waited {READING_S:g} s for the end of {CONSUMER_OFFSETS}/{partition}")
+                raise DeadlinePassed(f"waited {READING_S:g} s for the end of {CONSUMER_OFFSETS}")
             for message in consumer.consume(1000, 0.2):
                 error = message.error()
                 if error is None:
                     messages.append(message)
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    return [message for message in messages if _offset(message) < end]
+                    ended.add(message.partition())
                 else:
                     raise KafkaException(error)
         return messages

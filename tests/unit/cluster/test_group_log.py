@@ -29,6 +29,9 @@ class Record:
     def __init__(self, offset: int, committed: int, group: str = "group") -> None:
         self._offset, self._group, self._committed = offset, group, committed
 
+    def partition(self) -> int:
+        return 0
+
     def offset(self) -> int:
         return self._offset
 

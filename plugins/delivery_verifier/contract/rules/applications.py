@@ -193,5 +193,5 @@ def _truncated(anomaly: Anomaly) -> ContractRule:
 
 
 APPLICATIONS: tuple[ContractRule, ...] = (*_OF_APPLICATIONS, *(_truncated(anomaly) for anomaly in _TRUNCATED))
-"""All rules about applications. No rule is about `__consumer_offsets`, because nobody observes this topic. For the same
-reason, a scenario with an application must not cut the power of brokers (`model.scenario_checks`)."""
+"""All rules about applications. No rule is about `__consumer_offsets`, because nobody observes its leaders. For the
+same reason, a scenario with an application must not cut the power of brokers (`model.scenario_checks`)."""
