@@ -75,6 +75,12 @@ docs: .venv/.synced ## what is generated from the code: pages of docs/, the suit
 	@for page in $(notdir $(basename $(filter-out %/__init__.py,$(wildcard docs/generate/*.py)))); do \
 	  .venv/bin/python -m docs.generate.$$page || exit 1; done; .venv/bin/python -m expectations.suites
 
+pictures: setup ## the pictures of README and tour, taken anew from a run of the README's example
+	@KDV_PICTURES=1 .venv/bin/pytest tests/e2e/test_pictures.py
+
+dist: .venv-uv/bin/uv ## the wheel, into dist/
+	@$(UV) build --quiet --wheel --out-dir dist
+
 lint: .venv/.synced ## format, ruff and mypy --strict
 	@.venv/bin/ruff format --check --quiet . && .venv/bin/ruff check . && .venv/bin/mypy
 
@@ -112,5 +118,5 @@ test-compose: setup ## docker-compose.yml on a real engine; skipped where none c
 clean: down ## remove the environment, state and runs
 	@rm -rf .venv .venv-uv .kdv runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup verify test check format docs campaign mutants catalogue bench lint up down clean \
+.PHONY: help setup verify test check format docs pictures dist campaign mutants catalogue bench lint up down clean \
   compose-env compose-up compose-down compose-verify test-compose

@@ -33,8 +33,9 @@ forbidden. The rules are `RULES` in `plugins/delivery_verifier/contract/rules/`;
   nothing any more: its process has exited, or it leads again, or it was out of the ISR and is back. A loss of power
   of the whole ISR reaches until the power is back, and each loss has a reach of its own. A late end of a transaction
   reaches from a second before its injection until the cluster has recovered from it. What happened to a
-  coordinator, or a producer's late end, reaches only the producers whose transactions it may have touched. An ISR that shrank reaches
-  until all its members were seen in it again, another min.insync.replicas until the ISRs had that many members. Nobody
+  coordinator, or a producer's late end, reaches only the producers whose transactions it may have touched. An ISR that
+  shrank reaches until all its members were seen in it again, another min.insync.replicas until the ISRs had that many
+  members. Nobody
   is convicted where the observer wrote no heartbeats, or where unclean elections are permitted and the election looks
   clean: the observer may have missed that the ISR shrank.
 * It is a doubt (`unexplained`) if such a record was sent before that, and acknowledged afterwards. It is a doubt, too,

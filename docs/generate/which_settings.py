@@ -28,6 +28,35 @@ COLUMNS: tuple[tuple[Claim, str], ...] = (
 NAMED = ("acks", "enable.idempotence", "max.in.flight.requests.per.connection", "transactional.id")
 """The settings of a producer that the table shows. The topics of all profiles have `min.insync.replicas=2`."""
 
+RECOMMENDED = (
+    (
+        "losing a few records does not matter (metrics, clicks)",
+        "`acks=1` with `enable.idempotence=false`",
+        "it loses only records that a deposed leader had alone",
+    ),
+    (
+        "no acknowledged record may be lost",
+        "`acks=all` and `min.insync.replicas=2`",
+        "a record is acknowledged only when two brokers have it",
+    ),
+    (
+        "nothing may be there twice, or in another order",
+        "also `enable.idempotence=true`",
+        "the broker recognises what a retry sends again",
+    ),
+    (
+        "several records must appear together or not at all",
+        "also a `transactional.id`, and consumers with `isolation.level=read_committed`",
+        "a consumer sees a transaction whole or not at all",
+    ),
+    (
+        "all brokers may lose power at once",
+        "also `flush.messages=1` on the topic",
+        "Kafka acknowledges what is in memory, unless it must flush first",
+    ),
+)
+"""The rows of the first table: what a user wants, what to set, and why."""
+
 INTRODUCTION = """\
 # Which settings should I use?
 
@@ -36,13 +65,7 @@ INTRODUCTION = """\
 **Short answer:** `acks=all`, `enable.idempotence=true`, three replicas and `min.insync.replicas=2`. This is the profile
 `idempotent`. It loses nothing acknowledged when one broker dies, writes nothing twice and keeps the order.
 
-| if | then | because |
-|---|---|---|
-| losing a few records does not matter (metrics, clicks) | `acks=1` with `enable.idempotence=false` | it loses only records that a deposed leader had alone |
-| no acknowledged record may be lost | `acks=all` and `min.insync.replicas=2` | a record is acknowledged only when two brokers have it |
-| nothing may be there twice, or in another order | also `enable.idempotence=true` | the broker recognises what a retry sends again |
-| several records must appear together or not at all | also a `transactional.id`, and consumers with `isolation.level=read_committed` | a consumer sees a transaction whole or not at all |
-| all brokers may lose power at once | also `flush.messages=1` on the topic | Kafka acknowledges what is in memory, unless it must flush first |
+@RULES@
 
 No setting helps an application that sends a record again by itself: Kafka does not know that it is the same record.
 
@@ -82,7 +105,9 @@ def document(docs: Path) -> str:
         rows = matrix(Settings.of_profile(profile))
         cells = [f"`{name}`", _settings(profile), *(_promise(claim, rows) for claim, _ in COLUMNS), *prices[name]]
         table.append(f"| {' | '.join(cells)} |")
-    return INTRODUCTION + "\n".join([*table, ""]) + MEASURED.format(prices=PRICES)
+    wishes = [f"| {' | '.join(row)} |" for row in (("if", "then", "because"), ("---",) * 3, *RECOMMENDED)]
+    introduction = INTRODUCTION.replace("@RULES@", "\n".join(wishes))
+    return introduction + "\n".join([*table, ""]) + MEASURED.format(prices=PRICES)
 
 
 def _settings(profile: Profile) -> str:
