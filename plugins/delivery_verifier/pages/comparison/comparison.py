@@ -19,6 +19,9 @@ from delivery_verifier.store.run_directory import RunDirectory
 BOOKS = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "found")
 """The columns of the books that the comparison shows. It takes the numbers of anomalies from the verdict."""
 
+FORMAT = "format of the run directory"
+"""The name of the row that says in which version of the format the two run directories are."""
+
 ABSENT = "–"
 """The text of a figure that a run does not have."""
 
@@ -59,6 +62,11 @@ class Pair:
     figures: list[Row]
     anomalies: list[Row]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether both runs have a verdict on the arm."""
+        return None not in self.verdicts
+
 
 @dataclass(frozen=True)
 class Side:
@@ -75,8 +83,8 @@ class Comparison:
 
     * `obstacles`: the properties, except for versions, in which the two scenarios differ. An obstacle may cause a
       difference between the figures.
-    * `versions`: a row for each piece of software, e.g. Kafka, with its version in each run. Equal versions are
-      included.
+    * `versions`: a row for each piece of software, e.g. Kafka, with its version in each run, and a row for the format of
+      the run directories. Equal versions are included.
     * `missing`: the parts of the two runs that could not be read, each with the reason.
     """
 
@@ -98,7 +106,7 @@ def compare(left: Path, right: Path) -> Comparison:
     return Comparison(
         *sides,
         obstacles=[row for row in _rows(_properties(first), _properties(second)) if row.differs],
-        versions=_rows(_versions(first), _versions(second)),
+        versions=_rows(*({**_versions(side.scenario), FORMAT: _format(side)} for side in sides)),
         pairs=[_pair(role, arms, sides) for role, arms in _arm_pairs(first, second)],
         missing=[f"{side.verdict.run_id}: {part.name}: {part.why}" for side in sides for part in side.material.missing],
     )
@@ -137,6 +145,10 @@ def _prefixed(prefix: str, values: Mapping[str, object]) -> dict[str, object]:
 def _versions(scenario: Scenario) -> dict[str, object]:
     """The versions of Kafka and other software that a run used, and the commit of this project."""
     return {"Kafka under test": scenario.cluster.kafka_version, **scenario.versions, "commit": scenario.commit}
+
+
+def _format(side: Side) -> int:
+    return RunDirectory(side.material.path).manifest("conclude").format_version
 
 
 def _rows(left: Mapping[str, object], right: Mapping[str, object]) -> list[Row]:
