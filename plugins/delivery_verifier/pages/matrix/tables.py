@@ -1,9 +1,9 @@
 """The tables of the matrix, computed from the record of a catalogue run.
 
 Each kind of scenario has a table, with a row per scenario and a column per profile or, for arms with an application,
-per profile and application. The page shows all tables as one map (see `columns`). A catalogue run runs each scenario in one or more rounds. If a scenario's first run in a
-round is INCONCLUSIVE, the round has a second run of this scenario. In this module, an `Attempt` is one run of a
-scenario, not a send of a record.
+per profile and application. The page shows all tables as one map (see `columns`). A catalogue run runs each scenario in
+one or more rounds. If a scenario's first run in a round is INCONCLUSIVE, the round has a second run of this scenario.
+In this module, an `Attempt` is one run of a scenario, not a send of a record.
 """
 
 from __future__ import annotations

@@ -35,7 +35,6 @@ def overview(
         "overview.html.j2",
         "Delivery",
         rows=matching[:RUNS_LISTED],
-        others=stored_runs.others(matching[:RUNS_LISTED]),
         total=len(all_rows),
         matching=len(matching),
         run_filter=run_filter,

@@ -49,9 +49,12 @@ class Figures(Struct, frozen=True, kw_only=True):
     exposed: int | None = None
     others: dict[Anomaly, int] = {}
 
-    def cases(self, anomaly: Anomaly) -> int | None:
-        """Returns `others[anomaly]`. If `others` lacks `anomaly`, returns 0, or None if `lost` is not known."""
-        return self.others.get(anomaly, None if self.lost is None else 0)
+    @property
+    def cases(self) -> list[tuple[str, int]]:
+        """The heading and the number of cases of each anomaly that a subject has."""
+        always = {Anomaly.LOST: self.lost, Anomaly.DUPLICATED: self.duplicated, Anomaly.REORDERED: self.reordered}
+        counts = {**always, **self.others}
+        return [(heading(anomaly), count) for anomaly in Anomaly if (count := counts.get(anomaly))]
 
 
 class StoredRunRow(Struct, frozen=True, kw_only=True):
@@ -201,15 +204,6 @@ def _figures(subjects: list[RecordedArmVerdict]) -> Figures:
             if anomaly not in ALWAYS
         },
     )
-
-
-def others(rows: Iterable[StoredRunRow]) -> dict[Anomaly, str]:
-    """The kinds of anomaly that need a further column, with the heading of the column.
-
-    The kinds in ALWAYS have columns anyway. Another kind needs a column if a run in `rows` has cases of this kind.
-    """
-    anomalies = {anomaly for row in rows for anomaly in row.figures.others}
-    return {anomaly: heading(anomaly).capitalize() for anomaly in Anomaly if anomaly in anomalies}
 
 
 def _sum(subjects: list[RecordedArmVerdict], anomaly: Anomaly) -> int | None:

@@ -91,7 +91,10 @@ def trends(listed: Sequence[StoredRunRow]) -> list[VersionTrend]:
     versions = [*kafka_versions(shown), *([""] if any(not row.kafka_version for row in shown) else [])]
     of_versions = [[row for row in shown if row.kafka_version == version] for version in versions]
     most = max(len(rows) for rows in of_versions)
-    tops = [max((figure for row in shown if (figure := measure.value(row)) is not None), default=0.0) for measure in _MEASURES]
+    tops = [
+        max((figure for row in shown if (figure := measure.value(row)) is not None), default=0.0)
+        for measure in _MEASURES
+    ]
     return [
         VersionTrend(
             version,

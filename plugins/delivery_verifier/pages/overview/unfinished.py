@@ -99,9 +99,7 @@ def _without_directory(run: AirflowRun) -> StoredRunRow:
     )
 
 
-def _living_owners(
-    stored: Sequence[StoredRunRow], in_airflow: Mapping[str, AirflowRun], runs: Path
-) -> dict[str, str]:
+def _living_owners(stored: Sequence[StoredRunRow], in_airflow: Mapping[str, AirflowRun], runs: Path) -> dict[str, str]:
     """The commands that still live, by the name of each run without a verdict that they started. Newest runs first.
 
     Leaves out the runs that Airflow knows.

@@ -30,7 +30,7 @@ class Bar:
     """The row of one profile in a chart.
 
     * `guarantee`: what the profile guarantees if a leader is killed, in words.
-    * `figure`: the measured figure as text. `ratio`: the figure divided by that of acks_1, as text, e.g. `0.77×`.
+    * `figure`: the measured figure as text. `ratio`: how many times the figure of acks_1 this is, as text.
     * `left`, `width`: the place of the bar in percent of the chart's width.
     * `in_doubt`: whether the run of this profile or of acks_1 is INCONCLUSIVE.
     """
@@ -73,7 +73,11 @@ def _records_per_s(value: float) -> str:
 
 _MEASURES = (
     _Measure(
-        "Throughput, as fast as the client can", "more is better", "flat_out", lambda run: run.records_per_s, _records_per_s
+        "Throughput, as fast as the client can",
+        "more is better",
+        "flat_out",
+        lambda run: run.records_per_s,
+        _records_per_s,
     ),
     _Measure("Latency, half within, no fault", "less is better", "none", lambda run: run.latency_ms_p50, latency),
     _Measure("Latency, 99 % within, no fault", "less is better", "none", lambda run: run.latency_ms_p99, latency),
