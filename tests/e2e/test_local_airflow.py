@@ -23,7 +23,7 @@ PAGES = [
     "/delivery/docs/index.html",
     "/delivery/icon/light.svg",
     "/delivery/matrix/",
-    "/delivery/icon/matrix-light.svg",
+    "/delivery/icon/report-dark.svg",
 ]
 
 
