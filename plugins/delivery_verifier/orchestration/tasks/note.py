@@ -11,7 +11,6 @@ from pathlib import Path
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.orchestration.local import settings
 from delivery_verifier.orchestration.local.client import AirflowError, Client
-from delivery_verifier.orchestration.local.run import failure_of
 from delivery_verifier.pages.words import clean, note_text
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
@@ -64,6 +63,8 @@ def _attach(run_id: str, text: Callable[[Client], str]) -> None:
 def _why(client: Client, run_id: str) -> str:
     """Returns the note about the first task that failed before the gate. Returns an empty text if there is none and all
     tasks before the gate have succeeded."""
+    from delivery_verifier.orchestration.local.run import failure_of  # it imports more than the DAG's file may
+
     before = [task for task in client.tasks(settings.DAG_ID, run_id) if task.task_id in BEFORE_GATE]
     failure = failure_of(client, run_id, [task for task in before if task.state == "failed"])
     if failure is not None:
