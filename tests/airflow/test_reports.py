@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from airflow.models.dagrun import DagRun
+from delivery_plugin import DeliveryPlugin
 from fastapi.testclient import TestClient
 from sqlalchemy import create_engine, insert
 from sqlalchemy.orm import Session
@@ -189,11 +190,6 @@ def test_the_data_docs_tab_leads_to_the_runs_place_in_the_list(client: TestClien
     )
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_navigation_has_a_sign(client: TestClient, theme: str) -> None:
-    assert client.get(f"/icon/{theme}.svg").headers["content-type"] == "image/svg+xml"
-
-
 def test_a_run_of_another_dag_never_shows_our_report_though_it_has_the_same_id(client: TestClient, runs: Path) -> None:
     _finished(runs)
     page = client.get(f"/dag/other_dag/{RUN_ID}/")
@@ -358,6 +354,12 @@ def test_a_report_whose_judgement_is_void_is_not_shown(client: TestClient, runs:
     assert "This report is void" in text and "the report" not in text.replace("delivery report", "")
 
 
-def test_both_pages_have_a_sign_in_the_navigation(client: TestClient) -> None:
-    for name in ("light", "dark", "matrix-light", "matrix-dark"):
-        assert client.get(f"/icon/{name}.svg").headers["content-type"].startswith("image/svg")
+def test_each_page_and_tab_has_an_icon_for_each_theme_and_a_name_that_the_navigation_shows_whole(
+    client: TestClient,
+) -> None:
+    icons = [view[key] for view in DeliveryPlugin.external_views for key in ("icon", "icon_dark_mode")]
+    assert len({client.get(path.removeprefix("delivery")).text for path in icons}) == len(icons) == 8
+    for path in icons:
+        assert client.get(path.removeprefix("delivery")).headers["content-type"].startswith("image/svg")
+    # Airflow's navigation has room for about ten characters.
+    assert all(len(view["name"]) <= 10 for view in DeliveryPlugin.external_views if view["destination"] == "nav")

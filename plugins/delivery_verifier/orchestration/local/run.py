@@ -219,12 +219,12 @@ def _require_verdict(client: Client, run_id: str, state: str, run: Path) -> None
         return
     if verdict is not None and state == "failed" and not verdict.green and [task.task_id for task in failed] == [GATE]:
         return
-    raise _failure(client, run_id, [task for task in failed if task.state == "failed"]) or RunFailed(
+    raise failure_of(client, run_id, [task for task in failed if task.state == "failed"]) or RunFailed(
         DAG_ID, f"the run is {state}, but there is no verdict that agrees, in {run}", []
     )
 
 
-def _failure(client: Client, run_id: str, failed: list[Task]) -> RunFailed | None:
+def failure_of(client: Client, run_id: str, failed: list[Task]) -> RunFailed | None:
     """Returns the error that names the first task that failed, with its last log lines; None if no task failed."""
     # The gate fails if a task before it fails. So the gate counts only if it failed alone.
     candidates = [task for task in failed if task.task_id != GATE] or failed

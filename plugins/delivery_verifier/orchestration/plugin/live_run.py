@@ -6,12 +6,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from delivery_verifier.cluster import lease
 from delivery_verifier.host import folders
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.orchestration.plugin.dag_runs import State
 from delivery_verifier.pages.overview.live import LiveView, view
-from delivery_verifier.run import estimates, live
+from delivery_verifier.run import estimates
 from delivery_verifier.store.run_directory import RunDirectory
 
 
@@ -30,6 +29,10 @@ class LiveRun(Struct, frozen=True):
 
 def look(run_dir: Path, state: State) -> LiveRun:
     """Looks at the run in `run_dir`, which need not exist yet. `state` is the state of the run in Airflow."""
+    # Every task imports the plugin, and only this page needs these modules, which import the Kafka client.
+    from delivery_verifier.cluster import lease
+    from delivery_verifier.run import live
+
     holder = lease.holder()
     if state.state == "queued" or not any(step.state for step in state.steps):
         return LiveRun("", f"This host is in use: {holder}." if holder is not None else "")

@@ -112,20 +112,22 @@ def validate() -> None:
 def conclude() -> None:
     """The step conclude, which is the gate: writes the verdict, and fails unless the run is green.
 
-    In the local Airflow, the verdict becomes the note of the DAG run, whether the run is green or not. Raises
+    In the local Airflow, the verdict becomes the note of the DAG run, or the reason why there is none. Raises
     gate.GateClosed if a step before the gate did not succeed. If the run has a verdict but is not green, logs the
     verdict and raises SystemExit, because Airflow logs any other exception with its traceback.
     """
     context = get_current_context()
-    gate.require_success(context, BEFORE_GATE)
-    run_dir = _run_directory(context)
-    from delivery_verifier.run.steps import conclude as step
+    run_id = str(context["run_id"])
+    with note.of_failure(run_id):
+        gate.require_success(context, BEFORE_GATE)
+        run_dir = _run_directory(context)
+        from delivery_verifier.run.steps import conclude as step
 
-    verdict = step.judge_and_report(run_dir)
-    verdict_event.remember(context, verdict)
-    note.attach_verdict(run_dir, str(context["run_id"]))
+        verdict = step.judge_and_report(run_dir)
+        verdict_event.remember(context, verdict)
+    note.attach_verdict(run_dir, run_id)
     if not verdict.green:
-        red_run.end(verdict, str(context["run_id"]))
+        red_run.end(verdict, run_id)
 
 
 def publish_verdict() -> None:
