@@ -142,7 +142,7 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
         condition="an own application",
         applies=lambda settings: settings.discipline == "own",
         kinds=(),
-        sentence="The order of effects is not checked: lines and files of several members have no common order.",
+        sentence="The order of effects is not checked: an effect does not say at which offset its record stood.",
         source="follows from the form of the effects",
     ),
     ContractRule(
