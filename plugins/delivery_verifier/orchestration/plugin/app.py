@@ -15,7 +15,7 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 from delivery_verifier.host import folders
 from delivery_verifier.model import catalogue_run
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
-from delivery_verifier.orchestration.plugin import dag_runs, unreported
+from delivery_verifier.orchestration.plugin import dag_runs, live_run, unreported
 from delivery_verifier.orchestration.plugin.dag_runs import State
 from delivery_verifier.pages.matrix import page as catalogue_page
 from delivery_verifier.pages.overview import page
@@ -115,7 +115,8 @@ def tab_of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
     run = folders.runs_dir() / name
     if _has_report(run):
         return RedirectResponse(f"../../../runs/{quote(name)}/report.html", status_code=307)
-    return HTMLResponse(unreported.run_without_report(run_id, known))
+    live = None if known is None or known.ended else live_run.look(run, known)
+    return HTMLResponse(unreported.run_without_report(run_id, known, live))
 
 
 @app.get("/dag/{dag_id}/{run_id}/docs/", response_model=None)

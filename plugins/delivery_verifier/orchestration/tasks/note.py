@@ -1,4 +1,4 @@
-"""The note of a DAG run in the Airflow UI: the verdict of the run in one sentence."""
+"""The note of a DAG run in the Airflow UI: the verdict of the run, and what to change, in few lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from delivery_verifier.orchestration.local import settings
 from delivery_verifier.orchestration.local.client import AirflowError, Client
-from delivery_verifier.pages.words import note_text
+from delivery_verifier.pages.brief import note_text
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 _log = logging.getLogger(__name__)
@@ -26,6 +26,6 @@ def attach_verdict(run: Path, run_id: str) -> None:
     try:
         verdict = RunDirectory(run).verdict()
         client = Client.local(int(os.environ["AIRFLOW__API__PORT"]))
-        client.note(settings.DAG_ID, run_id, note_text(verdict))
+        client.note(settings.DAG_ID, run_id, note_text(verdict, run))
     except (AirflowError, IncompleteRun, OSError) as error:
         _log.warning("the run's note could not be written: %s", error)
