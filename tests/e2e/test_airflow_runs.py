@@ -132,8 +132,11 @@ def test_a_run_in_which_no_step_fails_is_green_and_mailed_to_nobody(
 ) -> None:
     client = local_airflow.client()
     assert client.state(DAG_ID, RUN_ID) == "success"
-    assert {task.task_id: task.state for task in client.tasks(DAG_ID, RUN_ID)} == dict.fromkeys(STEPS, "success")
+    states = {task.task_id: task.state for task in client.tasks(DAG_ID, RUN_ID)}
+    assert states == dict.fromkeys((*STEPS, "publish_verdict"), "success")
     assert read_verdict(plain_run.path).green
+    (event,) = local_airflow.verdict_events(RUN_ID)
+    assert (event["run"], event["verdict"], event["green"]) == (plain_run.path.name, "HELD", True)
     assert local_airflow.mail.about(RUN_ID) == local_airflow.mail.about(plain_run.path.name) == []
 
 

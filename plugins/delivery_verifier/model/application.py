@@ -147,10 +147,19 @@ STORED: tuple[Discipline, ...] = ("database_apart", "database_together", "databa
 """The disciplines whose offsets are in the application's database. A member starts from these offsets, and not from
 those of its group."""
 
+IN_GROUP: tuple[Discipline, ...] = tuple(kind for kind in SINKS if kind not in (*STORED, "own"))
+"""The disciplines whose offsets only the group has. Own applications may keep theirs anywhere."""
+
 
 def output_topic(topic: str) -> str:
     """Returns the name of the output topic of the transform that consumes `topic`."""
     return f"{topic}-out"
+
+
+def member_client_id(arm: str, member: int) -> str:
+    """Returns the client.id with which member number `member` of the arm's application consumes. A member of an own
+    application has a client.id of its own choice."""
+    return f"{arm}-member-{member}"
 
 
 class Application(Data, frozen=True):
