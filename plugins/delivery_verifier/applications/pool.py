@@ -235,8 +235,8 @@ def group_of(scenario: Scenario, arm: Arm) -> str:
 def _producer_settings(member: MemberProcess) -> dict[str, Setting]:
     """Returns the producer settings of a member; empty if its application is no transform.
 
-    Each member has a transactional.id of its own, and keeps it in every life: with the same one, members would fence
-    each other, and with a new one, a life would not end the transaction of the life before.
+    Each member has a transactional.id of its own, because members with the same id would fence each other. A member
+    keeps its id in every life. Otherwise a life could not end the transaction that the previous life left open.
     """
     settings = member.application.producer
     if not settings:

@@ -34,9 +34,11 @@ from delivery_verifier.store.run_directory import StepOutput
 from delivery_verifier.store.table import arrow_schema
 
 QUIET_S = 2.0
-"""Seconds without any output after which an own application is done with the records before the markers, too."""
+"""Seconds without any output. An own application that writes nothing for so long has also finished the records before
+the markers."""
 BUSY_S = 10.0
-"""After so many seconds, an own application that is never quiet is done once its group has committed these records."""
+"""Seconds after which nobody waits for an own application to be quiet. From then on, the application counts as finished
+once its group has committed all records before the markers."""
 STALLED_S = 60.0
 """Seconds that the run waits for members that apply no record. After that, it stops them."""
 _DEADLINE_S = 3600.0

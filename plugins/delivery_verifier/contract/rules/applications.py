@@ -60,7 +60,8 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
         condition="commit_first or transform_first",
         applies=lambda settings: settings.discipline in ("commit_first", "transform_first"),
         kinds=("application_crash",),
-        sentence="Who commits before applying asks for at most once: what a killed member had committed and not yet "
+        sentence="A consumer that commits before applying asks for at most once: "
+        "what a killed member had committed and not yet "
         "applied is never delivered again.",
         source=f"{SEMANTICS} (at most once)",
     ),
@@ -121,7 +122,8 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
         applies=lambda settings: settings.discipline == "database_together",
         kinds=("application_freeze",),
         sentence="A member that stood still goes on with what it has in hand, after another member has applied the "
-        "same records. Who does not compare the offset in the database before moving it takes the rows twice.",
+        "same records. If it does not compare the offset in the database before moving it, the rows are there "
+        "twice.",
         source=f"KIP-447, motivation: zombies; {MEASURED}",
     ),
     ContractRule(
@@ -140,7 +142,7 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
         condition="an own application",
         applies=lambda settings: settings.discipline == "own",
         kinds=(),
-        sentence="The order of effects is not checked: lines and files of several members have no common order.",
+        sentence="The order of effects is not checked: an effect does not say at which offset its record stood.",
         source="follows from the form of the effects",
     ),
     ContractRule(
