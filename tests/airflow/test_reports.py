@@ -3,6 +3,8 @@ tests/e2e/test_local_airflow.py tests access control."""
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -10,12 +12,15 @@ from pathlib import Path
 
 import pytest
 from airflow.models.dagrun import DagRun
+from delivery_plugin import DeliveryPlugin
 from fastapi.testclient import TestClient
 from sqlalchemy import create_engine, insert
 from sqlalchemy.orm import Session
 from support.catalogue_runs import catalogue, item
+from support.live_runs import flowing
 from support.runs_for_overview import judged, planned
 
+from delivery_verifier.cluster import lease
 from delivery_verifier.host import folders
 from delivery_verifier.model import catalogue_run
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
@@ -24,6 +29,7 @@ from delivery_verifier.orchestration.plugin import app as reports
 from delivery_verifier.orchestration.plugin.dag_runs import State, Step
 from delivery_verifier.pages.matrix import page
 from delivery_verifier.pages.overview.unfinished import AirflowRun
+from delivery_verifier.run import estimates
 from delivery_verifier.store import catalogue_runs
 
 RUN_ID = "manual__2026-01-01T00:00:00+00:00"
@@ -84,6 +90,43 @@ def test_the_tab_of_a_run_at_work_names_the_step_and_looks_again(client: TestCli
     assert f'http-equiv="refresh" content="{unreported.LOOKS_AGAIN_S}"' in _tab(client)
 
 
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of the host's lock, which nobody holds."""
+    monkeypatch.setenv("KDV_LOCK", str(tmp_path / "lock"))
+    return tmp_path / "lock"
+
+
+@pytest.mark.usefixtures("host")
+def test_the_tab_of_a_run_at_work_shows_records_rate_fault_and_the_time_left(
+    client: TestClient, runs: Path, tmp_path: Path
+) -> None:
+    flowing(runs, folders.run_directory_name(RUN_ID), tmp_path / "w")
+    for name, seconds in (("earlier", 10), ("earlier-2", 20)):
+        earlier = _finished(runs, name)
+        times = {"step": "reconcile", "started_at_us": 0, "finished_at_us": seconds * 1_000_000}
+        (earlier / "reconcile.json").write_text(json.dumps(times))
+    steps = [Step("plan", "success", [], 2.0), Step("start_cluster", "success", [], 9.0)]
+    steps += [Step("create_topics", "success", [], 3.0), Step("produce", "running", [], 9.0)]
+    KNOWN[RUN_ID] = State("running", [*steps, Step("inject_fault", "running", [], 9.0), Step("settle", None)])
+    text = " ".join(re.sub(r"<(?!title)[^>]*>", " ", _tab(client)).split())
+    assert "reports per second" in text and "safe 900 1,000" in text
+    assert "Fault kill_leader : 4.0 s kill (broker 1)" in text
+    load = planned(runs, "as-planned").read_scenario().load
+    usual_s = {**estimates.DEFAULTS_S, "reconcile": 15.0, "conclude": 0.0}
+    left_s = load.duration_s + load.recovery_s - 9 + sum(usual_s.values())
+    assert f"23 s so far, about {left_s:.0f} s left (from 2 earlier runs on this host)" in text
+    assert "produce 9 s" in text and '<polyline class="line-0" points="' in _tab(client)
+
+
+def test_the_tab_of_a_run_that_waits_says_first_who_uses_the_host(client: TestClient, host: Path) -> None:
+    _known("queued")
+    assert "This host is in use" not in _tab(client)
+    with lease.acquire_host("kdv-of-another"):
+        assert re.search(r"<p>This host is in use: kdv-of-another \(pid \d+", _tab(client))
+    assert "This host is in use" not in _tab(client)
+
+
 def test_the_tab_of_a_failed_run_says_which_step_failed_and_why_and_rests(client: TestClient) -> None:
     _known("failed", plan="success", settle="failed", reconcile="upstream_failed")
     text = _tab(client)
@@ -108,6 +151,12 @@ def test_while_a_failed_run_still_cleans_up_its_tab_looks_again(client: TestClie
         ("failed", {"plan": "success", "settle": "skipped"}, "The run was ended"),
         ("failed", {"plan": "success", "settle": "skipped", "conclude": "failed"}, "The run was ended"),
         ("failed", {"plan": "success", "settle": "failed", "conclude": "failed"}, "Step settle failed"),
+        (
+            "failed",
+            {"plan": "success", "settle": "skipped", "conclude": "failed", "publish_verdict": "skipped"},
+            "The run was ended",
+        ),
+        ("failed", {"validate": "success", "conclude": "failed", "publish_verdict": "skipped"}, "Step conclude failed"),
         ("success", {"plan": "success"}, "The report is gone"),
     ],
 )
@@ -139,11 +188,6 @@ def test_the_data_docs_tab_leads_to_the_runs_place_in_the_list(client: TestClien
         307,
         f"../../../../runs/data_docs/index.html#{run.name}",
     )
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_navigation_has_a_sign(client: TestClient, theme: str) -> None:
-    assert client.get(f"/icon/{theme}.svg").headers["content-type"] == "image/svg+xml"
 
 
 def test_a_run_of_another_dag_never_shows_our_report_though_it_has_the_same_id(client: TestClient, runs: Path) -> None:
@@ -310,6 +354,12 @@ def test_a_report_whose_judgement_is_void_is_not_shown(client: TestClient, runs:
     assert "This report is void" in text and "the report" not in text.replace("delivery report", "")
 
 
-def test_both_pages_have_a_sign_in_the_navigation(client: TestClient) -> None:
-    for name in ("light", "dark", "matrix-light", "matrix-dark"):
-        assert client.get(f"/icon/{name}.svg").headers["content-type"].startswith("image/svg")
+def test_each_page_and_tab_has_an_icon_for_each_theme_and_a_name_that_the_navigation_shows_whole(
+    client: TestClient,
+) -> None:
+    icons = [view[key] for view in DeliveryPlugin.external_views for key in ("icon", "icon_dark_mode")]
+    assert len({client.get(path.removeprefix("delivery")).text for path in icons}) == len(icons) == 8
+    for path in icons:
+        assert client.get(path.removeprefix("delivery")).headers["content-type"].startswith("image/svg")
+    # Airflow's navigation has room for about ten characters.
+    assert all(len(view["name"]) <= 10 for view in DeliveryPlugin.external_views if view["destination"] == "nav")

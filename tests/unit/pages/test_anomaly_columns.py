@@ -65,7 +65,7 @@ def printed(anomaly: Anomaly) -> str:
 @pytest.mark.parametrize("anomaly", Anomaly)
 def test_a_terminal_shows_every_kind_of_which_an_arm_has_cases(anomaly: Anomaly) -> None:
     text = printed(anomaly)
-    (headings,) = [line for line in text.splitlines() if "longest gap" in line]
+    (headings,) = [line for line in text.splitlines() if "longest silence" in line]
     assert heading(anomaly) in headings
     assert f"{COUNT:,}" in text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 from urllib.parse import quote
 
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity
@@ -15,7 +15,7 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 from delivery_verifier.host import folders
 from delivery_verifier.model import catalogue_run
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
-from delivery_verifier.orchestration.plugin import airflow_runs, dag_runs, unreported
+from delivery_verifier.orchestration.plugin import airflow_runs, dag_runs, icons, live_run, unreported
 from delivery_verifier.orchestration.plugin.dag_runs import State
 from delivery_verifier.pages.matrix import page as catalogue_page
 from delivery_verifier.pages.overview import page
@@ -126,7 +126,8 @@ def tab_of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
     run = folders.runs_dir() / name
     if _has_report(run):
         return RedirectResponse(f"../../../runs/{quote(name)}/report.html", status_code=307)
-    return HTMLResponse(unreported.run_without_report(run_id, known))
+    live = None if known is None or known.ended else live_run.look(run, known)
+    return HTMLResponse(unreported.run_without_report(run_id, known, live))
 
 
 @app.get("/dag/{dag_id}/{run_id}/docs/", response_model=None)
@@ -141,24 +142,10 @@ def docs_of_dag_run(dag_id: str, run_id: str) -> Response:
     return RedirectResponse(f"../../../../runs/{folders.DATA_DOCS}/index.html#{quote(name)}", status_code=307)
 
 
-# The SVG path of each icon, by the beginning of the icon's name.
-_DRAWINGS = {
-    "": "M4 7l8-4 8 4v10l-8 4-8-4zM8.5 12l2.5 2.5 5-5",  # shows a record that arrived
-    "matrix-": "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13.5 16.5l2.5 2.5 4.5-5",  # shows scenarios and a check mark
-}
-
-
 @app.get("/icon/{name}.svg")
-def icon(name: Literal["light", "dark", "matrix-light", "matrix-dark"]) -> Response:
-    """The icon of a page in Airflow's navigation, as SVG.
-
-    `light` and `dark` name the theme of the UI. Names that begin with `matrix-` belong to the page Delivery matrix, the
-    other names to the page Delivery.
-    """
-    ink, drawing = ("#5f78a3" if name.endswith("light") else "#d4d4d8"), _DRAWINGS["matrix-" if "-" in name else ""]
-    style = f'fill="none" stroke="{ink}" stroke-width="1.8" stroke-linecap="round" stroke-linejoin="round"'
-    svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" {style}><path d="{drawing}"/></svg>'
-    return Response(svg, media_type="image/svg+xml")
+def icon(name: icons.Icon) -> Response:
+    """The icon of a page or a tab in the Airflow UI, as SVG."""
+    return Response(icons.svg(name), media_type="image/svg+xml")
 
 
 @app.get("/docs/{path:path}")
