@@ -10,7 +10,6 @@ from pathlib import Path
 from delivery_verifier.applications.control import Control, Word
 from delivery_verifier.applications.lives import lives_of, read_end
 from delivery_verifier.applications.own.ends import describe_end
-from delivery_verifier.applications.own.files import grown_sizes
 from delivery_verifier.applications.own.process import Progress, send_to_group
 from delivery_verifier.applications.spec import MemberSpec, life_folder
 from delivery_verifier.host.processes import dies_with_parent, how_it_ended
@@ -29,7 +28,7 @@ class MemberProcess:
     """One member of an arm's application, with its control block.
 
     `process` is None while the member does not run. `progress` is that of an own member; None for all others. `sizes`
-    maps the files of an own member to the sizes that they had when the member was looked at last, in bytes.
+    maps the parts of an own member's place to the sizes that they had when the member was looked at last.
     """
 
     arm: Arm
@@ -57,14 +56,13 @@ class MemberProcess:
     def update(self) -> None:
         """Looks how far an own member has come. Does nothing for all others.
 
-        Raises StepFailed if a file with effects is gone or has shrunk since the last call or the last life.
+        Raises StepFailed if a part of its place is gone or has shrunk since the last call or the last life.
         """
         if self.progress is None:
             return
         *earlier, _ = lives_of(self.folder).values()
         before = self.sizes or (read_end(earlier[-1]).sizes if earlier else {})
-        self.sizes = grown_sizes(before, self.progress.landing, self.folder)
-        self.progress.update()
+        self.sizes = dict(self.progress.update(before))
 
     @property
     def name(self) -> str:

@@ -17,7 +17,7 @@ from delivery_verifier.applications.own.process import Progress, kill_group, sta
 from delivery_verifier.applications.sink import SinkInputs
 from delivery_verifier.applications.spec import MemberSpec
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.model.application import Application
+from delivery_verifier.model.application import Application, member_client_id
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.scenario import Arm, Scenario
 
@@ -180,7 +180,7 @@ class MemberPool:
             settings={
                 **member.application.consumer,
                 "group.id": group_of(self._scenario, member.arm),
-                "client.id": f"{member.arm.name}-member-{member.number}",
+                "client.id": member_client_id(member.arm.name, member.number),
             },
             topic=member.arm.topic_name,
             run_token=self._scenario.run_token,

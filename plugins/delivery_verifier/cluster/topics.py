@@ -10,7 +10,7 @@ from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from delivery_verifier.cluster.connection import Connection
-from delivery_verifier.model.application import SINKS, output_topic
+from delivery_verifier.model.application import output_topic
 from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.scenario import Scenario
 
@@ -42,9 +42,9 @@ def assignment(scenario: Scenario, brokers: Sequence[int]) -> list[list[int]]:
 
 
 def output_topics(scenario: Scenario) -> list[str]:
-    """Returns the output topics of the arms whose application is a transform, and that of the canary. Empty if no
-    application is a transform."""
-    arms = [arm for arm in scenario.loaded if arm.application and SINKS[arm.application.discipline] == "topic"]
+    """Returns the output topics of the arms whose application writes to one, and that of the canary. Empty if no
+    application does."""
+    arms = [arm for arm in scenario.loaded if arm.application and arm.application.has_output_topic]
     return [output_topic(arm.topic_name) for arm in (*arms, scenario.canary)] if arms else []
 
 

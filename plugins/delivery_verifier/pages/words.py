@@ -9,7 +9,7 @@ from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.application import Application
 from delivery_verifier.model.data import Setting
 
-SYMBOLS = {"HELD": "✔", "VIOLATED": "✘", "INCONCLUSIVE": "?", "NO VERDICT": "–"}
+SYMBOLS = {"HELD": "✔", "VIOLATED": "✘", "INCONCLUSIVE": "?", "NO VERDICT": "–", "RUNNING": "▸", "QUEUED": "…"}
 MEANINGS = {
     "HELD": "Everything that was claimed was found to be true, within the limits stated here.",
     "VIOLATED": "Something that was claimed is not true; the cases are shown below.",

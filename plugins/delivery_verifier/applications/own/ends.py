@@ -8,9 +8,8 @@ from msgspec.structs import replace
 
 from delivery_verifier.applications.control import Word
 from delivery_verifier.applications.lives import LifeEnd, lives_of, read_end, write_end
-from delivery_verifier.applications.own.files import sizes_of
+from delivery_verifier.applications.own.described import pattern_of
 from delivery_verifier.applications.own.process import Progress, keep_output, last_words
-from delivery_verifier.applications.own.sink import count_of_member, landing_of
 from delivery_verifier.model.history import now_us
 
 ORDERLY = (0, 128 + signal.SIGTERM, -signal.SIGTERM)
@@ -26,10 +25,10 @@ def end_of_own(progress: Progress, end: LifeEnd) -> None:
     folder, control = progress.folder, progress.control
     *earlier, life = lives_of(folder).values()
     keep_output(progress.inputs, life)
-    total = count_of_member(progress.inputs, folder)
+    total = progress.reader.count(pattern_of(progress.inputs, progress.landing))
+    progress.reader.keep()
     control[Word.APPLIED] = max(total - (read_end(earlier[-1]).applied if earlier else 0), 0)
-    sizes = sizes_of(landing_of(progress.inputs), folder)
-    write_end(life, replace(end, applied=total, ended_us=now_us(), sizes=sizes))
+    write_end(life, replace(end, applied=total, ended_us=now_us(), sizes=progress.reader.sizes()))
 
 
 def describe_end(progress: Progress) -> str:

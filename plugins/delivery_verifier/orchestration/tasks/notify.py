@@ -9,12 +9,11 @@ from typing import Any
 
 from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 from airflow.sdk import Context
-from airflow.sdk.configuration import conf
 
 from delivery_verifier.host import folders
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.orchestration.local.client import ui_url
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
+from delivery_verifier.orchestration.tasks.addresses import run_url
 from delivery_verifier.pages.brief import plain_lines
 from delivery_verifier.pages.matrix import page
 from delivery_verifier.pages.overview.rows import read
@@ -89,5 +88,5 @@ def catalogue_message(run_id: str) -> tuple[str, str]:
 
 def _text(lines: list[str], dag_id: str, run_id: str) -> str:
     """Returns HTML with a paragraph for each of `lines` and a link to the run. `lines` are HTML already."""
-    url = html.escape(ui_url(conf.get("api", "base_url", fallback="http://localhost:8080"), dag_id, run_id))
+    url = html.escape(run_url(dag_id, run_id))
     return "".join(f"<p>{line}</p>" for line in [*lines, f'<a href="{url}">{url}</a>'])
