@@ -95,3 +95,12 @@ def test_the_installed_packages_find_their_templates_and_suites(installed: Path,
         "environment().get_template('page.html.j2'); print(len(asset('page.css')))"
     )
     assert int(called(installed, "-c", code, cwd=tmp_path)) > 1000
+
+
+def test_without_a_checkout_airflow_is_refused_with_the_way_that_works(installed: Path, tmp_path: Path) -> None:
+    command = [installed.with_name("kdv"), "up"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={"KDV_HOME": str(tmp_path), "PATH": os.defpath}, capture_output=True
+    )
+    assert done.returncode == 64
+    assert b"a checkout of this project" in done.stderr and b"kdv run --direct" in done.stderr
