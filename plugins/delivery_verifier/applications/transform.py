@@ -12,22 +12,22 @@ from delivery_verifier.applications.control import Word
 from delivery_verifier.applications.member import AFTER_APPLIED, Member
 from delivery_verifier.applications.output import Output
 from delivery_verifier.applications.spec import MemberSpec
-from delivery_verifier.model.application import output_topic
+from delivery_verifier.model.application import IN_TRANSACTIONS, output_topic
 
 
 class Transform(Member):
     """One life of a member whose effects are records of the output topic.
 
-    With `transform_transactional`, a batch and its offsets are one transaction. The life before may have left one open:
-    it is ended before this life asks its group for partitions. Then the client itself fetches the committed offsets,
-    and repeats that while the group's coordinator moves.
+    With a discipline in IN_TRANSACTIONS, a batch and its offsets are one transaction. The life before may have left one
+    open: it is ended before this life asks its group for partitions. Then the client itself fetches the committed
+    offsets, and repeats that while the group's coordinator moves.
     """
 
     def __init__(self, spec: MemberSpec, client: Consumer, producer: Producer | None = None) -> None:
         super().__init__(spec, client, _NOWHERE)
         writer = producer or Producer({"log_level": 3, **spec.connection, **spec.producer})
         self._output = Output(writer, output_topic(spec.topic), int(Path(spec.folder).name), spec.life)
-        self._in_transactions = spec.discipline == "transform_transactional"
+        self._in_transactions = spec.discipline in IN_TRANSACTIONS
 
     def run(self) -> None:
         """Consumes and writes records until `stop` is called. Raises KafkaException after a fatal client error, and
@@ -78,6 +78,7 @@ class Transform(Member):
             self._output.abort()
             self._parking.end_call()
             self.journal.note("aborted", self._batch, answer=error.name())
+            self.control[Word.REFUSALS] += 1
             return self._give_back(records)
         for partition, offset in offsets.items():
             self.journal.note("committed", self._batch, partition, until=offset)
