@@ -55,7 +55,7 @@ class Stage:
         topics.create(self.scenario, cluster.connection)
         names = [arm.topic_name for arm in self.scenario.arms]
         wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
-        properties = cluster.connection.client_properties()
+        properties = cluster.load_connection.client_properties()
         self.pool = ProducerPool(self.scenario, properties, workspace)
         self.members = MemberPool(self.scenario, properties, workspace, cluster.adopt)
         self.handle = RunningApplications(self.scenario, workspace)
