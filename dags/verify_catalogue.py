@@ -19,7 +19,7 @@ You can start it at any time: press **Trigger** and choose
 
 ## To read the result
 
-The page **Delivery matrix** in the navigation shows the newest catalogue run. The tab **Delivery report** of a run
+The page **Matrix** in the navigation shows the newest catalogue run. The tab **Delivery report** of a run
 shows that run. Each scenario is a run of `verify_delivery` with a report of its own.
 
 | a scenario is | which means |

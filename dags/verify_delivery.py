@@ -40,23 +40,29 @@ until all replicas are in sync, and records where each partition ends. `reconcil
 `validate` (Great Expectations) compares them with what the contract permits, and `conclude` gives the verdict.
 `stop_cluster` removes the brokers, even if a step failed.
 
+`publish_verdict` is no step. It emits each verdict as an event of the asset `kafka_delivery_verdict`, and is skipped if
+there is no verdict. A DAG with `schedule=Asset.ref(name="kafka_delivery_verdict")` starts after each verdict.
+
 Only one run works at a time. A run that is triggered meanwhile waits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from airflow.sdk import DAG, setup, task, teardown
 
 from delivery_verifier.model.steps import TIMEOUTS
 from delivery_verifier.orchestration.local.settings import DAG_ID
-from delivery_verifier.orchestration.tasks import form, notify
+from delivery_verifier.orchestration.tasks import form, notify, verdict_event
 from delivery_verifier.orchestration.tasks import verify_delivery as steps
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.xcom_arg import XComArg
+
+SHORT = timedelta(minutes=5)
 
 
 def step(function: Callable[[], str | None]) -> Callable[[], XComArg]:
@@ -92,8 +98,14 @@ with DAG(
     # a run that a user ended, cannot be green.
     conclude = teardown(on_failure_fail_dagrun=True)(step(steps.conclude))()
     stop_cluster = teardown(on_failure_fail_dagrun=True)(step(steps.stop_cluster))()
+    # publish_verdict comes after the gate, and succeeds for a red run, too. Airflow derives the colour of a run from
+    # its leaf tasks. A teardown that cannot fail the run does not count, so conclude is a leaf all the same. Any other
+    # task in this place would make red runs green.
+    publish = task(task_id="publish_verdict", execution_timeout=SHORT, outlets=[verdict_event.ASSET])
+    publish_verdict = teardown(on_failure_fail_dagrun=False)(publish(steps.publish_verdict))()
 
     plan >> start_cluster >> create_topics >> [produce, inject_fault] >> settle >> reconcile >> validate >> conclude
+    conclude >> publish_verdict
     # No step comes after stop_cluster: a teardown between two steps would hide the failure of the first step.
     # stop_cluster waits for produce, inject_fault and reconcile: the brokers must not vanish during an injection.
     start_cluster >> stop_cluster

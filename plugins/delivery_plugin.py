@@ -15,7 +15,7 @@ from delivery_verifier.orchestration.plugin.app import app
 
 
 class DeliveryPlugin(AirflowPlugin):
-    """The plugin. It adds two pages to Airflow's navigation, `Delivery` and `Delivery matrix`, and two tabs to each DAG
+    """The plugin. It adds two pages to Airflow's navigation, `Delivery` and `Matrix`, and two tabs to each DAG
     run, `Delivery report` and `Data Docs`. It also registers the listener `warm`, which makes tasks start faster."""
 
     name = "delivery_verifier"
@@ -27,12 +27,16 @@ class DeliveryPlugin(AirflowPlugin):
             "href": "delivery/dag/{DAG_ID}/{RUN_ID}/",
             "destination": "dag_run",
             "url_route": "delivery-report",
+            "icon": "delivery/icon/report-light.svg",
+            "icon_dark_mode": "delivery/icon/report-dark.svg",
         },
         {
             "name": "Data Docs",
             "href": "delivery/dag/{DAG_ID}/{RUN_ID}/docs/",
             "destination": "dag_run",
             "url_route": "data-docs",
+            "icon": "delivery/icon/data-docs-light.svg",
+            "icon_dark_mode": "delivery/icon/data-docs-dark.svg",
         },
         {
             "name": "Delivery",
@@ -44,7 +48,7 @@ class DeliveryPlugin(AirflowPlugin):
             "icon_dark_mode": "delivery/icon/dark.svg",
         },
         {
-            "name": "Delivery matrix",
+            "name": "Matrix",
             "href": "delivery/matrix/",
             "destination": "nav",
             "url_route": "delivery-matrix",

@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.api.common.mark_tasks import set_dag_run_state_to_failed
-from airflow.dag_processing.bundles.manager import DagBundlesManager
-from airflow.dag_processing.dagbag import BundleDagBag, sync_bag_to_db
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
 from airflow.sdk import timezone
 from airflow.serialization.definitions.dag import SerializedDAG
-from airflow.serialization.serialized_objects import DagSerialization
-from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState, TaskInstanceState
 from airflow.utils.types import DagRunTriggeredByType, DagRunType
@@ -30,29 +25,22 @@ from delivery_verifier.model.steps import BEFORE_GATE, GATE, STEPS
 from delivery_verifier.orchestration.local.settings import DAG_ID
 from delivery_verifier.orchestration.tasks import gate
 
-DAGS = Path(__file__).resolve().parents[2] / "dags"
 BESIDE = {"produce", "inject_fault"}
 """The steps that run at the same time. If one of them fails, the other may fail, too, or have succeeded already."""
 CASES = [pytest.param({step}, id=step) for step in STEPS] + [pytest.param(BESIDE, id="produce and inject_fault")]
+PUBLISH = "publish_verdict"
+TASKS = (*STEPS, PUBLISH)
 
-
-@pytest.fixture(scope="module")
-def dag() -> SerializedDAG:
-    """The DAG of one run as the scheduler has it, in a fresh database of Airflow."""
-    initdb()
-    with create_session() as session:
-        DagBundlesManager().sync_bundles_to_db(session=session)
-    (bundle,) = DagBundlesManager().get_all_dag_bundles()
-    bag = BundleDagBag(dag_folder=DAGS, bundle_path=DAGS, bundle_name=bundle.name)
-    sync_bag_to_db(bag, bundle.name, None)
-    return DagSerialization.deserialize_dag(DagSerialization.serialize_dag(bag.dags[DAG_ID]))
+_SUCCESS = TaskInstanceState.SUCCESS
 
 
 class Played:
-    """A DAG run whose tasks end as a test says. `begun` are the tasks that the scheduler started, in order."""
+    """A DAG run whose tasks end as a test says. `begun` are the tasks that the scheduler started, in order.
+    `ends` maps a task to the state in which it ends if it does not fail; other tasks succeed."""
 
     def __init__(self, dag: SerializedDAG, session: Session) -> None:
         self.dag, self.session, self.begun = dag, session, list[str]()
+        self.ends = dict[str, TaskInstanceState]()
         now = timezone.utcnow()
         self.run: DagRun = dag.create_dagrun(
             run_id=f"manual__{uuid.uuid4().hex}",
@@ -82,7 +70,7 @@ class Played:
         for _ in range(10 * len(STEPS)):
             for ti in self.round():
                 ends_badly = fails(ti.task_id) or (ti.task_id == GATE and not self.gate_opens())
-                ti.state = TaskInstanceState.FAILED if ends_badly else TaskInstanceState.SUCCESS
+                ti.state = TaskInstanceState.FAILED if ends_badly else self.ends.get(ti.task_id, _SUCCESS)
                 ti.end_date = timezone.utcnow()
             if self.run.state != DagRunState.RUNNING:
                 return str(self.run.state)
@@ -113,8 +101,31 @@ def played(dag: SerializedDAG) -> Iterator[Played]:
 
 def test_a_run_in_which_no_step_fails_is_green(played: Played) -> None:
     assert played.play(lambda step: False) == "success"
-    assert played.states == dict.fromkeys(STEPS, "success")
-    assert sorted(played.begun) == sorted(STEPS)
+    assert played.states == dict.fromkeys(TASKS, "success")
+    assert sorted(played.begun) == sorted(TASKS)
+
+
+@pytest.mark.parametrize("end", ["success", "skipped", "failed"])
+def test_however_the_task_ends_that_emits_the_verdict_the_gate_alone_decides(played: Played, end: str) -> None:
+    played.ends[PUBLISH] = TaskInstanceState(end)
+    assert played.play(lambda step: False) == "success"
+
+
+@pytest.mark.parametrize("end", ["success", "skipped", "failed"])
+@pytest.mark.parametrize("failing", CASES)
+def test_a_red_run_stays_red_however_the_task_ends_that_emits_its_verdict(
+    played: Played, failing: set[str], end: str
+) -> None:
+    played.ends[PUBLISH] = TaskInstanceState(end)
+    assert played.play(failing.__contains__) == "failed"
+
+
+def test_a_publisher_that_could_fail_the_run_would_make_red_runs_green(
+    played: Played, dag: SerializedDAG, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This shows that the tests above can fail."""
+    monkeypatch.setattr(dag.get_task(PUBLISH), "on_failure_fail_dagrun", True)
+    assert played.play({GATE}.__contains__) == "success"
 
 
 @pytest.mark.parametrize("failing", CASES)
@@ -134,12 +145,12 @@ def test_whichever_step_fails_no_step_that_needs_it_begins_and_the_cluster_is_st
 ) -> None:
     played.play(failing.__contains__)
     behind = set.union(*(dag.get_task(step).get_flat_relative_ids(upstream=False) for step in failing))
-    assert {*played.begun} & behind <= {GATE, "stop_cluster"}
+    assert {*played.begun} & behind <= {GATE, PUBLISH, "stop_cluster"}
     has_cluster = played.states["start_cluster"] == "success"
     assert ("stop_cluster" in played.begun) == has_cluster or "start_cluster" in failing
 
 
-@pytest.mark.parametrize("after", [None, *STEPS])
+@pytest.mark.parametrize("after", [None, *TASKS])
 def test_a_run_that_a_user_marks_as_failed_is_green_only_if_all_its_work_had_been_done(
     played: Played, dag: SerializedDAG, after: str | None
 ) -> None:
@@ -155,6 +166,6 @@ def test_a_run_that_a_user_marks_as_failed_is_green_only_if_all_its_work_had_bee
     played.session.refresh(played.run)
     if played.run.state == DagRunState.RUNNING:
         played.play(lambda step: False)
-    assert was_done == (after in ("validate", GATE, "stop_cluster"))
-    is_whole = played.states == dict.fromkeys(STEPS, "success")
+    assert was_done == (after in ("validate", GATE, "stop_cluster", PUBLISH))
+    is_whole = played.states == dict.fromkeys(TASKS, "success")
     assert played.run.state == "failed" or (played.run.state == "success" and was_done and is_whole), played.states

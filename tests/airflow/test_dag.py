@@ -15,9 +15,13 @@ from airflow.sdk import DAG
 
 from delivery_verifier.model.scenario import Load
 from delivery_verifier.model.steps import BEFORE_GATE, DECLARED, STEPS, TIMEOUTS
+from delivery_verifier.orchestration.tasks import verdict_event
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
 WORK = ["plan", "start_cluster", "create_topics", "produce", "settle", "reconcile", "validate", "conclude"]
+
+PUBLISH = "publish_verdict"
+"""The task that emits the verdict as an event. It is no step."""
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +55,8 @@ def test_neither_a_dag_nor_the_plugin_imports_what_only_some_tasks_need() -> Non
 
 
 def test_the_tasks_are_the_steps(dag: DAG) -> None:
-    assert set(dag.task_ids) == set(STEPS) == set(TIMEOUTS)
-    assert {task.task_id: task.execution_timeout for task in dag.tasks} == TIMEOUTS
+    assert set(dag.task_ids) == {*STEPS, PUBLISH} and set(STEPS) == set(TIMEOUTS)
+    assert {task.task_id: task.execution_timeout for task in dag.tasks if task.task_id != PUBLISH} == TIMEOUTS
 
 
 def test_every_step_that_needs_the_cluster_works_between_its_start_and_its_stop(dag: DAG) -> None:
@@ -86,12 +90,19 @@ def test_no_work_stands_behind_the_teardown(dag: DAG) -> None:
     assert dag.task_dict["stop_cluster"].downstream_task_ids == set()
 
 
-def test_every_leaf_is_a_teardown_that_can_fail_the_run(dag: DAG) -> None:
+def test_every_leaf_is_a_teardown_that_can_fail_the_run_and_the_publisher_is_none(dag: DAG) -> None:
     """If a user marks a run as failed, Airflow skips plain tasks. If all leaves of a run were skipped, the run is
-    green. So no leaf may be a plain task."""
-    leaves = [task for task in dag.tasks if not task.downstream_task_ids]
+    green. So no leaf may be a plain task. A teardown that cannot fail the run does not count as a leaf."""
+    publish = dag.task_dict[PUBLISH]
+    assert publish.is_teardown and not publish.on_failure_fail_dagrun
+    assert (publish.upstream_task_ids, publish.downstream_task_ids) == ({"conclude"}, set())
+    leaves = [task for task in dag.tasks if not task.downstream_task_ids - {PUBLISH} and task is not publish]
     assert {task.task_id for task in leaves} == {"conclude", "stop_cluster"}
     assert all(task.is_teardown and task.on_failure_fail_dagrun for task in leaves)
+
+
+def test_only_the_publisher_emits_events_and_only_of_the_verdict(dag: DAG) -> None:
+    assert {task.task_id: task.outlets for task in dag.tasks if task.outlets} == {PUBLISH: [verdict_event.ASSET]}
 
 
 def test_the_gate_waits_for_everything_before_it_and_hangs_on_no_setup(dag: DAG) -> None:
@@ -101,11 +112,15 @@ def test_the_gate_waits_for_everything_before_it_and_hangs_on_no_setup(dag: DAG)
 
 
 def test_only_teardowns_have_another_trigger_rule(dag: DAG) -> None:
-    assert {task.task_id for task in dag.tasks if task.trigger_rule != "all_success"} == {"conclude", "stop_cluster"}
+    assert {task.task_id for task in dag.tasks if task.trigger_rule != "all_success"} == {
+        "conclude",
+        "stop_cluster",
+        PUBLISH,
+    }
 
 
 def test_nothing_is_retried(dag: DAG) -> None:
-    assert {task.task_id: task.retries for task in dag.tasks} == dict.fromkeys(STEPS, 0)
+    assert {task.task_id: task.retries for task in dag.tasks} == dict.fromkeys((*STEPS, PUBLISH), 0)
 
 
 def test_every_task_has_a_timeout_but_the_run_has_none(dag: DAG) -> None:

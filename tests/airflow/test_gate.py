@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.runs_for_overview import judged
 
 from delivery_verifier.model.steps import BEFORE_GATE
+from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.tasks import verify_catalogue, verify_delivery
 from delivery_verifier.orchestration.tasks.gate import GateClosed, GatePassed
 from delivery_verifier.run.steps import conclude
+from delivery_verifier.store.run_directory import RunDirectory
 
 WORK = [step for step in BEFORE_GATE if step != "reconcile"]
 
@@ -29,6 +32,9 @@ class Instance:
     def get_task_states(self, dag_id: str, task_ids: list[str], run_ids: list[str]) -> dict[str, dict[str, str]]:
         assert (dag_id, run_ids) == (self.dag_id, ["r"])
         return {"r": {name: state for name in task_ids if (state := self.states.get(name)) is not None}}
+
+    def xcom_push(self, **_: object) -> None:
+        """Takes the summary of the verdict, which only `publish_verdict` needs."""
 
 
 @pytest.fixture
@@ -52,21 +58,26 @@ def context(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     ],
 )
 def test_whatever_lies_in_the_run_directory_there_is_no_verdict_after_a_task_that_did_not_succeed(
-    context: dict[str, Any], monkeypatch: pytest.MonkeyPatch, states: dict[str, str | None], told: str
+    context: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, states: dict[str, str | None], told: str
 ) -> None:
     """A step may be killed after it has written all its files. Airflow then calls the task failed, and the gate must
     follow Airflow."""
+    run = judged(tmp_path, "r").path
     concluded: list[Path] = []
-    monkeypatch.setattr(conclude, "conclude", concluded.append)
-    monkeypatch.setattr(verify_delivery, "_run_directory", lambda _: Path("r"))
-    monkeypatch.setattr(verify_delivery.note, "attach_verdict", lambda *_: None)
+
+    def judge(path: Path) -> RunVerdict:
+        concluded.append(path)
+        return RunDirectory(path).verdict()
+
+    monkeypatch.setattr(conclude, "judge_and_report", judge)
+    monkeypatch.setattr(verify_delivery, "_run_directory", lambda _: run)
     context["ti"] = Instance(**{**dict.fromkeys(BEFORE_GATE, "success"), **states})
     with pytest.raises(GateClosed, match=told):
         verify_delivery.conclude()
     assert not concluded
     context["ti"] = Instance(**dict.fromkeys(BEFORE_GATE, "success"))
     verify_delivery.conclude()
-    assert concluded == [Path("r")]
+    assert concluded == [run]
 
 
 @pytest.mark.parametrize("work", [getattr(verify_delivery, step) for step in WORK], ids=WORK)

@@ -1,5 +1,7 @@
-"""Tests of the note that Airflow shows at a run: the note is the verdict's sentence. An error while writing the note
-never fails a task."""
+"""Tests of the note that Airflow shows at a run: the note is the verdict's sentence, or says why there is no verdict.
+
+An error while writing the note never fails a task.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from delivery_verifier.model.steps import BEFORE_GATE
 from delivery_verifier.orchestration.local import settings
-from delivery_verifier.orchestration.local.client import AirflowError, Client
+from delivery_verifier.orchestration.local.client import AirflowError, Client, Task
 from delivery_verifier.orchestration.tasks import note
+from delivery_verifier.orchestration.tasks.gate import GateClosed
 from delivery_verifier.store.run_directory import RunDirectory
 
 
@@ -63,4 +67,50 @@ def test_a_note_that_cannot_be_written_changes_nothing(
 
     monkeypatch.setattr(Client, "note", refuse)
     note.attach_verdict(tmp_path, "manual__1")
+    assert noted == []
+
+
+def _tasks(monkeypatch: pytest.MonkeyPatch, **states: str) -> None:
+    tasks = [Task(name, states.get(name, "success")) for name in BEFORE_GATE]
+    monkeypatch.setattr(Client, "tasks", lambda *_: tasks)
+    said = ["Task failed with exception", "BadInput: records is -5; allowed: ```1000 or more"]
+    monkeypatch.setattr(Client, "log_tail", lambda *_: said)
+
+
+@pytest.mark.parametrize(
+    ("states", "text"),
+    [
+        (
+            {"plan": "failed", "start_cluster": "upstream_failed"},
+            "**NO VERDICT**: step `plan` failed.\n\n```\nBadInput: records is -5; allowed: '''1000 or more\n```",
+        ),
+        ({"settle": "skipped"}, "**NO VERDICT**: the run was ended before all of its steps were done."),
+        ({}, "**NO VERDICT**: step `conclude` failed.\n\n```\nGateClosed: there is none\n```"),
+    ],
+)
+def test_a_run_without_a_verdict_says_in_its_note_why(
+    noted: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch, states: dict[str, str], text: str
+) -> None:
+    _tasks(monkeypatch, **states)
+    with pytest.raises(GateClosed, match="there is none"), note.of_failure("manual__1"):
+        raise GateClosed("there is none")
+    assert noted == [("manual__1", text)]
+
+
+def test_the_end_of_a_red_run_leaves_the_note_of_its_verdict(noted: list[tuple[str, str]]) -> None:
+    with pytest.raises(SystemExit), note.of_failure("manual__1"):
+        raise SystemExit(1)
+    assert noted == []
+
+
+@pytest.mark.parametrize("error", [AirflowError("does not answer"), OSError("no password file")])
+def test_the_error_of_the_run_stays_though_the_note_cannot_be_written(
+    noted: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Client, "tasks", refuse)
+    with pytest.raises(GateClosed, match="there is none"), note.of_failure("manual__1"):
+        raise GateClosed("there is none")
     assert noted == []

@@ -3,22 +3,33 @@ tests/e2e/test_local_airflow.py tests access control."""
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from airflow.models.dagrun import DagRun
+from delivery_plugin import DeliveryPlugin
 from fastapi.testclient import TestClient
+from sqlalchemy import create_engine, insert
+from sqlalchemy.orm import Session
 from support.catalogue_runs import catalogue, item
+from support.live_runs import flowing
 from support.runs_for_overview import judged, planned
 
+from delivery_verifier.cluster import lease
 from delivery_verifier.host import folders
 from delivery_verifier.model import catalogue_run
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
+from delivery_verifier.orchestration.plugin import airflow_runs, dag_runs, unreported
 from delivery_verifier.orchestration.plugin import app as reports
-from delivery_verifier.orchestration.plugin import dag_runs, unreported
 from delivery_verifier.orchestration.plugin.dag_runs import State, Step
 from delivery_verifier.pages.matrix import page
+from delivery_verifier.pages.overview.unfinished import AirflowRun
+from delivery_verifier.run import estimates
 from delivery_verifier.store import catalogue_runs
 
 RUN_ID = "manual__2026-01-01T00:00:00+00:00"
@@ -34,6 +45,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 KNOWN: dict[str, State] = {}
+IN_AIRFLOW: dict[str, AirflowRun] = {}
 READS_LOGS = True
 
 
@@ -44,9 +56,11 @@ def client(runs: Path) -> Iterator[TestClient]:
         reports.app.dependency_overrides[dependency.dependency] = lambda: None  # type: ignore[index]
     reports.app.dependency_overrides[dag_runs.state] = lambda: KNOWN.get(RUN_ID)
     reports.app.dependency_overrides[reports._reads_logs] = lambda: READS_LOGS
+    reports.app.dependency_overrides[airflow_runs.newest] = lambda: IN_AIRFLOW
     yield TestClient(reports.app)
     reports.app.dependency_overrides.clear()
     KNOWN.clear()
+    IN_AIRFLOW.clear()
 
 
 def _finished(runs: Path, run_id: str = RUN_ID, sentence: str = "Nothing was lost.") -> Path:
@@ -76,6 +90,43 @@ def test_the_tab_of_a_run_at_work_names_the_step_and_looks_again(client: TestCli
     assert f'http-equiv="refresh" content="{unreported.LOOKS_AGAIN_S}"' in _tab(client)
 
 
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of the host's lock, which nobody holds."""
+    monkeypatch.setenv("KDV_LOCK", str(tmp_path / "lock"))
+    return tmp_path / "lock"
+
+
+@pytest.mark.usefixtures("host")
+def test_the_tab_of_a_run_at_work_shows_records_rate_fault_and_the_time_left(
+    client: TestClient, runs: Path, tmp_path: Path
+) -> None:
+    flowing(runs, folders.run_directory_name(RUN_ID), tmp_path / "w")
+    for name, seconds in (("earlier", 10), ("earlier-2", 20)):
+        earlier = _finished(runs, name)
+        times = {"step": "reconcile", "started_at_us": 0, "finished_at_us": seconds * 1_000_000}
+        (earlier / "reconcile.json").write_text(json.dumps(times))
+    steps = [Step("plan", "success", [], 2.0), Step("start_cluster", "success", [], 9.0)]
+    steps += [Step("create_topics", "success", [], 3.0), Step("produce", "running", [], 9.0)]
+    KNOWN[RUN_ID] = State("running", [*steps, Step("inject_fault", "running", [], 9.0), Step("settle", None)])
+    text = " ".join(re.sub(r"<(?!title)[^>]*>", " ", _tab(client)).split())
+    assert "reports per second" in text and "safe 900 1,000" in text
+    assert "Fault kill_leader : 4.0 s kill (broker 1)" in text
+    load = planned(runs, "as-planned").read_scenario().load
+    usual_s = {**estimates.DEFAULTS_S, "reconcile": 15.0, "conclude": 0.0}
+    left_s = load.duration_s + load.recovery_s - 9 + sum(usual_s.values())
+    assert f"23 s so far, about {left_s:.0f} s left (from 2 earlier runs on this host)" in text
+    assert "produce 9 s" in text and '<polyline class="line-0" points="' in _tab(client)
+
+
+def test_the_tab_of_a_run_that_waits_says_first_who_uses_the_host(client: TestClient, host: Path) -> None:
+    _known("queued")
+    assert "This host is in use" not in _tab(client)
+    with lease.acquire_host("kdv-of-another"):
+        assert re.search(r"<p>This host is in use: kdv-of-another \(pid \d+", _tab(client))
+    assert "This host is in use" not in _tab(client)
+
+
 def test_the_tab_of_a_failed_run_says_which_step_failed_and_why_and_rests(client: TestClient) -> None:
     _known("failed", plan="success", settle="failed", reconcile="upstream_failed")
     text = _tab(client)
@@ -100,6 +151,12 @@ def test_while_a_failed_run_still_cleans_up_its_tab_looks_again(client: TestClie
         ("failed", {"plan": "success", "settle": "skipped"}, "The run was ended"),
         ("failed", {"plan": "success", "settle": "skipped", "conclude": "failed"}, "The run was ended"),
         ("failed", {"plan": "success", "settle": "failed", "conclude": "failed"}, "Step settle failed"),
+        (
+            "failed",
+            {"plan": "success", "settle": "skipped", "conclude": "failed", "publish_verdict": "skipped"},
+            "The run was ended",
+        ),
+        ("failed", {"validate": "success", "conclude": "failed", "publish_verdict": "skipped"}, "Step conclude failed"),
         ("success", {"plan": "success"}, "The report is gone"),
     ],
 )
@@ -133,11 +190,6 @@ def test_the_data_docs_tab_leads_to_the_runs_place_in_the_list(client: TestClien
     )
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_navigation_has_a_sign(client: TestClient, theme: str) -> None:
-    assert client.get(f"/icon/{theme}.svg").headers["content-type"] == "image/svg+xml"
-
-
 def test_a_run_of_another_dag_never_shows_our_report_though_it_has_the_same_id(client: TestClient, runs: Path) -> None:
     _finished(runs)
     page = client.get(f"/dag/other_dag/{RUN_ID}/")
@@ -166,6 +218,36 @@ def test_the_list_shows_each_run_with_its_verdict_and_escapes_what_it_says(clien
     assert "HELD" in page
     assert "NO VERDICT" in page
     assert "<script>alert" not in page
+
+
+def test_the_list_shows_the_runs_that_only_airflow_knows(client: TestClient, runs: Path) -> None:
+    page, begun_at = "../dags/verify_delivery/runs/bad", datetime(2026, 11, 22, tzinfo=UTC)
+    IN_AIRFLOW["bad"] = AirflowRun(name="bad", page=page, state="failed", begun_at=begun_at)
+    text = client.get("/").text
+    assert "failed before it was planned" in text and f'href="{page}" target="_top"' in text
+
+
+def test_the_newest_dag_runs_are_read_from_airflows_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path / 'airflow.db'}")
+    DagRun.__table__.create(engine)
+    begun_at = datetime(2026, 11, 22, 6, tzinfo=UTC)
+    rows = [(DAG_ID, RUN_ID, "running"), (DAG_ID, "done", "success"), ("other", "foreign", "running")]
+    with Session(engine) as session:
+        for number, (dag_id, run_id, state) in enumerate(rows):
+            values = {"id": number, "dag_id": dag_id, "run_id": run_id, "state": state, "run_type": "manual"}
+            filled = {"run_after": begun_at, "updated_at": begun_at, "log_template_id": 1, "clear_number": 0}
+            session.execute(insert(DagRun.__table__).values(**values, **filled))
+        session.commit()
+    monkeypatch.setattr(airflow_runs, "create_session", lambda scoped: Session(engine))
+    known = airflow_runs.newest()
+    assert [(run.name, run.state, run.begun_at) for run in known.values()] == [
+        ("done", "success", begun_at),
+        (folders.run_directory_name(RUN_ID), "running", begun_at),
+    ]
+    quoted = "manual__2026-01-01T00%3A00%3A00%2B00%3A00"
+    assert known[folders.run_directory_name(RUN_ID)].page == f"../dags/{DAG_ID}/runs/{quoted}"
+    monkeypatch.setattr(airflow_runs, "LISTED", 1)
+    assert list(airflow_runs.newest()) == ["done"]
 
 
 @pytest.mark.parametrize(
@@ -272,6 +354,12 @@ def test_a_report_whose_judgement_is_void_is_not_shown(client: TestClient, runs:
     assert "This report is void" in text and "the report" not in text.replace("delivery report", "")
 
 
-def test_both_pages_have_a_sign_in_the_navigation(client: TestClient) -> None:
-    for name in ("light", "dark", "matrix-light", "matrix-dark"):
-        assert client.get(f"/icon/{name}.svg").headers["content-type"].startswith("image/svg")
+def test_each_page_and_tab_has_an_icon_for_each_theme_and_a_name_that_the_navigation_shows_whole(
+    client: TestClient,
+) -> None:
+    icons = [view[key] for view in DeliveryPlugin.external_views for key in ("icon", "icon_dark_mode")]
+    assert len({client.get(path.removeprefix("delivery")).text for path in icons}) == len(icons) == 8
+    for path in icons:
+        assert client.get(path.removeprefix("delivery")).headers["content-type"].startswith("image/svg")
+    # Airflow's navigation has room for about ten characters.
+    assert all(len(view["name"]) <= 10 for view in DeliveryPlugin.external_views if view["destination"] == "nav")

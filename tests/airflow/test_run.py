@@ -111,6 +111,15 @@ def test_a_failure_beside_the_gate_is_not_hidden_by_the_gate(tmp_path: Path) -> 
         _require_verdict(client, "r", "failed", _verdict(tmp_path, green=False))
 
 
+@pytest.mark.parametrize("green", [True, False])
+def test_an_event_that_could_not_be_emitted_takes_nothing_from_a_verdict(tmp_path: Path, green: bool) -> None:
+    state = "success" if green else "failed"
+    client = _tasks(conclude=state, stop_cluster="success", publish_verdict="failed")
+    _require_verdict(client, "r", state, _verdict(tmp_path, green=green))
+    with pytest.raises(RunFailed):
+        _require_verdict(client, "r", "success" if state == "failed" else "failed", tmp_path)
+
+
 def test_the_address_of_a_run_can_be_opened() -> None:
     url = ui_url("http://127.0.0.1:8080", "verify_delivery", "manual__2026-01-01T00:00:00+00:00")
     assert url == "http://127.0.0.1:8080/dags/verify_delivery/runs/manual__2026-01-01T00:00:00+00:00"

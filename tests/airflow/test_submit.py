@@ -6,14 +6,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from delivery_verifier import catalogue
 from delivery_verifier.host.java import jars
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.scenario import Load, Scenario
-from delivery_verifier.orchestration.tasks import verify_delivery
+from delivery_verifier.orchestration.tasks import spark_job, verify_delivery
 from delivery_verifier.orchestration.tasks.server_job import ServerJob
 from delivery_verifier.store.run_directory import RunDirectory
+from spark_jobs.session import SMALL_RECORDS
 
 
 @pytest.fixture
@@ -25,20 +27,34 @@ def scenario(monkeypatch: pytest.MonkeyPatch) -> Scenario:
 
 
 def test_spark_gets_the_jars_that_read_kafka_when_it_runs_not_when_the_dag_is_parsed(scenario: Scenario) -> None:
-    assert verify_delivery._spark_conf(scenario, "local[2]")["spark.jars"] == "/cache/a.jar,/cache/b.jar"
+    assert spark_job.properties(scenario, "local[2]")["spark.jars"] == "/cache/a.jar,/cache/b.jar"
     operator = verify_delivery.SubmitReconcile(task_id="reconcile")
     assert operator.conf == {}
     assert operator.jars is None
 
 
 def test_a_local_driver_listens_on_the_loopback(scenario: Scenario) -> None:
-    assert verify_delivery._spark_conf(scenario, "local[2]")["spark.driver.host"] == "127.0.0.1"
+    assert spark_job.properties(scenario, "local[2]")["spark.driver.host"] == "127.0.0.1"
 
 
 def test_a_driver_of_a_remote_master_is_reachable_under_its_own_address(scenario: Scenario) -> None:
-    conf = verify_delivery._spark_conf(scenario, "spark://master:7077")
+    conf = spark_job.properties(scenario, "spark://master:7077")
     assert "spark.driver.host" not in conf
     assert "spark.driver.bindAddress" not in conf
+
+
+@pytest.mark.parametrize(("records", "quick"), [(SMALL_RECORDS - 1, True), (SMALL_RECORDS, False)])
+def test_executors_of_a_remote_master_leave_out_the_optimizing_compiler_as_the_driver_does(
+    scenario: Scenario, records: int, quick: bool
+) -> None:
+    scenario = replace(scenario, arms=[replace(scenario.arms[0], records=records)])
+    for master in ("local[2]", "spark://master:7077"):
+        conf = spark_job.properties(scenario, master)
+        jvms = {name.split(".")[1] for name, value in conf.items() if "-XX:TieredStopAtLevel=1" in value}
+        expected = {"driver"} if master.startswith("local") else {"driver", "executor"}
+        assert jvms == (expected if quick else set()), master
+    options = conf["spark.executor.extraJavaOptions"]
+    assert "-XX:+UseSerialGC" in options and "/" not in options, "a file of this host may be missing on another"
 
 
 def test_a_job_on_a_server_that_is_ended_before_the_server_listens_never_begins(
@@ -53,7 +69,7 @@ def test_a_job_on_a_server_that_is_ended_before_the_server_listens_never_begins(
 
 
 def test_the_script_is_the_installed_one() -> None:
-    assert verify_delivery._reconcile_script().name == "reconcile.py"
+    assert spark_job.script().name == "reconcile.py"
 
 
 def test_a_run_that_is_stopped_gives_up_the_job_until_the_topics_are_read_and_from_then_on_lets_it_finish(

@@ -23,7 +23,7 @@ PAGES = [
     "/delivery/docs/index.html",
     "/delivery/icon/light.svg",
     "/delivery/matrix/",
-    "/delivery/icon/matrix-light.svg",
+    "/delivery/icon/report-dark.svg",
 ]
 
 
@@ -114,6 +114,8 @@ def test_the_tab_of_a_run_that_failed_quotes_the_log_of_its_task(red_run: str, l
     assert "Step plan failed" in tab
     assert "StepFailed: scenario.fail_step is plan" in tab
     assert "refresh" not in tab
+    run = local_airflow.client().get(f"/dags/{DAG_ID}/dagRuns/{red_run}")
+    assert run["note"].startswith("**NO VERDICT**: step `plan` failed.") and "scenario.fail_step is plan" in run["note"]
 
 
 def test_a_run_that_fails_is_told_to_whom_the_variable_names(red_run: str, local_airflow: LocalAirflow) -> None:

@@ -6,6 +6,8 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -16,6 +18,7 @@ from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.orchestration.local import lifecycle, settings
 from delivery_verifier.orchestration.local.client import Client
 from delivery_verifier.orchestration.local.run import run_through_airflow
+from delivery_verifier.orchestration.local.settings import DAG_ID
 from support.mail import Sink, sink
 
 
@@ -57,6 +60,11 @@ class LocalAirflow:
         """Returns the REST client of a user."""
         with self.environment():
             return Client.local(self.port, user)
+
+    def verdict_events(self, run_id: str) -> list[dict[str, Any]]:
+        """Returns what the events of the verdict's asset say that the run emitted."""
+        path = f"/assets/events?source_dag_id={DAG_ID}&source_run_id={quote(run_id, safe='')}"
+        return [event["extra"] for event in self.client().get(path)["asset_events"]]
 
     def http(self, user: str | None) -> httpx.Client:
         """Returns a plain HTTP client that sends the user's token. If `user` is None, the client is anonymous."""

@@ -159,6 +159,10 @@ def plain_run(local_airflow: LocalAirflow, shots: Path) -> RunDirectory:
         expect(visitor.page.get_by_role("dialog")).to_be_hidden(timeout=LOADS_WITHIN_MS)
         tab = visitor.frame(f"/dags/{DAG_ID}/runs/{RUN_ID}/plugin/delivery-report", "at work|waits|Between")
         visitor.shoot("watching")
+        # The load is shown until the run is judged, so no moment can be missed.
+        expect(tab.get_by_text("Planned, at least")).to_be_visible(timeout=RUN_ENDS_WITHIN_MS)
+        expect(tab.get_by_text(re.compile(r"s so far, about \d+ s left"))).to_be_visible()
+        visitor.shoot("live")
         expect(tab.locator("h1")).to_contain_text("acknowledged records", timeout=RUN_ENDS_WITHIN_MS)
         assert (visitor.strangers, visitor.errors) == ([], [])
     client = local_airflow.client()

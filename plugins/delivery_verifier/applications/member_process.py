@@ -11,11 +11,10 @@ from pathlib import Path
 from delivery_verifier.applications.control import Control, Word
 from delivery_verifier.applications.lives import lives_of, read_end
 from delivery_verifier.applications.own.ends import describe_end
-from delivery_verifier.applications.own.files import grown_sizes
 from delivery_verifier.applications.own.process import Progress, send_to_group
 from delivery_verifier.applications.spec import MemberSpec, life_folder
 from delivery_verifier.host.processes import dies_with_parent, how_it_ended
-from delivery_verifier.model.application import Application
+from delivery_verifier.model.application import Application, member_client_id
 from delivery_verifier.model.data import Setting, dumps
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.scenario import Arm
@@ -30,7 +29,7 @@ class MemberProcess:
     """One member of an arm's application, with its control block.
 
     `process` is None while the member does not run. `progress` is that of an own member; None for all others. `sizes`
-    maps the files of an own member to the sizes that they had when the member was looked at last, in bytes.
+    maps the parts of an own member's place to the sizes that they had when the member was looked at last.
     """
 
     arm: Arm
@@ -58,14 +57,13 @@ class MemberProcess:
     def update(self) -> None:
         """Looks how far an own member has come. Does nothing for all others.
 
-        Raises StepFailed if a file with effects is gone or has shrunk since the last call or the last life.
+        Raises StepFailed if a part of its place is gone or has shrunk since the last call or the last life.
         """
         if self.progress is None:
             return
         *earlier, _ = lives_of(self.folder).values()
         before = self.sizes or (read_end(earlier[-1]).sizes if earlier else {})
-        self.sizes = grown_sizes(before, self.progress.landing, self.folder)
-        self.progress.update()
+        self.sizes = dict(self.progress.update(before))
 
     @property
     def name(self) -> str:
@@ -107,7 +105,7 @@ def spec_of(member: MemberProcess, life: int, group: str, run_token: str, connec
         settings={
             **member.application.consumer,
             "group.id": group,
-            "client.id": client_id_of(member.arm, member.number),
+            "client.id": member_client_id(member.arm.name, member.number),
         },
         topic=member.arm.topic_name,
         run_token=run_token,
@@ -118,17 +116,12 @@ def spec_of(member: MemberProcess, life: int, group: str, run_token: str, connec
     )
 
 
-def client_id_of(arm: Arm, number: int) -> str:
-    """Returns the client.id of the consumer of a member. `number`: the number of the member."""
-    return f"{arm.name}-member-{number}"
-
-
 def _producer_settings(member: MemberProcess) -> dict[str, Setting]:
     """Returns the producer settings of a member; empty if its application is no transform.
 
-    Each member has a transactional.id of its own, and keeps it in every life: with the same one, members would fence
-    each other, and with a new one, a life would not end the transaction of the life before. With `transform_fenced`,
-    the substitute of a member has the member's transactional.id.
+    Each member has a transactional.id of its own, because members with the same id would fence each other. A member
+    keeps its id in every life. Otherwise a life could not end the transaction that the previous life left open. With
+    `transform_fenced`, the substitute of a member has the member's transactional.id, to fence it.
     """
     settings = member.application.producer
     if not settings:

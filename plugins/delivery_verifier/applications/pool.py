@@ -17,6 +17,7 @@ from delivery_verifier.applications.own.process import Progress, kill_group, sta
 from delivery_verifier.applications.sink import SinkInputs
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.application import Application
+from delivery_verifier.model.fault_plan import substitutes_of
 from delivery_verifier.model.scenario import Arm, Scenario
 
 ASSIGNMENT_DEADLINE_S = 90.0
@@ -44,7 +45,7 @@ class MemberPool:
         self._scenario, self._connection, self._adopt = scenario, connection, adopt
         self._regulars, self._substitutes = list[MemberProcess](), list[MemberProcess]()
         for arm, application in applications_of(scenario):
-            for number in (*range(application.members), *substitutes_of(scenario, application)):
+            for number in (*range(application.members), *substitutes_of(scenario.fault, application)):
                 folder = folder_of(workspace, arm.name, number)
                 crew = self._regulars if number < application.members else self._substitutes
                 crew.append(MemberProcess(arm, application, number, folder, Control(folder)))
@@ -220,13 +221,6 @@ def _running(members: Sequence[MemberProcess]) -> list[tuple[MemberProcess, subp
 def _is_fenced(member: MemberProcess, code: int) -> bool:
     """Returns whether a member that ended with the exit code `code` was replaced by a substitute, and was fenced."""
     return bool(member.control[Word.ZOMBIE]) and code in (OFFSET_MOVED, FENCED)
-
-
-def substitutes_of(scenario: Scenario, application: Application) -> range:
-    """Returns the numbers of the substitutes: one for each member, behind the members' numbers, if the fault plan
-    freezes applications. Otherwise there is none."""
-    freezes = any(step.action == "freeze_application" for step in scenario.fault.steps)
-    return range(application.members, application.members * (2 if freezes else 1))
 
 
 def applications_of(scenario: Scenario) -> list[tuple[Arm, Application]]:

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from delivery_verifier.applications.control import Control, State, Word
 from delivery_verifier.applications.lives import folder_of, has_end, lives_of, read_end
-from delivery_verifier.applications.member_process import client_id_of
-from delivery_verifier.applications.pool import applications_of, substitutes_of
+from delivery_verifier.applications.pool import applications_of
 from delivery_verifier.host.processes import is_frozen
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.model.application import ASSIGNED, Application
+from delivery_verifier.model.application import ASSIGNED, Application, member_client_id
+from delivery_verifier.model.fault_plan import substitutes_of
 from delivery_verifier.model.scenario import Arm, Scenario
 
 FREEZE_S = 10.0
@@ -51,7 +51,7 @@ class Zombie:
     @property
     def client_ids(self) -> tuple[str, str]:
         """The client.id of the member, and that of the substitute."""
-        return client_id_of(self.arm, 0), client_id_of(self.arm, 1)
+        return member_client_id(self.arm.name, 0), member_client_id(self.arm.name, 1)
 
     @property
     def is_frozen(self) -> bool:
@@ -89,7 +89,7 @@ class Zombies:
                 folder_of(workspace, arm.name, 0),
             )
             for arm, application in applications_of(scenario)
-            for number in substitutes_of(scenario, application)
+            for number in substitutes_of(scenario.fault, application)
         ]
 
     @property

@@ -86,11 +86,18 @@ def carry_out(
     not allowed, raises BadInput before anything is started. If an error ends the run without a verdict, raises this
     error.
     """
+    from delivery_verifier.cluster import lease
+    from delivery_verifier.cluster.holder import busy_text
     from delivery_verifier.run.progress import Follower
 
     folders.require_writable()
     name = folders.run_directory_name(run_id)
     follower = Follower(folders.runs_dir() / name, quiet=quiet)
+    if (busy := lease.holder()) is not None:
+        if direct:
+            raise lease.HostBusy(busy_text(busy))
+        # Airflow lets the run wait only if the other run is one of its own. Otherwise the step plan fails.
+        follower.say(busy_text(busy))
     _show_promises(params, follower)
     with follower:
         if direct:

@@ -22,7 +22,11 @@ from delivery_verifier.model.scenario import Scenario
 
 
 class FaultRunner:
-    """Runs one scenario's fault plan. Most triggers call `check_load`, which raises an error if the load has failed."""
+    """Runs one scenario's fault plan. Most triggers call `check_load`, which raises an error if the load has failed.
+
+    `listener` is called after each action, and after each recovery of the cluster, with a text for people and the time
+    in µs since the epoch.
+    """
 
     def __init__(
         self,
@@ -35,6 +39,7 @@ class FaultRunner:
         self._cluster, self._scenario, self._load, self._applications = cluster, scenario, load, applications
         self.injections = Injections(cluster, scenario, load, applications)
         self._triggers = Triggers(cluster, scenario, load, self.injections, check_load)
+        self.listener: Callable[[str, int], None] = lambda text, at_us: None
 
     def run(self) -> list[Injection]:
         """Runs all cycles, and then heals the cluster, even if an error was raised. Returns the injections.
@@ -87,6 +92,7 @@ class FaultRunner:
             at_us = ACTIONS[step.action].do(self.injections.context(brokers, step.options))
         for injection in healed:
             self.injections.close(injection, brokers, at_us)
+        self.listener(_mark(step, brokers), at_us)
 
     def _recover(self) -> None:
         """Heals the open injections, and waits until every broker sees all replicas of all partitions in sync.
@@ -106,3 +112,10 @@ class FaultRunner:
         for injection in list(injections.open):
             injections.close(injection, injection.brokers, healed_at_us)
         injections.await_recovery()
+        self.listener("recovered", now_us())
+
+
+def _mark(step: FaultStep, brokers: list[int]) -> str:
+    """Returns what the step does, for people, e.g. `kill (broker 1)`."""
+    where = f" (broker {', '.join(map(str, brokers))})" if brokers else ""
+    return f"{step.action.replace('_', ' ')}{where}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from pathlib import Path
 from statistics import median
 
@@ -19,6 +20,9 @@ DEFAULTS_S: dict[str, float] = dict(zip(AFTER_LOAD, (6.0, 14.0, 26.0, 6.0, 8.0),
 """Maps each step to its seconds in a default run on two cores, for a host without earlier runs. Measured:
 docs/results/default-run-2026-11-21.md."""
 
+BEFORE_LOAD_S: dict[str, float] = dict(zip(("plan", "start_cluster", "create_topics"), (2.0, 9.0, 3.0), strict=True))
+"""Maps each step before the load to its seconds on two cores, for a host without earlier runs."""
+
 
 class _Times(Struct):
     """The part of a manifest that says when its step began and ended, in µs since the epoch."""
@@ -27,28 +31,39 @@ class _Times(Struct):
     finished_at_us: int
 
 
-def seconds_of(run_dirs: Iterable[Path]) -> dict[str, float]:
-    """Maps each step in AFTER_LOAD to its usual seconds: the median over the newest finished runs among `run_dirs`.
+def finished(run_dirs: Iterable[Path]) -> list[Path]:
+    """Returns those of `run_dirs` whose runs have a verdict, at most RUNS_READ. `run_dirs` are newest first."""
+    return list(islice((run for run in run_dirs if (run / "conclude.json").is_file()), RUNS_READ))
+
+
+def seconds_of(run_dirs: Iterable[Path], defaults_s: Mapping[str, float] = DEFAULTS_S) -> dict[str, float]:
+    """Maps each step of `defaults_s` to its usual seconds: the median over the newest finished runs among `run_dirs`.
 
     `run_dirs` are run directories, newest first. At most RUNS_READ finished runs are read. A step that no run has gets
-    the value in DEFAULTS_S.
+    the value in `defaults_s`.
     """
-    finished = [run for run in run_dirs if (run / "conclude.json").is_file()][:RUNS_READ]
-    usual = DEFAULTS_S.copy()
-    for step in AFTER_LOAD:
-        if seconds := [taken for run in finished if (taken := _seconds(run / f"{step}.json")) is not None]:
+    runs = finished(run_dirs)
+    usual = {**defaults_s}
+    for step in defaults_s:
+        if seconds := [taken for run in runs if (taken := _seconds(run / f"{step}.json")) is not None]:
             usual[step] = median(seconds)
     return usual
 
 
 def remaining_s(usual_s: Mapping[str, float], done: Iterable[str], since_s: Mapping[str, float]) -> float:
-    """Returns the seconds from now until the verdict, for the steps in AFTER_LOAD.
+    """Returns the seconds from now until the end of the last step in `usual_s`.
 
     `usual_s`: the usual seconds of each step. `done`: the steps that have ended. `since_s`: for each step under way,
-    how many seconds ago the step began. A step that takes longer than usual counts as nearly over.
+    how many seconds ago the step began. A step that takes longer than usual counts as nearly over. The step reconcile
+    that users see contains read_topic, which has no entry in `done` and `since_s` of its own.
     """
-    ended = {*done}
-    return sum(max(0.0, seconds - since_s.get(step, 0.0)) for step, seconds in usual_s.items() if step not in ended)
+    ended, since = {*done}, {**since_s}
+    if "reconcile" in ended:
+        ended.add("read_topic")
+    if "reconcile" in since and "read_topic" in usual_s:
+        since["read_topic"] = min(since["reconcile"], usual_s["read_topic"])
+        since["reconcile"] -= since["read_topic"]
+    return sum(max(0.0, seconds - since.get(step, 0.0)) for step, seconds in usual_s.items() if step not in ended)
 
 
 def _seconds(manifest: Path) -> float | None:

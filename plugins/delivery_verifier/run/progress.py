@@ -15,11 +15,9 @@ from rich.live import Live
 from rich.text import Text
 
 from delivery_verifier.host import folders
-from delivery_verifier.load.live_ledger import Control, Word
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.progress import StepProgress
-from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.run import estimates
+from delivery_verifier.run import estimates, live
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 EVERY_S = 2.0
@@ -135,7 +133,7 @@ class Follower:
             scenario, start_cluster = run.read_scenario(), run.manifest("start_cluster")
         except (IncompleteRun, ValueError):
             return None
-        counts = _reported(scenario, Path(start_cluster.notes["workspace"]) / "live")
+        counts = live.reported(scenario, Path(start_cluster.notes["workspace"]) / "live")
         state = "over" if "inject_fault" in self._over else scenario.fault.name
         elapsed_s = (now_us() - start_cluster.finished_at_us) / 1e6
         load_s = max(0.0, scenario.load.duration_s + scenario.load.recovery_s - elapsed_s)
@@ -158,17 +156,4 @@ class Follower:
             self._usual_s = estimates.seconds_of(folders.stored_runs())
         now_s = time.monotonic()
         since_s = {step: now_s - begun_s for step, begun_s in {**self._begun_s}.items()}
-        if "reconcile" in since_s:  # the step that users see contains read_topic
-            since_s["read_topic"] = min(since_s["reconcile"], self._usual_s["read_topic"])
-            since_s["reconcile"] -= since_s["read_topic"]
-        over = self._over | ({"read_topic"} if "reconcile" in self._over else set())
-        return estimates.remaining_s(self._usual_s, over, since_s)
-
-
-def _reported(scenario: Scenario, live: Path) -> dict[str, int]:
-    """Maps each arm to the number of its reported attempts. `live`: the folder of the producers' control files."""
-    counts = {}
-    for arm in scenario.loaded:
-        producers = [folder for folder in (live / arm.name).glob("*") if (folder / "control").exists()]
-        counts[arm.name] = sum(Control(folder)[Word.REPORTED] for folder in producers)
-    return counts
+        return estimates.remaining_s(self._usual_s, self._over, since_s)

@@ -25,7 +25,7 @@ def handle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[bytes], 
     life.mkdir(parents=True)
     (life / "stdout").write_bytes(b"".join(line + b"\n" for line in lines))
     scenario = replace(SCENARIO, arms=(replace(ARM, claim=claim), SCENARIO.canary))
-    return OwnHandle(scenario, tmp_path)
+    return OwnHandle(scenario, tmp_path, {})
 
 
 def values(count: int, token: str = SCENARIO.run_token) -> list[bytes]:

@@ -36,7 +36,7 @@ from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.scenario import Claim, Scenario
 from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
-from delivery_verifier.pages import doubts, terminal, words
+from delivery_verifier.pages import brief, doubts, terminal
 from delivery_verifier.pages.report import page
 from delivery_verifier.pages.report.reasons import reasons
 from delivery_verifier.planning.build import BESIDE_A_SCENARIO, scenario_from_params
@@ -253,10 +253,14 @@ def reads_well(verdict: RunVerdict, plan: Scenario) -> None:
         with directory.writing("plan") as output:
             output.write_json("scenario.json", plan)
         whole = page.render(directory.path, verdict)
+        note = brief.note_text(verdict, directory.path)
+        in_a_terminal = told(verdict, directory.path)
+        mail = "\n".join(brief.plain_lines(directory.path, verdict))
     proposes_only_what_is_accepted(whole)
-    sentences_told = [verdict.sentence, words.note_text(verdict), *verdict.limits, *verdict.notes]
+    proposes_only_what_is_accepted(note)
+    sentences_told = [verdict.sentence, *note.split("\n"), *mail.split("\n"), *verdict.limits, *verdict.notes]
     sentences_told += [text for reason in reasons(verdict) for text in (reason.lead, reason.text, reason.short)]
-    for text in (visible(whole), told(verdict), *sentences_told):
+    for text in (visible(whole), in_a_terminal, *sentences_told):
         assert not PLURAL_OF_ONE.search(text), PLURAL_OF_ONE.search(text)
         assert not re.search(r"\b(None|nan|NaN|undefined)\b|\{\}|\[\]", text), text
     for text in sentences_told:
@@ -288,10 +292,10 @@ def visible(text: str) -> str:
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", "", body)))
 
 
-def told(verdict: RunVerdict) -> str:
+def told(verdict: RunVerdict, run_dir: Path | None = None) -> str:
     """The text of a verdict in a terminal, and what the report says beside it."""
     stream = io.StringIO()
-    terminal.write(verdict, stream)
+    terminal.write(verdict, stream, run_dir=run_dir)
     return "\n".join([stream.getvalue(), *(f"{reason.lead} {reason.text}" for reason in reasons(verdict))])
 
 

@@ -14,7 +14,7 @@ from delivery_verifier.host import folders, processes
 from delivery_verifier.host.waiting import DeadlinePassed, pause, wait_until
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.progress import ProgressListener, StepProgress
-from delivery_verifier.model.steps import GATE
+from delivery_verifier.model.steps import GATE, STEPS
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.local import lifecycle, settings, supervisor, tree
 from delivery_verifier.orchestration.local.client import ENDED, FAILED_TASK, AirflowError, AirflowSilent, Client, Task
@@ -209,22 +209,22 @@ def end_quietly(client: Client, dag_id: str, run_id: str, stuck: bool = False) -
 def _require_verdict(client: Client, run_id: str, state: str, run: Path) -> None:
     """Raises RunFailed unless the run has a verdict that agrees with `state`, the run's state in Airflow.
 
-    * A run that succeeded must have a green verdict and no failed task.
-    * A run that failed must have a verdict that is not green, and no failed task except the gate (the task conclude).
+    * A run that succeeded must have a green verdict and no failed step.
+    * A run that failed must have a verdict that is not green, and no failed step except the gate (the task conclude).
     """
     tasks = patiently(lambda: client.tasks(DAG_ID, run_id))
-    failed = [task for task in tasks if task.state in FAILED_TASK]
+    failed = [task for task in tasks if task.state in FAILED_TASK and task.task_id in STEPS]
     verdict = _verdict(run)
     if verdict is not None and state == "success" and verdict.green and not failed:
         return
     if verdict is not None and state == "failed" and not verdict.green and [task.task_id for task in failed] == [GATE]:
         return
-    raise _failure(client, run_id, [task for task in failed if task.state == "failed"]) or RunFailed(
+    raise failure_of(client, run_id, [task for task in failed if task.state == "failed"]) or RunFailed(
         DAG_ID, f"the run is {state}, but there is no verdict that agrees, in {run}", []
     )
 
 
-def _failure(client: Client, run_id: str, failed: list[Task]) -> RunFailed | None:
+def failure_of(client: Client, run_id: str, failed: list[Task]) -> RunFailed | None:
     """Returns the error that names the first task that failed, with its last log lines; None if no task failed."""
     # The gate fails if a task before it fails. So the gate counts only if it failed alone.
     candidates = [task for task in failed if task.task_id != GATE] or failed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 from urllib.parse import quote
 
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity
@@ -15,11 +15,12 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 from delivery_verifier.host import folders
 from delivery_verifier.model import catalogue_run
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
-from delivery_verifier.orchestration.plugin import dag_runs, unreported
+from delivery_verifier.orchestration.plugin import airflow_runs, dag_runs, icons, live_run, unreported
 from delivery_verifier.orchestration.plugin.dag_runs import State
 from delivery_verifier.pages.matrix import page as catalogue_page
 from delivery_verifier.pages.overview import page
 from delivery_verifier.pages.overview.run_filter import RunFilter
+from delivery_verifier.pages.overview.unfinished import AirflowRun
 from delivery_verifier.store import catalogue_runs
 
 HEADERS = {
@@ -32,6 +33,7 @@ _REPORT = "report.html"
 LISTED = 100
 """The greatest number of catalogue runs in the list on the page of the matrix. The list shows the newest runs."""
 _Field = Annotated[str, Query(max_length=200)]
+_InAirflow = Annotated[dict[str, AirflowRun], Depends(airflow_runs.newest)]
 _Known = Annotated[State | None, Depends(dag_runs.state)]
 # The page of a failed run quotes the log of the failed task.
 _MAY_READ_LOGS = Depends(requires_access_dag("GET", DagAccessEntity.TASK_LOGS))
@@ -67,14 +69,23 @@ async def _guard(request: Request, call_next: Callable[[Request], Awaitable[Resp
 
 
 @app.get("/")
-def index(verdict: _Field = "", profile: _Field = "", fault: _Field = "", text: _Field = "") -> HTMLResponse:
-    """The page that lists all runs that match the filter, newest first. Every run directory counts as a run.
+def index(
+    in_airflow: _InAirflow,
+    verdict: _Field = "",
+    profile: _Field = "",
+    fault: _Field = "",
+    kafka: _Field = "",
+    text: _Field = "",
+) -> HTMLResponse:
+    """The page that lists all runs that match the filter, newest first.
 
-    The parameters are the filter (see RunFilter). An empty parameter matches every run.
+    Every run directory counts as a run, and every DAG run of `in_airflow`. The other parameters are the filter (see
+    RunFilter). An empty parameter matches every run.
     """
-    run_filter = RunFilter(verdict=verdict, profile=profile, fault=fault, text=text)
-    docs = (folders.runs_dir() / folders.DATA_DOCS / "index.html").is_file()
-    return HTMLResponse(page.overview(folders.runs_dir(), run_filter, docs=docs, dag_path=f"../dags/{DAG_ID}"))
+    run_filter = RunFilter(verdict=verdict, profile=profile, fault=fault, kafka=kafka, text=text)
+    runs, dag_path = folders.runs_dir(), f"../dags/{DAG_ID}"
+    docs = (runs / folders.DATA_DOCS / "index.html").is_file()
+    return HTMLResponse(page.overview(runs, run_filter, docs=docs, dag_path=dag_path, in_airflow=in_airflow))
 
 
 @app.get("/matrix/")
@@ -115,7 +126,8 @@ def tab_of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
     run = folders.runs_dir() / name
     if _has_report(run):
         return RedirectResponse(f"../../../runs/{quote(name)}/report.html", status_code=307)
-    return HTMLResponse(unreported.run_without_report(run_id, known))
+    live = None if known is None or known.ended else live_run.look(run, known)
+    return HTMLResponse(unreported.run_without_report(run_id, known, live))
 
 
 @app.get("/dag/{dag_id}/{run_id}/docs/", response_model=None)
@@ -130,24 +142,10 @@ def docs_of_dag_run(dag_id: str, run_id: str) -> Response:
     return RedirectResponse(f"../../../../runs/{folders.DATA_DOCS}/index.html#{quote(name)}", status_code=307)
 
 
-# The SVG path of each icon, by the beginning of the icon's name.
-_DRAWINGS = {
-    "": "M4 7l8-4 8 4v10l-8 4-8-4zM8.5 12l2.5 2.5 5-5",  # shows a record that arrived
-    "matrix-": "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13.5 16.5l2.5 2.5 4.5-5",  # shows scenarios and a check mark
-}
-
-
 @app.get("/icon/{name}.svg")
-def icon(name: Literal["light", "dark", "matrix-light", "matrix-dark"]) -> Response:
-    """The icon of a page in Airflow's navigation, as SVG.
-
-    `light` and `dark` name the theme of the UI. Names that begin with `matrix-` belong to the page Delivery matrix, the
-    other names to the page Delivery.
-    """
-    ink, drawing = ("#5f78a3" if name.endswith("light") else "#d4d4d8"), _DRAWINGS["matrix-" if "-" in name else ""]
-    style = f'fill="none" stroke="{ink}" stroke-width="1.8" stroke-linecap="round" stroke-linejoin="round"'
-    svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" {style}><path d="{drawing}"/></svg>'
-    return Response(svg, media_type="image/svg+xml")
+def icon(name: icons.Icon) -> Response:
+    """The icon of a page or a tab in the Airflow UI, as SVG."""
+    return Response(icons.svg(name), media_type="image/svg+xml")
 
 
 @app.get("/docs/{path:path}")

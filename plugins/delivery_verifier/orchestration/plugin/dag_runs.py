@@ -5,6 +5,7 @@ This code runs in Airflow's api-server.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from airflow.models.dagrun import DagRun
@@ -28,11 +29,14 @@ class Step(Struct, frozen=True):
     `state` is Airflow's state of the task. It is None before the task is scheduled.
 
     `said` holds the last log lines of a failed task. It is empty for any other task.
+
+    `took_s` is how many seconds the task has been running or, if it has ended, ran. It is None before the task begins.
     """
 
     task_id: str
     state: str | None
     said: list[str] = []
+    took_s: float | None = None
 
 
 class State(Struct, frozen=True):
@@ -73,7 +77,9 @@ def _tasks(session: Session, dag_id: str, run_id: str) -> list[TaskInstance]:
 
 def _step(task: TaskInstance) -> Step:
     said = _log_tail(task) if task.state == "failed" else []
-    return Step(task.task_id, None if task.state is None else str(task.state), said)
+    began, ended = task.start_date, task.end_date or datetime.now(UTC)
+    took_s = None if began is None else max(0.0, (ended - began).total_seconds())
+    return Step(task.task_id, None if task.state is None else str(task.state), said, took_s)
 
 
 def _log_tail(task: TaskInstance) -> list[str]:

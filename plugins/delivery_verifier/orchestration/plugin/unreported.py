@@ -10,9 +10,10 @@ from urllib.parse import quote
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.orchestration.plugin.dag_runs import State, Step
+from delivery_verifier.orchestration.plugin.live_run import LiveRun
 from delivery_verifier.pages.overview import page
 
-LOOKS_AGAIN_S = 4
+LOOKS_AGAIN_S = 2
 """Seconds after which the page of a run that has not ended reloads itself."""
 SYMBOLS = {"success": "✔", "failed": "✘", "upstream_failed": "–", "running": "▸", "skipped": "–"}
 """The symbol of each state of a task."""
@@ -56,19 +57,22 @@ def void(name: str) -> str:
     return _page("This report is void", explanation, [], [], None)
 
 
-def run_without_report(run_id: str, state: State | None) -> str:
+def run_without_report(run_id: str, state: State | None, live: LiveRun | None = None) -> str:
     """Returns the page that the tab Delivery report shows for a run without a report.
 
     `run_id` is the id of the DAG run. `state` is the state of this run in Airflow, or None if Airflow has no such run.
-    The page reloads itself until the run has ended.
+    `live` says how far a run has come that has not ended. The page reloads itself until the run has ended.
     """
     if state is None:
         return _page(
             "There is no such run", "Airflow knows no run of this name; it may have been deleted.", [], [], None
         )
     failures = [_failure(run_id, step) for step in _failed(state)]
-    headline, explanation = _end(state) if state.ended else _progress(state)
-    return _page(headline, explanation, state.steps, failures, None if state.ended else LOOKS_AGAIN_S)
+    if state.ended:
+        return _page(*_end(state), state.steps, failures, None)
+    headline, explanation = _progress(state)
+    explanation = f"{live.busy} {explanation}" if live and live.busy else explanation
+    return _page(headline, explanation, state.steps, failures, LOOKS_AGAIN_S, live)
 
 
 def _failed(state: State) -> list[Step]:
@@ -97,7 +101,7 @@ def _progress(state: State) -> tuple[str, str]:
 def _end(state: State) -> tuple[str, str]:
     """Returns the headline and the explanation for a run that has ended."""
     failed = [step.task_id for step in _failed(state)]
-    if failed == [GATE] and state.steps_in("skipped"):
+    if failed == [GATE] and any(step.task_id in BEFORE_GATE for step in state.steps_in("skipped")):
         return "The run was ended", "It was marked failed before all of its steps were done; there is no verdict."
     if failed:
         headline = f"Step {failed[0]} failed" if len(failed) == 1 else f"Steps {' and '.join(failed)} failed"
@@ -115,7 +119,12 @@ def _failure(run_id: str, step: Step) -> dict[str, object]:
 
 
 def _page(
-    headline: str, explanation: str, tasks: list[Step], failures: list[dict[str, object]], refresh_s: int | None
+    headline: str,
+    explanation: str,
+    tasks: list[Step],
+    failures: list[dict[str, object]],
+    refresh_s: int | None,
+    live: LiveRun | None = None,
 ) -> str:
     """Returns the page as HTML. The page reloads itself after `refresh_s` seconds, or never if `refresh_s` is None."""
     return page.render(
@@ -127,4 +136,6 @@ def _page(
         failures=failures,
         refresh_s=refresh_s,
         symbols=SYMBOLS,
+        clock=live.clock if live else "",
+        live=live.load if live else None,
     )

@@ -35,7 +35,7 @@ def require_not_passed(context: Context, gate: str) -> None:
 
     `context` is Airflow's context of the calling task, and `gate` is the id of the gate's task.
     """
-    if _states(context, [gate])[gate] == "success":
+    if states_of(context, [gate])[gate] == "success":
         raise GatePassed(
             f"{gate} has let this run through already: clear this task together with those downstream of it"
         )
@@ -46,7 +46,7 @@ def require_success(context: Context, task_ids: Collection[str]) -> None:
 
     `context` is Airflow's context of the calling task, which is the gate.
     """
-    others = {task_id: state for task_id, state in _states(context, task_ids).items() if state != "success"}
+    others = {task_id: state for task_id, state in states_of(context, task_ids).items() if state != "success"}
     if not others:
         return
     failed = sorted(task_id for task_id, state in others.items() if state == "failed")
@@ -55,7 +55,7 @@ def require_success(context: Context, task_ids: Collection[str]) -> None:
     raise GateClosed(f"there is no verdict: {reason} ({states})")
 
 
-def _states(context: Context, task_ids: Collection[str]) -> dict[str, str]:
+def states_of(context: Context, task_ids: Collection[str]) -> dict[str, str]:
     """Returns the state of each of the tasks `task_ids` in this run, by task id. None of them may be a mapped task.
 
     The state is `not run` if Airflow knows no state of the task.

@@ -1,17 +1,23 @@
-"""The note of a DAG run in the Airflow UI: the verdict of the run in one sentence."""
+"""The note of a DAG run in the Airflow UI: the verdict and what to change, in few lines, or why there is no verdict."""
 
 from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.orchestration.local import settings
 from delivery_verifier.orchestration.local.client import AirflowError, Client
-from delivery_verifier.pages.words import note_text
+from delivery_verifier.pages.brief import note_text
+from delivery_verifier.pages.words import clean
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 _log = logging.getLogger(__name__)
+AIRFLOWS_OWN = "Task failed with exception"
+"""The line with which Airflow begins the log of an error. It says nothing about the error."""
 
 
 def attach_verdict(run: Path, run_id: str) -> None:
@@ -21,11 +27,55 @@ def attach_verdict(run: Path, run_id: str) -> None:
     because this function has no credentials for any other Airflow. The note is only a convenience. So if the note
     cannot be written, the function logs the error and raises nothing.
     """
-    if settings.MARK not in os.environ or not (run / "conclude.json").is_file():
-        return  # without the manifest of conclude, verdict.json may come from an earlier try, and does not count
+    if (run / "conclude.json").is_file():
+        # Without the manifest of conclude, verdict.json may come from an earlier try, and does not count.
+        _attach(run_id, lambda _: note_text(RunDirectory(run).verdict(), run))
+
+
+@contextmanager
+def of_failure(run_id: str) -> Iterator[None]:
+    """If the block raises an error, writes into the note of the DAG run `run_id` why the run has no verdict, and raises
+    the error again.
+
+    The block is the work of the task conclude. If an earlier task has failed, the note quotes the log of this task.
+    SystemExit is no such error: it ends a run that has a verdict.
+    """
     try:
-        verdict = RunDirectory(run).verdict()
+        yield
+    except Exception as error:
+        message = f"{type(error).__name__}: {error}"
+        _attach(
+            run_id, lambda client: _why(client, run_id) or f"**NO VERDICT**: step `{GATE}` failed.{_quoted(message)}"
+        )
+        raise
+
+
+def _attach(run_id: str, text: Callable[[Client], str]) -> None:
+    """Replaces the note of the DAG run by what `text` returns. If this fails, logs the error and raises nothing."""
+    if settings.MARK not in os.environ:
+        return
+    try:
         client = Client.local(int(os.environ["AIRFLOW__API__PORT"]))
-        client.note(settings.DAG_ID, run_id, note_text(verdict))
+        client.note(settings.DAG_ID, run_id, text(client))
     except (AirflowError, IncompleteRun, OSError) as error:
         _log.warning("the run's note could not be written: %s", error)
+
+
+def _why(client: Client, run_id: str) -> str:
+    """Returns the note about the first task that failed before the gate. Returns an empty text if there is none and all
+    tasks before the gate have succeeded."""
+    from delivery_verifier.orchestration.local.run import failure_of  # it imports more than the DAG's file may
+
+    before = [task for task in client.tasks(settings.DAG_ID, run_id) if task.task_id in BEFORE_GATE]
+    failure = failure_of(client, run_id, [task for task in before if task.state == "failed"])
+    if failure is not None:
+        log = [line for line in failure.log if line != AIRFLOWS_OWN]
+        return f"**NO VERDICT**: step `{failure.task_id}` failed.{_quoted(chr(10).join(log))}"
+    if all(task.state == "success" for task in before):
+        return ""
+    return "**NO VERDICT**: the run was ended before all of its steps were done."
+
+
+def _quoted(text: str) -> str:
+    """Returns `text` as a block of Markdown in which nothing counts as markup."""
+    return f"\n\n```\n{clean(text).replace('```', chr(39) * 3)}\n```" if text else ""

@@ -9,15 +9,16 @@ from typing import Any
 
 from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 from airflow.sdk import Context
-from airflow.sdk.configuration import conf
 
 from delivery_verifier.host import folders
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.orchestration.local.client import ui_url
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
+from delivery_verifier.orchestration.tasks.addresses import run_url
+from delivery_verifier.pages.brief import plain_lines
 from delivery_verifier.pages.matrix import page
 from delivery_verifier.pages.overview.rows import read
 from delivery_verifier.store import catalogue_runs
+from delivery_verifier.store.run_directory import RunDirectory
 
 VARIABLE = "KDV_NOTIFY_EMAIL"
 """The environment variable with the addresses of the mail, separated by commas. All Airflow processes must have this
@@ -27,8 +28,9 @@ variable. Without the variable, no mail is sent."""
 class RedRunMail(SmtpNotifier):
     """A mail that reports a red run of verify_delivery.
 
-    The mail holds the verdict with its sentence, the run id, and the address of the run in Airflow. If the run has no
-    verdict, the sentence says why. No other data leave the host.
+    The mail holds the verdict with its sentence, the run id, the figures of the arms, what to change, what the run does
+    not show, the command that repeats it, and the address of the run in Airflow. If the run has no verdict, the
+    sentence says why. No other data leave the host.
     """
 
     def notify(self, context: Context) -> None:
@@ -64,9 +66,12 @@ def on_red(mail: type[RedRunMail] = RedRunMail) -> list[Any]:
 
 def message(run_id: str) -> tuple[str, str]:
     """Returns the subject and the HTML text of the mail about `run_id`, a red run of verify_delivery."""
-    row = read(folders.run_directory(run_id))
+    run = folders.run_directory(run_id)
+    row = read(run)
     sentence = row.sentence or f"The run failed before a verdict could be given; {row.why}."
     lines = [f"<b>{html.escape(row.verdict)}</b>", html.escape(sentence), f"Run {html.escape(run_id)}"]
+    if row.sentence:  # only a verdict that can be trusted has one
+        lines += map(html.escape, plain_lines(run, RunDirectory(run).verdict()))
     return f"Delivery run is red: {row.verdict} ({run_id})", _text(lines, DAG_ID, run_id)
 
 
@@ -83,5 +88,5 @@ def catalogue_message(run_id: str) -> tuple[str, str]:
 
 def _text(lines: list[str], dag_id: str, run_id: str) -> str:
     """Returns HTML with a paragraph for each of `lines` and a link to the run. `lines` are HTML already."""
-    url = html.escape(ui_url(conf.get("api", "base_url", fallback="http://localhost:8080"), dag_id, run_id))
+    url = html.escape(run_url(dag_id, run_id))
     return "".join(f"<p>{line}</p>" for line in [*lines, f'<a href="{url}">{url}</a>'])

@@ -8,7 +8,6 @@ DAG processor imports this module every few seconds, and every task imports this
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,9 +18,16 @@ from airflow.sdk import Context, get_current_context
 
 from delivery_verifier.host import folders
 from delivery_verifier.model.errors import StepFailed
-from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
-from delivery_verifier.orchestration.tasks import connections, gate, note, spark_connection
+from delivery_verifier.orchestration.tasks import (
+    connections,
+    gate,
+    note,
+    red_run,
+    spark_connection,
+    spark_job,
+    verdict_event,
+)
 from delivery_verifier.orchestration.tasks.server_job import ServerJob
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -39,6 +45,9 @@ def plan() -> str:
     """
     context = get_current_context()
     gate.require_not_passed(context, GATE)
+    from delivery_verifier.cluster import lease
+
+    lease.require_free_host()
     spark_connection.require()
     from delivery_verifier.run.steps.plan import plan_from_params
 
@@ -77,6 +86,7 @@ def produce() -> None:
 def inject_fault() -> None:
     """The step inject_fault: carries out the fault plan, while the step produce sends the load in parallel."""
     run_dir = _open_run_directory()
+    connections.provide(run_dir)
     from delivery_verifier.run.steps import inject_fault as step
 
     step.inject_fault(run_dir)
@@ -102,18 +112,31 @@ def validate() -> None:
 def conclude() -> None:
     """The step conclude, which is the gate: writes the verdict, and fails unless the run is green.
 
-    In the local Airflow, the verdict becomes the note of the DAG run, whether the run is green or not. Raises
-    gate.GateClosed if a step before the gate did not succeed, and RunNotGreen if the run is not green.
+    In the local Airflow, the verdict becomes the note of the DAG run, or the reason why there is none. Raises
+    gate.GateClosed if a step before the gate did not succeed. If the run has a verdict but is not green, logs the
+    verdict and raises SystemExit, because Airflow logs any other exception with its traceback.
     """
     context = get_current_context()
-    gate.require_success(context, BEFORE_GATE)
-    run_dir = _run_directory(context)
-    from delivery_verifier.run.steps import conclude as step
+    run_id = str(context["run_id"])
+    with note.of_failure(run_id):
+        gate.require_success(context, BEFORE_GATE)
+        run_dir = _run_directory(context)
+        from delivery_verifier.run.steps import conclude as step
 
-    try:
-        step.conclude(run_dir)
-    finally:
-        note.attach_verdict(run_dir, str(context["run_id"]))
+        verdict = step.judge_and_report(run_dir)
+        verdict_event.remember(context, verdict)
+    note.attach_verdict(run_dir, run_id)
+    if not verdict.green:
+        red_run.end(verdict, run_id)
+
+
+def publish_verdict() -> None:
+    """The task publish_verdict: emits the verdict of `conclude` as an event of the asset `verdict_event.ASSET`.
+
+    The task succeeds for every verdict, and does not count for the colour of the run. Raises AirflowSkipException if
+    `conclude` has given no verdict, and the errors of `verdict_event.emit`.
+    """
+    verdict_event.emit(get_current_context())
 
 
 def stop_cluster() -> None:
@@ -190,8 +213,8 @@ class SubmitReconcile(SparkSubmitOperator):
     def _submit(self, context: Context, run: RunDirectory, master: str) -> None:
         from spark_jobs.session import class_archive
 
-        self.application = str(_reconcile_script())
-        self.conf = _spark_conf(run.read_scenario(), master)
+        self.application = str(spark_job.script())
+        self.conf = spark_job.properties(run.read_scenario(), master)
         # Without this variable, a child of the task would run the first python3 on PATH, which may have no PySpark.
         self.env_vars = {"PYSPARK_PYTHON": sys.executable}
         super().execute(context)
@@ -211,27 +234,3 @@ class SubmitReconcile(SparkSubmitOperator):
         """
         if not (run.path / "read_topic.json").exists():
             self.on_kill()
-
-
-def _spark_conf(scenario: Scenario, master: str) -> dict[str, str]:
-    """Returns the Spark properties of the job. They depend on the number of records, and name Kafka's jars.
-
-    `master` is the URL of the Spark master. If the master is not local, Spark itself chooses the driver's address.
-    """
-    from delivery_verifier.host.java.jars import spark_jars
-    from spark_jobs import session
-
-    conf = session.settings(sum(arm.records for arm in scenario.loaded))
-    conf["spark.jars"] = ",".join(str(jar) for jar in spark_jars())
-    if not master.startswith("local"):
-        # Executors on other hosts must reach the driver under its own address.
-        del conf["spark.driver.host"], conf["spark.driver.bindAddress"]
-    return conf
-
-
-def _reconcile_script() -> Path:
-    """Returns the file of the installed Spark job. Raises FileNotFoundError if the job is not installed."""
-    spec = importlib.util.find_spec("spark_jobs.reconcile")
-    if spec is None or spec.origin is None:
-        raise FileNotFoundError("spark_jobs/reconcile.py is not installed: install the project (uv sync)")
-    return Path(spec.origin)

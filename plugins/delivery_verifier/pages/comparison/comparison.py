@@ -19,6 +19,9 @@ from delivery_verifier.store.run_directory import RunDirectory
 BOOKS = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "found")
 """The columns of the books that the comparison shows. It takes the numbers of anomalies from the verdict."""
 
+FORMAT = "format of the run directory"
+"""The name of the row that says in which version of the format the two run directories are."""
+
 ABSENT = "–"
 """The text of a figure that a run does not have."""
 
@@ -40,6 +43,11 @@ class Row:
         """Whether the texts of the two values differ."""
         return self.left != self.right
 
+    @property
+    def is_half_known(self) -> bool:
+        """Whether only one of the two runs has a value."""
+        return (self.left == ABSENT) != (self.right == ABSENT)
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -59,6 +67,11 @@ class Pair:
     figures: list[Row]
     anomalies: list[Row]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether both runs have a verdict on the arm."""
+        return None not in self.verdicts
+
 
 @dataclass(frozen=True)
 class Side:
@@ -75,8 +88,8 @@ class Comparison:
 
     * `obstacles`: the properties, except for versions, in which the two scenarios differ. An obstacle may cause a
       difference between the figures.
-    * `versions`: a row for each piece of software, e.g. Kafka, with its version in each run. Equal versions are
-      included.
+    * `versions`: a row for each piece of software, e.g. Kafka, with its version in each run, and a row for the format
+      of the run directories. Equal versions are included.
     * `missing`: the parts of the two runs that could not be read, each with the reason.
     """
 
@@ -97,8 +110,8 @@ def compare(left: Path, right: Path) -> Comparison:
     first, second = (side.scenario for side in sides)
     return Comparison(
         *sides,
-        obstacles=[row for row in _rows(_properties(first), _properties(second)) if row.differs],
-        versions=_rows(_versions(first), _versions(second)),
+        obstacles=[row for row in _rows(_properties(first, second), _properties(second, first)) if row.differs],
+        versions=_rows(*({**_versions(side.scenario), FORMAT: _format(side)} for side in sides)),
         pairs=[_pair(role, arms, sides) for role, arms in _arm_pairs(first, second)],
         missing=[f"{side.verdict.run_id}: {part.name}: {part.why}" for side in sides for part in side.material.missing],
     )
@@ -111,19 +124,24 @@ def _side(path: Path) -> Side:
     return Side(verdict, run.read_scenario(), read(path, verdict))
 
 
-def _properties(scenario: Scenario) -> dict[str, object]:
+def _properties(scenario: Scenario, other: Scenario) -> dict[str, object]:
     """The properties of a scenario, by their names on the page.
 
-    Versions are left out, because `_versions` returns them.
+    Versions are left out, because `_versions` returns them. `other`: the scenario of the other run. An arm that `other`
+    lacks is one property, and its settings are left out.
     """
     properties: dict[str, object] = {"seed": scenario.seed, "min_exposed": scenario.min_exposed}
     properties |= _prefixed("load", msgspec.to_builtins(scenario.load)) | _prefixed(
         "fault", msgspec.to_builtins(scenario.fault)
     )
     properties |= _prefixed("cluster", {**msgspec.to_builtins(scenario.cluster), "kafka_version": ""})
+    lacking = [arm.name for key, arm in _keys(scenario).items() if key not in _keys(other)]
     for index, arm in enumerate(scenario.loaded):
         name = arm.role if arm.role == "subject" else arm.name
         prefix = f"{name} {index + 1}" if arm.role == "subject" and len(scenario.subjects) > 1 else name
+        if arm.name in lacking:
+            properties[f"{prefix}: arm"] = arm.name
+            continue
         properties |= _prefixed(prefix, {"claim": arm.claim, "records": arm.records, "producers": arm.producers})
         properties |= _prefixed(prefix, arm.profile.producer) | _prefixed(f"{prefix} topic", arm.profile.topic)
         properties |= _prefixed(f"{prefix} application", application_properties(arm.application))
@@ -139,6 +157,10 @@ def _versions(scenario: Scenario) -> dict[str, object]:
     return {"Kafka under test": scenario.cluster.kafka_version, **scenario.versions, "commit": scenario.commit}
 
 
+def _format(side: Side) -> int:
+    return RunDirectory(side.material.path).manifest("conclude").format_version
+
+
 def _rows(left: Mapping[str, object], right: Mapping[str, object]) -> list[Row]:
     names = dict.fromkeys([*left, *right])
     return [Row(name, _text(left.get(name)), _text(right.get(name))) for name in names]
@@ -147,7 +169,7 @@ def _rows(left: Mapping[str, object], right: Mapping[str, object]) -> list[Row]:
 def _text(value: object) -> str:
     if value is None:
         return ABSENT
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return "; ".join(_text(item) for item in value) or "none"
     if isinstance(value, dict):
         return ", ".join(f"{key} {_text(item)}" for key, item in value.items()) or "none"

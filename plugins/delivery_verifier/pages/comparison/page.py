@@ -38,6 +38,7 @@ def render(comparison: Comparison) -> str:
     template = environment().get_template("compare.html.j2")
     return template.render(
         comparison=comparison,
+        headline=headline(comparison),
         heading=heading(comparison),
         caution=caution(comparison),
         scripts=[Markup(script)],
@@ -46,8 +47,14 @@ def render(comparison: Comparison) -> str:
     )
 
 
+def headline(comparison: Comparison) -> str:
+    """The two verdicts in one line, e.g. `HELD beside VIOLATED`."""
+    left, right = comparison.left.verdict.verdict, comparison.right.verdict.verdict
+    return f"Both runs {left}" if left == right else f"{left} beside {right}"
+
+
 def heading(comparison: Comparison) -> str:
-    """The sentence above the figures: whether the scenarios of both runs are equal except for the versions.
+    """The sentence below the verdicts: whether the scenarios of both runs are equal except for the versions.
 
     If the scenarios differ, the sentence says that a difference between figures may have other causes than the
     versions.

@@ -13,6 +13,7 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.handle import RunningLoad
+from delivery_verifier.run.live import Marks
 from delivery_verifier.run.signals import Signals
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -35,8 +36,11 @@ def inject_fault(run_dir: Path) -> None:
 
         load = RunningLoad(scenario, cluster.workspace)
         # `has_ended` raises ParallelStepFailed if the load has failed meanwhile.
-        applications = RunningApplications(scenario, cluster.workspace)
-        injections = FaultRunner(cluster, scenario, load, lambda: signals.has_ended("produce"), applications).run()
+        connection = cluster.load_connection.client_properties()
+        applications = RunningApplications(scenario, cluster.workspace, connection)
+        runner = FaultRunner(cluster, scenario, load, lambda: signals.has_ended("produce"), applications)
+        runner.listener = Marks(cluster.workspace).add
+        injections = runner.run()
         output.write_json("injections.json", list(injections))
         output.counts["injections"] = len(injections)
         output.counts["bit"] = sum(injection.bit for injection in injections)

@@ -1,0 +1,18 @@
+"""The addresses of runs and reports in the UI of the Airflow that runs the task."""
+
+from __future__ import annotations
+
+from airflow.sdk.configuration import conf
+
+from delivery_verifier.orchestration.local.client import ui_url
+from delivery_verifier.orchestration.local.settings import DAG_ID
+
+
+def run_url(dag_id: str, run_id: str) -> str:
+    """Returns the address of the DAG run's page. The address begins with Airflow's option `api.base_url`."""
+    return ui_url(conf.get("api", "base_url", fallback="http://localhost:8080"), dag_id, run_id)
+
+
+def report_url(run_id: str) -> str:
+    """Returns the address of the tab Delivery report of `run_id`, a run of verify_delivery."""
+    return f"{run_url(DAG_ID, run_id)}/plugin/delivery-report"

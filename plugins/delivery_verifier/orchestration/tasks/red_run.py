@@ -1,0 +1,50 @@
+"""The end of a run that has a verdict but is not green: a few plain lines in the log of the task `conclude`.
+
+A verdict is no crash. Airflow logs an exception with its traceback, but it logs SystemExit in one line.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import textwrap
+from collections.abc import Iterator
+from typing import NoReturn
+
+from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.orchestration.tasks.addresses import report_url
+from delivery_verifier.pages.anomaly_columns import cases, columns, heading
+from delivery_verifier.pages.words import clean, number
+
+WIDTH = 110
+"""The greatest number of characters in a line. Airflow's log view cuts longer lines off at 1,400 pixels."""
+_log = logging.getLogger(__name__)
+
+
+def end(verdict: RunVerdict, run_id: str) -> NoReturn:
+    """Logs the lines about `verdict`, and raises SystemExit(1). Airflow then marks the task failed."""
+    for line in lines(verdict, report_url(run_id)):
+        _log.error(line)
+    sys.exit(1)
+
+
+def lines(verdict: RunVerdict, report: str) -> list[str]:
+    """Returns the lines: the verdict with its sentence, the counts of each arm, and `report`, the report's address."""
+    said = [*_wrapped(verdict.sentence), *(line for arm in verdict.arms for line in _of_arm(arm))]
+    return [*said, f"Report: {report}"]
+
+
+def _of_arm(arm: ArmVerdict) -> Iterator[str]:
+    """Yields the lines about one arm. A count that is not known is left out."""
+    counts = {"acknowledged": arm.books.get("acked")}
+    counts |= {heading(anomaly): cases(arm.books, anomaly) for anomaly in columns([arm.books])}
+    figures = ", ".join(f"{name} {number(count)}" for name, count in counts.items() if count is not None)
+    end = "as expected" if arm.as_expected else f"expected: {arm.expected}"
+    yield from _wrapped(f"{arm.arm} ({arm.role}): {arm.verdict}, {end}. {figures}")
+    for doubt in arm.doubts:
+        yield from _wrapped(f"  {doubt.kind} doubt: {doubt.name}: {doubt.detail}")
+
+
+def _wrapped(text: str) -> list[str]:
+    """Returns `text` in lines of at most WIDTH characters. A longer word, such as an address, keeps its line."""
+    return textwrap.wrap(clean(text), WIDTH, break_long_words=False, break_on_hyphens=False, subsequent_indent="  ")

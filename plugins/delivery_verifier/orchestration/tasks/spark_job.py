@@ -1,0 +1,35 @@
+"""The Spark job of the step reconcile: its script and its Spark properties."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+from pathlib import Path
+
+from delivery_verifier.model.scenario import Scenario
+
+
+def properties(scenario: Scenario, master: str) -> dict[str, str]:
+    """Returns the Spark properties of the job. They depend on the number of records, and name Kafka's jars.
+
+    `master` is the URL of the Spark master. If the master is not local, Spark itself chooses the driver's address.
+    """
+    from delivery_verifier.host.java.jars import spark_jars
+    from spark_jobs import session
+
+    records = sum(arm.records for arm in scenario.loaded)
+    conf = session.settings(records)
+    conf["spark.jars"] = ",".join(str(jar) for jar in spark_jars())
+    if not master.startswith("local"):
+        # Executors on other hosts must reach the driver under its own address.
+        del conf["spark.driver.host"], conf["spark.driver.bindAddress"]
+        conf["spark.executor.extraJavaOptions"] = shlex.join(session.executor_options(records))
+    return conf
+
+
+def script() -> Path:
+    """Returns the file of the installed Spark job. Raises FileNotFoundError if the job is not installed."""
+    spec = importlib.util.find_spec("spark_jobs.reconcile")
+    if spec is None or spec.origin is None:
+        raise FileNotFoundError("spark_jobs/reconcile.py is not installed: install the project (uv sync)")
+    return Path(spec.origin)

@@ -1,0 +1,67 @@
+"""The verdict of a run as an event of an Airflow asset. A DAG that names the asset as its schedule runs once per event.
+
+The task `conclude` fails if the run is not green, and Airflow emits no events for a failed task. So `conclude` only
+stores the summary of its verdict as an XCom value, and the task `publish_verdict` emits the event.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Asset, Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from delivery_verifier.model.errors import StepFailed
+from delivery_verifier.model.steps import GATE
+from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.orchestration.tasks import gate
+from delivery_verifier.orchestration.tasks.addresses import report_url
+
+ASSET = Asset(name="kafka_delivery_verdict", uri="kafka-delivery://verdict/")
+"""The asset. Each verdict of a run of verify_delivery is one event of the asset."""
+_KEY = "verdict"
+"""The key of the XCom value in which `conclude` stores the summary."""
+
+
+def summary(verdict: RunVerdict, run_id: str) -> dict[str, Any]:
+    """Returns what the event says about the verdict of the DAG run `run_id`, as JSON values.
+
+    The keys are `run`, `run_id` (the directory of the run, and the id of the DAG run), `scenario`, `verdict`, `green`,
+    `exit_code` (see `RunVerdict`), `sentence`, `arms` and `report`. `arms` maps each arm to its verdict. `report` is
+    the address of the report in Airflow.
+    """
+    return {
+        "run": verdict.run_id,
+        "run_id": run_id,
+        "scenario": verdict.scenario,
+        "verdict": verdict.verdict,
+        "green": verdict.green,
+        "exit_code": verdict.exit_code,
+        "sentence": verdict.sentence,
+        "arms": {arm.arm: arm.verdict for arm in verdict.arms},
+        "report": report_url(run_id),
+    }
+
+
+def remember(context: Context, verdict: RunVerdict) -> None:
+    """Stores the summary of `verdict` for the task `publish_verdict`. `context` is the context of the task conclude.
+
+    Airflow deletes the stored summary if `conclude` begins again.
+    """
+    context["ti"].xcom_push(key=_KEY, value=summary(verdict, str(context["run_id"])))
+
+
+def emit(context: Context) -> None:
+    """Emits the stored summary as an event. `context` is the context of the task publish_verdict.
+
+    Raises AirflowSkipException if `conclude` has stored no summary. Raises StepFailed if the state of `conclude` in
+    Airflow contradicts the summary. This happens if `conclude` has failed or was marked by hand after it gave a
+    verdict.
+    """
+    said: dict[str, Any] | None = context["ti"].xcom_pull(task_ids=GATE, key=_KEY)
+    if not said:
+        raise AirflowSkipException("the run has no verdict")
+    state = gate.states_of(context, [GATE])[GATE]
+    if state != ("success" if said["green"] else "failed"):
+        raise StepFailed(f"{GATE} is {state}, though its verdict was {said['verdict']}: there is no event")
+    context["outlet_events"][ASSET].extra.update(said)

@@ -1,0 +1,120 @@
+"""Looks at a load that is still flowing, from outside: reports, rates and faults so far.
+
+Everything is read from files in the workspace of the run's cluster. Nothing is written there, so the look cannot
+disturb the load. The exception is `Marks`, with which the step inject_fault notes what it does.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from delivery_verifier.load.live_ledger import SENT, WORDS, Word, read_segment
+from delivery_verifier.model.history import now_us
+from delivery_verifier.model.live import LiveArm, LiveLoad, Mark
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+
+SEGMENTS_READ = 32
+"""The greatest number of segments (files of the live ledger) that are read of one producer: the newest. A segment holds
+131,072 attempts. So the timeline of a larger load begins later."""
+INTERVALS = 200
+"""The greatest number of intervals in the timeline."""
+SHORTEST_S = 0.5
+"""The shortest interval of the timeline, in seconds."""
+RATE_OVER_S = 3.0
+"""The rate is the mean over this many seconds."""
+_MARKS = "marks.jsonl"
+
+
+class Marks:
+    """The notes of the step inject_fault about what it has done: a file in the folder `workspace`."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._file = workspace / _MARKS
+
+    def add(self, text: str, at_us: int) -> None:
+        """Adds a mark. `at_us` is in µs since the epoch."""
+        with self._file.open("ab") as stream:
+            stream.write(msgspec.json.encode(Mark(at_us, text)) + b"\n")
+
+    def read(self) -> list[Mark]:
+        """Returns the marks, oldest first. Leaves out a line that is only half written."""
+        if not self._file.exists():
+            return []
+        return [msgspec.json.decode(line, type=Mark) for line in self._file.read_bytes().split(b"\n")[:-1]]
+
+
+def look(run_dir: Path) -> LiveLoad | None:
+    """Returns the state of the load of the run in `run_dir`. Returns None if the run has no workspace yet or no longer.
+
+    A workspace is removed when its run is judged. So files may vanish at any moment.
+    """
+    run = RunDirectory(run_dir)
+    try:
+        scenario = run.read_scenario()
+        workspace = Path(run.manifest("start_cluster").notes["workspace"])
+        times = {arm.name: settled_ns(workspace / "live" / arm.name) for arm in scenario.loaded}
+        return _load(scenario, reported(scenario, workspace / "live"), times, Marks(workspace).read())
+    except (IncompleteRun, FileNotFoundError, KeyError):
+        return None
+
+
+def reported(scenario: Scenario, live: Path) -> dict[str, int]:
+    """Maps each arm to the number of its reported attempts. `live`: the folder of the producers' control files."""
+    return {arm.name: sum(_reported(folder) for folder in _producers(live / arm.name)) for arm in scenario.loaded}
+
+
+def settled_ns(arm: Path) -> npt.NDArray[np.int64]:
+    """Returns the times, in ns since the epoch, at which the client reported attempts of an arm as acknowledged or,
+    with acks=0, as sent.
+
+    `arm`: the folder of the arm's producers. Reads the newest SEGMENTS_READ segments of each producer. Leaves resends
+    out.
+    """
+    times = [np.empty(0, np.int64)]
+    for folder in _producers(arm):
+        for file in sorted(folder.glob("segment-*"))[-SEGMENTS_READ:]:
+            result, _, settled = read_segment(folder, int(file.name.removeprefix("segment-")))
+            times.append(settled[(result >= SENT) & (result != 0) & (settled > 0)])
+    return np.concatenate(times)
+
+
+def _reported(folder: Path) -> int:
+    # `Control` would open the file for writing.
+    return int(np.memmap(folder / "control", np.int64, mode="r", shape=(WORDS,))[Word.REPORTED])
+
+
+def _producers(arm: Path) -> list[Path]:
+    return [folder for folder in arm.glob("*") if (folder / "control").exists()]
+
+
+def _load(
+    scenario: Scenario, counts: dict[str, int], times: dict[str, npt.NDArray[np.int64]], marks: list[Mark]
+) -> LiveLoad:
+    everything = np.concatenate([*times.values(), np.empty(0, np.int64)])
+    began_ns, last_ns = (int(everything.min()), int(everything.max())) if everything.size else (0, 0)
+    lasted_s = (last_ns - began_ns) / 1e9
+    interval_s = max(SHORTEST_S, np.ceil(lasted_s / INTERVALS / SHORTEST_S) * SHORTEST_S)
+    edges = began_ns + np.arange(int(lasted_s / interval_s) + 2) * int(interval_s * 1e9)
+    arms = [
+        LiveArm(
+            name=arm.name,
+            reported=counts[arm.name],
+            records=arm.records,
+            counts=[int(count) for count in np.histogram(times[arm.name], edges)[0]] if everything.size else [],
+        )
+        for arm in scenario.loaded
+    ]
+    recent = int((everything > now_us() * 1000 - RATE_OVER_S * 1e9).sum())
+    return LiveLoad(
+        began_us=began_ns // 1000,
+        interval_s=float(interval_s),
+        rate=recent / RATE_OVER_S,
+        fault=scenario.fault.name if scenario.fault.steps else "",
+        arms=arms,
+        marks=marks,
+    )

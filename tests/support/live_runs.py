@@ -1,0 +1,36 @@
+"""Runs whose load is flowing: a scenario, a workspace, and live ledgers that a test fills."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from delivery_verifier.load.live_ledger import FAILED, Control, LiveLedger, Word
+from delivery_verifier.model.history import now_us
+from delivery_verifier.run.live import Marks
+from delivery_verifier.store.run_directory import RunDirectory
+from support.runs_for_overview import planned
+
+REPORTED = 900
+
+
+def flowing(runs: Path, name: str, workspace: Path) -> RunDirectory:
+    """Makes a run whose subject has reported 900 records over the last nine seconds, and failed 50. Broker 1 was killed
+    four seconds after the first report."""
+    run = planned(runs, name)
+    with run.writing("start_cluster") as output:
+        output.notes["workspace"] = str(workspace)
+    subject = run.read_scenario().subjects[0].name
+    folder = workspace / "live" / subject / "0"
+    control, ledger = Control(folder), LiveLedger(folder)
+    now_ns = now_us() * 1000
+    ledger.open(0, 1000, now_ns - 10_000_000_000)
+    segment = ledger.segments[0]
+    result, settled = (np.frombuffer(column, np.int64) for column in (segment.result, segment.settled))
+    settled[:REPORTED] = now_ns - 9_000_000_000 + np.arange(REPORTED) * 10_000_000
+    result[:REPORTED] = np.arange(REPORTED) + 1
+    result[REPORTED : REPORTED + 50], settled[REPORTED : REPORTED + 50] = FAILED, now_ns
+    control[Word.REPORTED] = REPORTED
+    Marks(workspace).add("kill (broker 1)", now_ns // 1000 - 5_000_000)
+    return run

@@ -1,0 +1,65 @@
+"""Tests of the look at a load that is still flowing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from support.live_runs import REPORTED, flowing
+
+from delivery_verifier.pages.overview import live as page
+from delivery_verifier.run import live
+
+
+def test_the_reports_of_each_arm_are_counted_over_time_and_failed_attempts_are_not(tmp_path: Path) -> None:
+    run = flowing(tmp_path, "r", tmp_path / "w")
+    before = {file: file.read_bytes() for file in (tmp_path / "w").rglob("*") if file.is_file()}
+    load = live.look(run.path)
+    assert load is not None
+    subject, *others = load.arms
+    assert (subject.reported, sum(subject.counts), subject.records) == (REPORTED, REPORTED, 1000)
+    assert [(arm.reported, sum(arm.counts)) for arm in others] == [(0, 0)] * len(others)
+    assert load.interval_s == live.SHORTEST_S and set(subject.counts[:-2]) == {50}, "100 reports per second"
+    assert 0 < load.rate <= 100
+    (mark,) = load.marks
+    assert (mark.text, round((mark.at_us - load.began_us) / 1e6)) == ("kill (broker 1)", 4)
+    assert {file: file.read_bytes() for file in (tmp_path / "w").rglob("*") if file.is_file()} == before
+
+
+def test_the_timeline_has_the_fault_where_it_happened(tmp_path: Path) -> None:
+    load = live.look(flowing(tmp_path, "r", tmp_path / "w").path)
+    assert load is not None
+    view = page.view(load)
+    (moment,) = view.moments
+    assert moment.x == pytest.approx(page.WIDTH * 4 / view.lasted_s, abs=1) and 8 < view.lasted_s <= 9
+    assert view.top == 100
+    heights = {point.split(",")[1] for point in view.curves[0].points.split()}
+    assert heights == {"0.0"}, "the rate was the same all the time"
+
+
+def test_a_long_load_has_no_more_intervals_than_a_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "INTERVALS", 4)
+    load = live.look(flowing(tmp_path, "r", tmp_path / "w").path)
+    assert load is not None
+    assert (load.interval_s, sum(load.arms[0].counts), len(load.arms[0].counts)) == (2.5, REPORTED, 4)
+
+
+@pytest.mark.parametrize("gone", ["start_cluster.json", "scenario.json", "w"])
+def test_a_run_without_a_workspace_has_no_load_and_gets_no_file(tmp_path: Path, gone: str) -> None:
+    run = flowing(tmp_path, "r", tmp_path / "w")
+    if gone == "w":
+        shutil.rmtree(tmp_path / "w")
+        load = live.look(run.path)
+        assert load is not None and [arm.reported for arm in load.arms] == [0] * len(load.arms)
+        assert not (tmp_path / "w").exists()
+    else:
+        (run.path / gone).unlink()
+        assert live.look(run.path) is None
+
+
+def test_a_mark_that_is_half_written_is_left_out(tmp_path: Path) -> None:
+    marks = live.Marks(tmp_path)
+    marks.add("kill (broker 1)", 5)
+    (tmp_path / "marks.jsonl").open("a").write('{"at_us": 9, "te')
+    assert [mark.at_us for mark in marks.read()] == [5]
