@@ -3,8 +3,8 @@
 `python bench/read.py [--records N] [--pairs K]` starts a cluster, sends N records, and measures K pairs in one session.
 Each pair is one bare scan and one read. The bare scan fetches the same records with the same options, and only counts
 them. The read also parses the records, and writes log/. The result is the ratio of each pair, in seconds and in CPU
-seconds of Spark's JVM, and the median ratios. The first pair warms the JVM, and does not count. The run directory stays
-in the folder of the runs.
+seconds of Spark's JVM, and the median ratios. The session has the settings of the Spark Connect server that the local
+Airflow keeps warm. The first pair warms the JVM, and does not count. The run directory stays in the folder of the runs.
 
 The figures go to docs/results/read-DATE.md, .json and .svg. The exit code is 1 if the median ratio is a fifth worse
 than the committed one (docs/results/ratios.json; `--commit` replaces it). A million records take about two minutes.
@@ -20,11 +20,10 @@ from pathlib import Path
 
 import ratios
 from saved import option_parser, publish
-from spark_jvm import Measurement, measured
+from spark_jvm import Measurement, measured, server_session
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.run.local_spark import own_session
 from delivery_verifier.run.steps.create_topics import create_topics
 from delivery_verifier.run.steps.inject_fault import inject_fault
 from delivery_verifier.run.steps.plan import plan_from_params
@@ -47,7 +46,7 @@ def main() -> int:
     try:
         _load(run_dir)
         with lease.renewed(Cluster.of_run(RunDirectory(run_dir)).socket):
-            pairs = _pairs(run_dir, arguments.pairs)
+            pairs = _pairs(run_dir, arguments.records, arguments.pairs)
     finally:
         stop_cluster(run_dir)
     rows = [
@@ -77,12 +76,11 @@ def _load(run_dir: Path) -> None:
     settle(run_dir)
 
 
-def _pairs(run_dir: Path, count: int) -> list[dict[str, Measurement]]:
+def _pairs(run_dir: Path, records: int, count: int) -> list[dict[str, Measurement]]:
     """Measures one pair to warm the JVM, and then `count` pairs. Prints each pair. Returns the `count` pairs."""
     run, pairs = RunDirectory(run_dir), []
     connection = Cluster.of_run(run).connection.spark_options()
-    with own_session(run_dir) as own:
-        spark = own()
+    with server_session(records) as spark:
         from spark_jobs.read_topic import read_topics
         from spark_jobs.reconcile import read
         from spark_jobs.write_log import read_offsets_of

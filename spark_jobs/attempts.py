@@ -52,14 +52,20 @@ def reported() -> Column:
 
 
 def attempts(
-    ledger: DataFrame, lines: DataFrame, owned: DataFrame | None, resends: bool, together: bool = False
+    ledger: DataFrame,
+    lines: DataFrame,
+    owned: DataFrame | None,
+    resends: bool,
+    together: bool = False,
+    borders: DataFrame | None = None,
 ) -> DataFrame:
     """Returns ATTEMPTS: one row per attempt that the ledger or the log names.
 
     `ledger`: LEDGER. `lines`: rows of LOG that `believable` has selected. `owned`: corrupted lines whose attempt is
     known, from `owned_copies`; None if there are none. `resends`: whether the application sent any sequence more than
     once; if not, the column `resent` is false everywhere. `together`: whether all rows are in one Spark partition
-    already; if so, they are not shuffled.
+    already; if so, they are not shuffled. `borders`: BORDERS, which stand for rows that `ledger` and `lines` lack; None
+    if there are none.
     """
     rows = _claims(ledger).unionByName(_copies(promise(lines, LOG), corrupted=False))
     if owned is not None:
@@ -78,7 +84,9 @@ def attempts(
         .select(*KEY, "claim.*", "corrupted", "copies", _astray().alias("astray"))
     )
     views = {name: F.lit(False) for name in map(column, TRANSACTIONAL)}  # `committed.with_flags` sets their values
-    return promise(_ordered(_resent(matched, resends)).withColumns(views), ATTEMPTS)
+    rows = _resent(matched, resends)
+    ordered = _ordered(rows) if borders is None else _ordered_with(borders, rows, together)
+    return promise(ordered.withColumns(views), ATTEMPTS)
 
 
 def believable(log: DataFrame) -> DataFrame:
@@ -207,3 +215,21 @@ def _ordered(frame: DataFrame) -> DataFrame:
             "late": F.col("behind") & F.coalesce(F.col("outcome") == Outcome.INDETERMINATE, F.lit(False)),
         }
     )
+
+
+def _ordered_with(borders: DataFrame, frame: DataFrame, together: bool) -> DataFrame:
+    """As `_ordered`, but attempts can be overtaken by the reported attempts of `borders`, too.
+
+    `together`: whether `frame` is in one Spark partition; if so, the result is, too.
+    """
+    known = {
+        "copies": F.array(location("offset", "partition")),
+        "outcome": F.lit(Outcome.SENT.value),
+        "is_border": F.lit(True),
+    }
+    names = ["arm", "producer", "session", "partition_sequence", *known]
+    rows = frame.withColumn("is_border", F.lit(False)).unionByName(
+        borders.withColumns(known).select(*names), allowMissingColumns=True
+    )
+    ordered = _ordered(rows.coalesce(1) if together else rows)
+    return ordered.where(~F.col("is_border")).drop("is_border")

@@ -27,6 +27,10 @@ BOUND = 50_000
 log themselves."""
 STRETCH = ["arm", "producer", "session", "stretch"]
 """The columns that identify a stretch: a numbered range of consecutive sequences of one producer."""
+Row = dict[str, Any]
+"""A row of BUCKETS."""
+Stretch = tuple[str, int, int, int]
+"""The values of the columns STRETCH."""
 _OF_LINES = {"marker": "boolean", "corrupted": "boolean", "foreign": "boolean"}
 """The columns that are null in the row of a claim (row of LEDGER), with their types."""
 _OF_CLAIMS = {
@@ -59,6 +63,11 @@ def width(records: int, partitions: int, bits: int = BITS) -> int:
 def number(bits: int) -> Column:
     """The number of the stretch to which a sequence belongs, as column `stretch`."""
     return F.shiftright("sequence", bits).alias("stretch")
+
+
+def stretch_of(row: Row) -> Stretch:
+    """The stretch to which a row of BUCKETS belongs."""
+    return row["arm"], row["producer"], row["session"], row["stretch"]
 
 
 def count(ledger: DataFrame, log: DataFrame, bits: int) -> Buckets | None:

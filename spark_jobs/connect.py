@@ -13,8 +13,9 @@ from pyspark.sql.connect.client.retries import DefaultPolicy
 from spark_jobs.session import SparkGone, settings
 
 OF_A_RUN = ("spark.sql.shuffle.partitions", "spark.sql.session.timeZone", "spark.sql.ansi.enabled")
-"""The properties that each session sets. The first depends on the number of records of the run. The others must not be
-those of a server of the user's own: without ANSI mode, a cast that fails would count as a missing value."""
+"""The properties that each session sets. The number of shuffle partitions depends on the number of records of the run.
+The other two must not depend on the server: without ANSI mode, for example, a failed cast would count as a missing
+value."""
 ATTEMPTS, FIRST_PAUSE_MS = 4, 100
 """How often a call is repeated that reaches no server, and the pause before the first repetition. Each further pause is
 four times as long, so a server that has ended is noticed after 10 s. PySpark itself would repeat for 10 minutes."""
@@ -25,8 +26,9 @@ def connect_session(url: str, records: int = 0) -> Iterator[SparkSession]:
     """Yields a new session on the server at `url`, and closes it when the block ends, with every query that still runs.
 
     `url`: a Spark Connect URL, `sc://host:port/;token=...`. `records`: as in `settings`. The session shares neither
-    settings nor views with other sessions of the server. What a session that was not closed has cached is dropped
-    first. Afterwards this process must not start a Spark of its own, because PySpark can use only one of both.
+    settings nor views with other sessions of the server. An earlier session that was never closed may have left cached
+    data on the server. These data are dropped first. Afterwards, this process must not start a Spark of its own,
+    because PySpark can use only one of both.
 
     Raises SparkGone if the server does not answer, or ends while the block runs.
     """

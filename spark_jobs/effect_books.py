@@ -4,7 +4,7 @@ log, i.e. in the table PRODUCERS."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -13,10 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from delivery_verifier.model.anomalies import Anomaly, also_column, column
+from delivery_verifier.model.application import IN_GROUP
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.store.effect_tables import EFFECT_COUNTS
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
+from delivery_verifier.store.witness import last_positions
 from spark_jobs import committed, effects
 from spark_jobs.books import NOBODY, SESSIONS, BookKey
 from spark_jobs.matching import MatchingInputs
@@ -40,7 +42,8 @@ class Effects(NamedTuple):
 class EffectInputs(NamedTuple):
     """What effects are compared with, and where the results go. `views`: LOG. `ledger`: LEDGER. `offsets`: the
     snapshot. `output`: receives the results. `bound`: the most cases that are written per arm and kind. `together`: as
-    in `MatchingInputs`."""
+    in `MatchingInputs`. `positions`: maps (arm, partition) to the offset that the arm's group has committed last; None
+    if the run has no witness."""
 
     views: DataFrame
     ledger: DataFrame
@@ -49,6 +52,7 @@ class EffectInputs(NamedTuple):
     output: StepOutput
     bound: int
     together: bool
+    positions: Mapping[tuple[str, int], int] | None = None
 
 
 def add(
@@ -67,7 +71,8 @@ def add(
     """
     if not matching.scenario.applied:
         return producers, None
-    inputs = EffectInputs(views, **{name: getattr(matching, name) for name in EffectInputs._fields if name != "views"})
+    shared = {name: getattr(matching, name) for name in EffectInputs._fields if name in MatchingInputs._fields}
+    inputs = EffectInputs(views, **shared, positions=last_positions(run))
     with inputs.output.timed("effects"):
         rows = spark.read.schema(EFFECTS).parquet(str(run.path / "effects"))
         results = compare(inputs, rows.coalesce(1) if inputs.together else rows)
@@ -95,7 +100,8 @@ def compare(inputs: EffectInputs, rows: DataFrame) -> Effects:
     for row in parts:
         end = ends.get((row["arm"], row["partition"]))
         last = row.get("last_marker")
-        row["drained"] = int(None not in (end, last) and last >= end)
+        is_applied = end is not None and last is not None and last >= end
+        row["drained"] = int(is_applied and _is_committed(inputs, row, end or 0))
     drained = {(row["arm"], row["partition"]) for row in parts if row["drained"]}
     hidden = {(part.arm, part.partition) for part in inputs.offsets.partitions if part.unreadable}
     attempts = effects.applied_attempts(rows, lines, effects.Places(drained, hidden)).persist(
@@ -110,6 +116,18 @@ def compare(inputs: EffectInputs, rows: DataFrame) -> Effects:
     finally:
         attempts.unpersist()
     return Effects(_books(scenario, [*parts, *counted]), _anomalies(scenario, counted), cases)
+
+
+def _is_committed(inputs: EffectInputs, row: Row, end: int) -> bool:
+    """Returns whether the group of the arm has committed all offsets of the partition below `end`: nobody will be given
+    these records again. `row` names the arm and the partition.
+
+    True if the application keeps its offsets elsewhere than in its group, or if the run has no witness.
+    """
+    arms = (arm for arm in inputs.scenario.loaded if arm.application and arm.application.discipline in IN_GROUP)
+    if inputs.positions is None or row["arm"] not in {arm.name for arm in arms}:
+        return True
+    return inputs.positions.get((row["arm"], row["partition"]), 0) >= end
 
 
 def _books(scenario: Scenario, counted: Iterable[Row]) -> pa.Table:

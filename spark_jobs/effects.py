@@ -1,9 +1,9 @@
 """Effects: joins log and effects by attempt, and derives the anomalies from the counts per attempt.
 
 A *line* is a record in the view of the arm: in the committed view if the arm writes transactions, else in the raw view.
-Only lines that name an attempt of the arm count. The ledger need not have the attempt: a record that nobody sent is an
-anomaly of the log, and it is no anomaly to apply it. An effect that names no attempt of the arm is *unparsed*, unless
-it is the effect of a marker of the verifier.
+Only lines that name an attempt of the arm count, even if the ledger lacks this attempt. A record that nobody sent is an
+anomaly of the log, but an application that applies the record does nothing wrong. An effect that names no attempt of
+the arm is *unparsed*, unless the application applied a marker of the verifier.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Partitions = Set[tuple[str, int]]
 
 
 class Places(NamedTuple):
-    """What is known of partitions. `drained`: the partitions in which a marker at the end of the snapshot, or behind
-    it, was applied. `hidden`: the partitions with unreadable offsets, where an attempt may have more copies than
-    lines."""
+    """Sets of partitions. `drained`: the partitions in which the application has applied a marker at the end of the
+    snapshot, or behind this end. `hidden`: the partitions with unreadable offsets, where an attempt may have more
+    copies than lines."""
 
     drained: Partitions
     hidden: Partitions
@@ -148,9 +148,9 @@ def _behind(effects: DataFrame) -> DataFrame:
 
 
 def _extra() -> Column:
-    """The number of effects of an attempt, minus the number of its copies or of the different locations of its effects,
-    whichever is lower. If it is above 0, the attempt was applied too often. Locations that the application does not
-    keep do not count."""
+    """How many effects of an attempt are too many: the number of its effects, minus the lower of two numbers. The first
+    is the number of copies of the attempt in the log. The second is the number of different locations of its effects.
+    If the application does not keep locations, only the first number counts."""
     locations = F.array_compact(F.transform("effects", lambda effect: effect["at"]))
     different = F.when(F.size(locations) > 0, F.size(F.array_distinct(locations)))
     return F.size("effects") - F.least(F.size("copies"), different)

@@ -22,7 +22,7 @@ from delivery_verifier.store.run_directory import StepOutput
 from spark_jobs import anomalies, attempts, books, committed, screen, unreadable
 from spark_jobs.census import Census
 from spark_jobs.parse import is_marker, is_sound
-from spark_jobs.schemas import ANOMALIES, LEDGER, LOG, arrow
+from spark_jobs.schemas import ANOMALIES, BORDERS, LEDGER, LOG, arrow
 
 FEW = 100_000
 """The greatest number of corrupted records that Spark broadcasts to every task. If there are more, Spark shuffles the
@@ -104,12 +104,19 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
         aliens = attempts.foreign(log.where(F.col("arm").isin(*foreign)))
     claims, lines = (screen.unproven(side, proven, together) for side in (ledger, attempts.believable(log)))
     resends = _has_nonzero(inputs.census.ledger, "attempt")
-    matched = attempts.attempts(claims, lines, owned, resends, together)
+    matched = attempts.attempts(claims, lines, owned, resends, together, _borders(inputs, proven))
     matched = _with_views(matched, inputs, corrupted, persisted)
     subjects = anomalies.subjects(matched, aliens, unattributed)
     subjects = unreadable.without_unproven_losses(subjects, unreadable.ownerless(unattributed, inputs.offsets))
     persisted.append(subjects.persist(StorageLevel.MEMORY_AND_DISK))
     return persisted[-1]
+
+
+def _borders(inputs: MatchingInputs, proven: screen.Screen | None) -> DataFrame | None:
+    """Returns BORDERS; None if there are none."""
+    if proven is None or not proven.borders.num_rows:
+        return None
+    return inputs.ledger.sparkSession.createDataFrame(proven.borders, BORDERS)
 
 
 def _few_rows(inputs: MatchingInputs, proven: screen.Screen) -> bool:

@@ -1,7 +1,7 @@
-"""The effects of own applications: they do not keep partition and offset of their records. This module finds the
-partitions, so that such effects can be counted per partition.
+"""The effects of own applications. Such effects keep neither partition nor offset of their records. This module finds
+the partitions, so that the effects can be counted per partition.
 
-The partition comes from the ledger. That of a marker stands in its header, as does the round in which it was written.
+The partition of a record of the load comes from the ledger. The header of a marker names its partition and its round.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from spark_jobs.schemas import EFFECTS, LEDGER, promise
 
 
 def with_places(effects: DataFrame, ledger: DataFrame, scenario: Scenario, offsets: Offsets) -> DataFrame:
-    """Returns `effects` (rows of EFFECTS) with the partitions of effects that have none. Their offsets stay -1.
+    """Returns `effects` (rows of EFFECTS) with a partition in each row that has none. The offsets of these rows stay
+    -1.
 
-    The marker of the last round gets its offset, too: it drains its partition. If the ledger does not have the attempt
-    of an effect, or if the effect names no attempt, its partition is 0. Effects of other applications stay unchanged.
+    The marker of the last round is an exception. It drains its partition, so its row gets the offset, too. The
+    partition is 0 if the effect names no attempt, or an attempt that the ledger lacks. Effects of other applications
+    stay unchanged.
     """
     own = [arm.name for arm in scenario.loaded if arm.application and arm.application.discipline == "own"]
     if not own:

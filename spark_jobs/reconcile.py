@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from delivery_verifier.model.history import read_injections
-from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.store import ledger as ledger_file
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory, StepOutput
 from delivery_verifier.store.versions import versions
@@ -123,14 +123,14 @@ def write_books(
     ledger, both_views, together = _frames(spark, run)
     log, visible = both_views.where(F.col("view") == "raw"), both_views.where(F.col("view") == committed.VIEW)
     arms, offsets = scenario.transactional, read_offsets_of(run)
-    with ThreadPoolExecutor(2, "spark-query") as pool:  # because the driver plans each query with only one thread
+    with ThreadPoolExecutor(3, "query") as pool:  # because the driver plans each query with only one thread
         with output.timed("census"):
             views_job = pool.submit(committed.count, ledger, log, visible, arms) if arms else None
-            width = buckets.width(_rows(run, "ledger"), scenario.load.partitions, bits)
-            counted = None if exhaustive else buckets.count(ledger, log, width)
+            counted = None if exhaustive else buckets.count(ledger, log, _width(run, scenario, bits))
             counts = census.of_buckets(counted.table) if counted else census.of_frames(ledger, log)
             views = views_job.result() if views_job else committed.NONE
         load_job = pool.submit(_write_load, ledger, counts.ledger, run, scenario, output)
+        opinion_job = pool.submit(second_opinion.opinion, scenario, offsets, output)
         with output.timed("screen"):
             proven = screen.prove(counted, _damaged(counts.log)) if counted else None
             output.counts |= proven.counts if proven else {}
@@ -155,7 +155,7 @@ def write_books(
         views=views,
         missing=output.counts,
         effects=effects,
-        opinion=second_opinion.opinion(scenario, offsets, output),
+        opinion=opinion_job.result(),
     )
     _write_tables(output, evidence)
 
@@ -182,6 +182,10 @@ def _rows(run: RunDirectory, folder: str) -> int:
     return sum(pq.read_metadata(file).num_rows for file in (run.path / folder).glob("*.parquet"))
 
 
+def _width(run: RunDirectory, scenario: Scenario, bits: int) -> int:
+    return buckets.width(_rows(run, "ledger"), scenario.load.partitions, bits)
+
+
 def _write_load(
     ledger: DataFrame, ledger_census: pa.Table, run: RunDirectory, scenario: Scenario, output: StepOutput
 ) -> dict[str, tuple[int, int]]:
@@ -200,8 +204,7 @@ def _write_load(
     output.write_table("books/gaps", silences.gaps(summary.slots, began_us, scenario))
     output.write_table("timeline/load", timeline.load(summary.intervals, width_us))
     output.write_table("timeline/latency", timeline.latency(summary.intervals))
-    names = [arm.name for arm in scenario.loaded]
-    return {name: (_attempts(summary.intervals, name), _attempts(summary.slots, name)) for name in names}
+    return {arm.name: (_attempts(summary.intervals, arm), _attempts(summary.slots, arm)) for arm in scenario.loaded}
 
 
 def _damaged(log_census: pa.Table) -> set[tuple[str, int]]:
@@ -209,8 +212,8 @@ def _damaged(log_census: pa.Table) -> set[tuple[str, int]]:
     return {(row["arm"], row["partition"]) for row in log_census.to_pylist() if row["corrupted"]}
 
 
-def _attempts(table: pa.Table, arm: str) -> int:
-    return pc.sum(table.filter(pc.equal(table["arm"], arm))["attempts"]).as_py() or 0
+def _attempts(table: pa.Table, arm: Arm) -> int:
+    return pc.sum(table.filter(pc.equal(table["arm"], arm.name))["attempts"]).as_py() or 0
 
 
 def _span(ledger_census: pa.Table, scenario: Scenario) -> tuple[int, int]:
@@ -227,11 +230,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="reconcile.py", description=DESCRIPTION, epilog=EPILOG, allow_abbrev=False)
     parser.add_argument("--run-dir", type=Path, required=True, help="the run directory, e.g. runs/<run id>")
-    parser.add_argument(
-        "--from-log",
-        action="store_true",
-        help="do not read Kafka: start from log/, as an earlier read left it",
-    )
+    parser.add_argument("--from-log", action="store_true", help="do not read Kafka: start from log/, as a read left it")
     parser.add_argument(
         "--exhaustive",
         action="store_true",

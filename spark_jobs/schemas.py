@@ -2,7 +2,7 @@
 schema.
 
 The schemas of the run directory's tables are derived from `delivery_verifier.store.tables`, which says what each column
-means. RAW, ATTEMPTS, SUBJECTS, SIGNATURES, STRETCHES and BUCKETS are internal to the jobs and are declared here.
+means. All other schemas are internal to the jobs, and are declared here.
 """
 
 from __future__ import annotations
@@ -162,6 +162,10 @@ has exactly one copy. `first_partition` is the partition of the first copy; null
 
 STRETCHES = _internal({"arm": _STRING}, {"producer": _INT, "session": _INT, "stretch": _LONG})
 """One row per stretch: a numbered range of consecutive sequences of a producer (see `spark_jobs.screen`)."""
+
+_OF_BORDERS = {"producer": _INT, "session": _INT, "partition": _INT, "partition_sequence": _LONG, "offset": _LONG}
+BORDERS = _internal({"arm": _STRING}, _OF_BORDERS)
+"""One row per border: the last copy in a bucket that is passed (see `spark_jobs.order`)."""
 
 _COUNTS_OF_BUCKETS = (
     *("attempted", "reported", "in_transactions", "acked", "sent", "failed", "indeterminate"),

@@ -15,7 +15,8 @@ has one. A stretch is *proven* exactly if
 
 1. each of its buckets is clean (if a line is in another partition than its claim, two buckets of the stretch are not
    clean);
-2. none of its buckets can be out of order with another bucket, clean or not, of the same producer and partition;
+2. none of its buckets can have records out of order because of another bucket, clean or not, of the same producer and
+   partition (see `spark_jobs.order`);
 3. its claims have each sequence from the least to the greatest exactly once: there are as many claims as sequences, and
    claims and sequences have equal fingerprints (sums as above, of hashes of the sequence alone). So no sequence was
    resent, and the ledger does not contradict itself.
@@ -23,6 +24,8 @@ has one. A stretch is *proven* exactly if
 All other rows are matched one by one. The result is the same as if all rows were matched, unless the matching refutes
 the screen (`astray` in ATTEMPTS). This happens if a line has another partition sequence than its claim, because
 condition 2 then compared wrong numbers. It also happens if the owner of a corrupted line is in a proven stretch.
+
+A record that is matched may be out of order because of proven records. *Borders* stand for the latter.
 """
 
 from __future__ import annotations
@@ -30,36 +33,35 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Set
 from functools import reduce
-from itertools import accumulate
 from operator import or_
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.buckets import STRETCH, Buckets, number
+from spark_jobs.buckets import STRETCH, Buckets, Row, Stretch, number, stretch_of
 from spark_jobs.fingerprints import sums
-from spark_jobs.schemas import STRETCHES, arrow
+from spark_jobs.order import order
+from spark_jobs.schemas import BORDERS, STRETCHES, arrow
 
 FEW_RANGES = 100
 """The greatest number of ranges of proven stretches that the condition of a query excludes. (Neighbouring stretches
 form a range.) If there are more ranges, the query joins the proven stretches instead."""
 
-Row = dict[str, Any]
-Stretch = tuple[str, int, int, int]
-
 
 class Screen(NamedTuple):
     """The proven rows, which need no matching: all rows of the arms in `whole` and of the stretches in `stretches`.
 
-    `signatures`: the rows of SIGNATURES by which the books count the proven rows. `counts`: figures for the manifest.
+    `signatures`: the rows of SIGNATURES by which the books count the proven rows. `borders`: BORDERS, which stand for
+    proven rows where the order of other rows is checked. `counts`: figures for the manifest.
     """
 
     bits: int
     whole: list[str]
     stretches: pa.Table
     signatures: list[Row]
+    borders: pa.Table
     counts: dict[str, int]
 
 
@@ -70,20 +72,24 @@ def prove(counted: Buckets, damaged: Set[tuple[str, int]]) -> Screen | None:
     is checked for claims (rows of LEDGER), too, because a corrupted record may hide the position of an attempt.
     """
     rows: list[Row] = [row for row in counted.table.to_pylist() if row["attempted"] or row["copies"]]
-    dirty = {_stretch(row) for row in rows if not _clean(row)}
-    dirty |= _not_each_once(row for row in rows if _stretch(row) not in dirty)
-    dirty |= _out_of_order(rows, damaged)
-    proven = [row for row in rows if _stretch(row) not in dirty]
+    dirty = {stretch_of(row) for row in rows if not _clean(row)}
+    dirty |= _not_each_once(row for row in rows if stretch_of(row) not in dirty)
+    of_rows = order(rows, damaged)
+    dirty |= of_rows.entangled
+    proven = [row for row in rows if stretch_of(row) not in dirty]
     if not proven:
         return None
-    unproven_rows = [row for row in rows if _stretch(row) in dirty]
+    unproven_rows = [row for row in rows if stretch_of(row) in dirty]
     partial = {row["arm"] for row in unproven_rows}
-    keys = sorted({_stretch(row) for row in proven if row["arm"] in partial})
+    keys = sorted({stretch_of(row) for row in proven if row["arm"] in partial})
     return Screen(
         bits=counted.bits,
         whole=sorted({row["arm"] for row in proven} - partial),
         stretches=pa.Table.from_pylist([dict(zip(STRETCH, key, strict=True)) for key in keys], schema=arrow(STRETCHES)),
         signatures=[_signature(row) for row in proven],
+        borders=pa.Table.from_pylist(
+            [_border(row) for row in of_rows.passed if stretch_of(row) not in dirty], schema=arrow(BORDERS)
+        ),
         counts={
             "screen/bits": counted.bits,
             "screen/buckets": len(rows),
@@ -120,7 +126,7 @@ def unproven(
 def _ranges(stretches: list[Row]) -> list[tuple[Stretch, Stretch]]:
     """Returns the first and the last stretch of each series of consecutive stretches. `stretches` are sorted."""
     ranges: list[tuple[Stretch, Stretch]] = []
-    for stretch in map(_stretch, stretches):
+    for stretch in map(stretch_of, stretches):
         if ranges and ranges[-1][1] == (*stretch[:3], stretch[3] - 1):
             ranges[-1] = (ranges[-1][0], stretch)
         else:
@@ -151,7 +157,7 @@ def _not_each_once(rows: Iterable[Row]) -> set[Stretch]:
     """
     buckets: defaultdict[Stretch, list[Row]] = defaultdict(list)
     for row in rows:
-        buckets[_stretch(row)].append(row)
+        buckets[stretch_of(row)].append(row)
     return {stretch for stretch, parts in buckets.items() if not _each_once(parts)}
 
 
@@ -161,42 +167,6 @@ def _each_once(parts: list[Row]) -> bool:
         return False
     hashes = tuple(sum(row[name] for row in parts) for name in ("sequences_low", "sequences_high"))
     return hashes == sums(first, last)
-
-
-def _out_of_order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> set[Stretch]:
-    """Returns the stretches that may have records out of order (condition 2 in the module's docstring). `damaged`:
-    every (arm, partition) with corrupted records."""
-    spans_by_producer: dict[tuple[Any, ...], list[tuple[list[int], Stretch]]] = defaultdict(list)
-    for row in rows:
-        sides = ("logged", "claimed") if (row["arm"], row["partition"]) in damaged else ("logged",)
-        if any(row[f"{side}_position_min"] is not None for side in sides):
-            span = [_bound(row, sides, name, end) for end in (min, max) for name in ("partition_sequence", "position")]
-            spans_by_producer[row["arm"], row["producer"], row["session"], row["partition"]].append(
-                (span, _stretch(row))
-            )
-    return {stretch for spans in spans_by_producer.values() for stretch in _entangled(sorted(spans))}
-
-
-def _entangled(spans: list[tuple[list[int], Stretch]]) -> Iterable[Stretch]:
-    """Yields each stretch that overlaps another stretch, in its partition sequences or in its offsets.
-
-    `spans` has one item per stretch, sorted by the lowest partition sequence: ([lowest partition sequence, lowest
-    offset, highest partition sequence, highest offset], stretch). A stretch overlaps no other if, in both measures,
-    every earlier item ends below it, and every later item begins above it.
-    """
-    for low, high in ((0, 2), (1, 3)):  # partition sequences, then offsets
-        highest_until = list(accumulate((span[high] for span, _ in spans), max))
-        lowest_from = list(accumulate((span[low] for span, _ in reversed(spans)), min))[::-1]
-        for index, (span, stretch) in enumerate(spans):
-            is_behind = index == 0 or highest_until[index - 1] < span[low]
-            is_before = index + 1 == len(spans) or lowest_from[index + 1] > span[high]
-            if not (is_behind and is_before):
-                yield stretch
-
-
-def _bound(row: Row, sides: Iterable[str], name: str, end: Any) -> int:
-    values = (row[f"{side}_{name}_{end.__name__}"] for side in sides)
-    return int(end(value for value in values if value is not None))
 
 
 def _signature(row: Row) -> Row:
@@ -218,5 +188,13 @@ def _signature(row: Row) -> Row:
     }
 
 
-def _stretch(row: Row) -> Stretch:
-    return row["arm"], row["producer"], row["session"], row["stretch"]
+def _border(row: Row) -> Row:
+    """The row of BORDERS that stands for the records of one bucket in a proven stretch: the last of them."""
+    return {
+        "arm": row["arm"],
+        "producer": row["producer"],
+        "session": row["session"],
+        "partition": row["partition"],
+        "partition_sequence": row["logged_partition_sequence_max"],
+        "offset": row["logged_position_max"],
+    }

@@ -15,6 +15,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,6 +24,7 @@ from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.store.books import SECOND_OPINION, has_second_opinion
 from delivery_verifier.store.run_directory import StepOutput
 from delivery_verifier.store.versions import versions
+from spark_jobs.effects_opinion import COLUMNS, NAMES, QUERY, parameters
 from spark_jobs.law import Law
 
 MEMORY = "1GB"
@@ -70,7 +72,7 @@ FROM arms LEFT JOIN counts USING (arm) LEFT JOIN damage USING (arm)
 
 Opinion = dict[str, dict[str, int]]
 """Maps each arm to its counts. These are the counts in COUNTS, and `damaged`: the number of records in log/ that cannot
-be parsed or have a wrong checksum."""
+be parsed or have a wrong checksum. An arm with an application also has the counts in NAMES."""
 
 
 def opinion(scenario: Scenario, offsets: Offsets, output: StepOutput) -> Opinion | None:
@@ -81,7 +83,11 @@ def opinion(scenario: Scenario, offsets: Offsets, output: StepOutput) -> Opinion
     if not has_second_opinion(versions(output.run, "produce", "settle")[-1], offsets):
         return None
     with output.timed("second_opinion"):
-        return count(output.run.path, scenario, output.staging)
+        counted = count(output.run.path, scenario, output.staging)
+        if scenario.applied:
+            for arm, counts in _count_effects(output.run.path, scenario, offsets, output.staging).items():
+                counted[arm] |= counts
+        return counted
 
 
 def count(run_dir: Path, scenario: Scenario, folder: Path) -> Opinion:
@@ -90,14 +96,26 @@ def count(run_dir: Path, scenario: Scenario, folder: Path) -> Opinion:
 
     Raises duckdb.Error if a file cannot be read, or if memory and disk together do not suffice.
     """
-    import duckdb
-
     ledger, log = (f"{glob.escape(str(run_dir / name))}/*.parquet" for name in ("ledger", "log"))
     arms = [arm.name for arm in scenario.arms], [arm.ordinal for arm in scenario.arms]
+    rows = _rows(_QUERY, [*arms, scenario.run_token, log, ledger], folder)
+    return {arm: dict(zip(("damaged", *COUNTS), counts, strict=True)) for arm, *counts in rows}
+
+
+def _count_effects(run_dir: Path, scenario: Scenario, offsets: Offsets, folder: Path) -> Opinion:
+    """Returns what DuckDB counts in effects/ and log/ of `run_dir`, per arm whose effects it counts."""
+    rows = _rows(QUERY, parameters(run_dir, scenario, offsets), folder)
+    return {arm: dict(zip(NAMES, counts, strict=True)) for arm, *counts in rows}
+
+
+def _rows(query: str, values: list[object], folder: Path) -> list[tuple[Any, ...]]:
+    """Returns the rows of `query` with the parameters `values`. Data that do not fit into MEMORY go to a temporary
+    folder in `folder`."""
+    import duckdb
+
     with tempfile.TemporaryDirectory(prefix=".second-opinion-", dir=folder) as spilled:
         with duckdb.connect(config=_SETTINGS | {"temp_directory": spilled}) as connection:
-            rows = connection.execute(_QUERY, [*arms, scenario.run_token, log, ledger]).fetchall()
-    return {arm: dict(zip(("damaged", *COUNTS), counts, strict=True)) for arm, *counts in rows}
+            return connection.execute(query, values).fetchall()
 
 
 def opinion_laws(counted: Mapping[str, Mapping[str, int]], producers: pa.Table, log_census: pa.Table) -> Iterable[Law]:
@@ -111,6 +129,9 @@ def opinion_laws(counted: Mapping[str, Mapping[str, int]], producers: pa.Table, 
         yield _equation(arm, "damaged records in log/", counts["damaged"], damaged[arm, "corrupted"])
         for name in COUNTS if not counts["damaged"] else ():
             yield _equation(arm, name.replace("_", " "), counts[name], booked[arm, name])
+        for name, columns in zip(NAMES, COLUMNS.values(), strict=True) if not counts["damaged"] else ():
+            if name in counts:
+                yield _equation(arm, name, counts[name], sum(_sums(producers, each)[arm, each] for each in columns))
 
 
 def _equation(arm: str, what: str, by_duckdb: int, by_spark: int) -> Law:

@@ -81,6 +81,14 @@ def java_options(records: int) -> list[str]:
     return ["-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=240m", logging, *quick, *class_archive().options()]
 
 
+def executor_options(records: int) -> list[str]:
+    """Options of the JVM of an executor on another host: the serial garbage collector, and no optimizing compiler.
+
+    `records`: about how many records the run has. From SMALL_RECORDS on, the list is empty: the JVM chooses.
+    """
+    return ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"] if records < SMALL_RECORDS else []
+
+
 def class_archive() -> ClassArchive:
     """Spark's class data archive: a file with loaded classes, from which a JVM starts faster (see `ClassArchive`).
 

@@ -11,9 +11,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from support import engine as engines
@@ -24,6 +24,10 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".kdv" / "engine"
 PROJECT = "kdv-test"
 """The name of the tests' composition. Its image is PROJECT:local."""
+OURS = "verifier"
+"""The key of our own image among Images."""
+Images = Mapping[str, Future[None]]
+"""Maps services to the builds of their images. A build that is done has its image on the engine."""
 NO_TESTS = 5
 """The exit code of pytest if no test was chosen."""
 
@@ -38,9 +42,12 @@ def main() -> int:
         return 0
     added: list[str] = []
     try:
-        with timed("images"):
-            added = provide_images(engine, compose)
-        return run_tests(engine, compose)
+        official = official_images(compose)
+        with timed("registry"):
+            missing = missing_images(engine, official)
+        with providing(engine, compose, missing, official["kafka"]) as images:
+            added = [*missing.values(), standins.BASE] if missing else []
+            return run_tests(engine, compose, images)
     except Missing as error:
         print(f"SKIPPED: docker-compose.yml was not tried: {error}")
         return 0
@@ -60,17 +67,33 @@ def timed(what: str) -> Iterator[None]:
     print(f"{what}: {time.monotonic() - start:.0f} s", flush=True)
 
 
-def provide_images(engine: Engine, compose: list[str]) -> list[str]:
-    """Makes the engine have every official image that docker-compose.yml names. Returns the stand-ins."""
-    images = official_images(compose)
+def missing_images(engine: Engine, official: Mapping[str, str]) -> dict[str, str]:
+    """Returns those images, by service, that the engine lacks and that no registry gives."""
     with ThreadPoolExecutor() as pool:
-        present = dict(zip(images, pool.map(engine.has_image, images.values())))
-    missing = {service: image for service, image in images.items() if not present[service]}
-    if not missing:
-        return []
-    print(f"no registry gives {', '.join(missing.values())}: building stand-ins", flush=True)
-    standins.build(engine, compose, missing, images["kafka"].rpartition(":")[2])
-    return [*missing.values(), standins.BASE]
+        present = dict(zip(official, pool.map(engine.has_image, official.values())))
+    return {service: image for service, image in official.items() if not present[service]}
+
+
+@contextmanager
+def providing(engine: Engine, compose: list[str], missing: Mapping[str, str], kafka: str) -> Iterator[Images]:
+    """Builds the stand-ins of `missing` and our image beside the block, all at once. Yields the builds, by service;
+    ours is OURS. `kafka`: the official image of Kafka, whose tag is the version of the stand-in.
+
+    Our image is built from Airflow's. Raises Missing if the base of the stand-ins cannot be made.
+    """
+    if missing:
+        print(f"no registry gives {', '.join(missing.values())}: building stand-ins", flush=True)
+    with ExitStack() as stack:
+        stand_in = stack.enter_context(standins.builder(engine, compose, kafka.rpartition(":")[2])) if missing else None
+        pool = stack.enter_context(ThreadPoolExecutor())
+        images = {service: pool.submit(stand_in, service, image) for service, image in missing.items() if stand_in}
+
+        def ours() -> None:
+            if "airflow" in images:
+                images["airflow"].result()
+            build_ours(engine, compose)
+
+        yield images | {OURS: pool.submit(ours)}
 
 
 def official_images(compose: list[str]) -> dict[str, str]:
@@ -85,9 +108,12 @@ def official_images(compose: list[str]) -> dict[str, str]:
     return {name: text.partition(":-")[2].removesuffix("}") for name, text in names.items()}
 
 
-def run_tests(engine: Engine, compose: list[str]) -> int:
-    """Runs tests/compose with this engine and this Compose. Builds our image beside the tests of the fault door, which
-    do not need it. Returns the greater exit code of pytest's."""
+def run_tests(engine: Engine, compose: list[str], images: Images) -> int:
+    """Runs tests/compose with this engine and this Compose. Returns the greater exit code of pytest's.
+
+    The tests of the fault door need no image but Kafka's, so they run while the others are built. Raises
+    CalledProcessError if a stand-in cannot be built.
+    """
     settings = {"KDV_TEST_ENGINE": engine.socket, "KDV_TEST_COMPOSE": " ".join(compose)}
 
     def code(module: str) -> int:
@@ -95,24 +121,27 @@ def run_tests(engine: Engine, compose: list[str]) -> int:
         result = subprocess.run([*command, *sys.argv[1:]], env=engine.environment | settings, check=False).returncode
         return 0 if result == NO_TESTS and sys.argv[1:] else result
 
-    with timed("tests"):
-        with building(engine, compose):
-            door = code("test_fault_door.py")
+    if "kafka" in images:
+        with timed("stand-in of Kafka"):
+            images["kafka"].result()
+    with timed("tests of the fault door"):
+        door = code("test_fault_door.py")
+    with timed("other images"):
+        for image in images.values():
+            image.result()
+    with timed("tests of the composition"):
         return max(door, code("test_composition.py"))
 
 
-@contextmanager
-def building(engine: Engine, compose: list[str]) -> Iterator[None]:
-    """Builds our image beside the block, so that `make compose-up` finds its layers built. If the build fails, that
-    command says why."""
+def build_ours(engine: Engine, compose: list[str]) -> None:
+    """Builds our image, so that `make compose-up` finds its layers built. If the build fails, that command says why."""
     with tempfile.TemporaryDirectory(prefix="kdv-env-") as folder:
         variables = str(Path(folder) / ".env")
         generate = [sys.executable, str(ROOT / "docker" / "environment.py"), "--data-go", "--file", variables]
         subprocess.run(generate, stdout=subprocess.DEVNULL, check=True)
         files = ["--file", str(ROOT / "docker-compose.yml"), "--env-file", variables, "--project-name", PROJECT]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        with subprocess.Popen([*compose, *files, "build", "--quiet"], env=engine.environment, **quiet):  # type: ignore[call-overload]
-            yield
+        build = [*compose, *files, "build", "--quiet"]
+        subprocess.run(build, env=engine.environment, capture_output=True, check=False)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.scenarios import ENTRIES
 from delivery_verifier.catalogue_run.selection import KINDS
 from delivery_verifier.model.fault_plan import FaultStep, equipment_of
-from delivery_verifier.pages.matrix.tables import HEADINGS
+from delivery_verifier.pages.matrix.tables import heading_of_kind
 
 INTRODUCTION = """\
 # The catalogue
@@ -31,7 +31,7 @@ def document() -> str:
     parts = [INTRODUCTION + "\n".join(_overview())]
     for kind in dict.fromkeys(KINDS.values()):
         parts += [
-            f"## {HEADINGS.get(kind, kind)}\n",
+            f"## {heading_of_kind(kind)}\n",
             *(_entry(entry) for entry in ENTRIES.values() if KINDS[entry.name] == kind),
         ]
     return "\n".join(parts).rstrip() + "\n"

@@ -32,16 +32,17 @@ forbidden. The rules are `RULES` in `plugins/delivery_verifier/contract/rules/`;
   it was sent after the reach of the last one was over. Another leader reaches until the deposed one can acknowledge
   nothing any more: its process has exited, or it leads again, or it was out of the ISR and is back. A loss of power
   of the whole ISR reaches until the power is back, and each loss has a reach of its own. A late end of a transaction
-  reaches from a second before its injection until the cluster has recovered from it. What befell a coordinator, or a
-  producer's late end, reaches only the producers whose transactions it may have touched. An ISR that shrank reaches
-  until all its members were seen in it again, another min.insync.replicas until the ISRs had that many members. Nobody
+  reaches from a second before its injection until the cluster has recovered from it. What happened to a
+  coordinator, or a producer's late end, reaches only the producers whose transactions it may have touched. An ISR that
+  shrank reaches until all its members were seen in it again, another min.insync.replicas until the ISRs had that many
+  members. Nobody
   is convicted where the observer wrote no heartbeats, or where unclean elections are permitted and the election looks
   clean: the observer may have missed that the ISR shrank.
-* It is a doubt (`unexplained`) if such a record was sent before that, and acknowledged afterwards; if it was
-  acknowledged before the injection that caused the change of leader, or what befell its transaction (which may have
-  ended later, nobody knows when); if a record of a transaction, or a duplicate, or a
-  record out of order lies outside the reach; and if a record was under way in no injection, unless a loss of power
-  permits it, which takes back the past, too.
+* It is a doubt (`unexplained`) if such a record was sent before that, and acknowledged afterwards. It is a doubt, too,
+  if the record was acknowledged before the injection that caused the change of leader, or that hurt its transaction
+  (which may have ended later, nobody knows when). A record of a transaction, a duplicate or a record out of order is a
+  doubt if it lies outside the reach. So is a record that was under way in no injection, unless a loss of power permits
+  it, which takes back the past, too.
 * This conviction rests on the cases in `anomalies/`, with their times, and never exceeds the books. Great Expectations
   evaluates the books with the arm's tolerance, which is any number, and beside them the unexplained cases, of which
   none is tolerated (`LOST unexplained`). Cases beyond those that were written down are a doubt.
@@ -69,12 +70,12 @@ LIMITS = """\
 * `isr_power_loss` goes by the ISR that the observer saw: it asks each broker ten times a second. A broker that lost its
   power counts as empty until it was seen to join an ISR again, or until the injection has recovered.
 * A deposed leader that stays in the ISR, as in an election that harms no broker, is never seen to have learned of its
-  successor: the permission of that partition lasts until the end of the run. An epoch that was skipped had a leader
+  successor. The permission of that partition lasts until the end of the run. An epoch that was skipped had a leader
   that nobody saw: then this holds for every replica.
 * The rules of `coordinator_power_loss` take `transaction.state.log.min.isr` as the verifier's cluster sets it: 2, or 1
   with a single broker, whatever replicas the arm's topic has. They suppose that brokers leave the flushing of
   `__transaction_state` to the operating system, as they do unless `log.flush.interval.messages` says otherwise.
-* An apparent unclean election is not planned if a broker of the last ISR is still in the ISR: Kafka elects no leader
+* An apparent unclean election is not planned if a broker of the last ISR is still in the ISR. Kafka elects no leader
   from outside while a member can lead, so that the observer saw the ISR late. What it would permit is a doubt.
 * An apparent unclean election in `__transaction_state` is never planned, so what it would permit is a doubt: Kafka
   switches them off there, and the observer may have seen a clean one late.

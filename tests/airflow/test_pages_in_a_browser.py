@@ -16,16 +16,17 @@ import msgspec
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
-from support import report_material, runs_for_prices
+from support import catalogue_runs, report_material, runs_for_overview, runs_for_prices, sealed_runs
 from support.browser import CHROMIUM, browser, check_look, shots  # noqa: F401  (two are fixtures)
-from support.catalogue_runs import catalogue, item
-from support.runs_for_overview import judged
 
 from delivery_verifier.catalogue.prices import PRICES
 from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.pages.comparison import comparison
+from delivery_verifier.pages.comparison import page as compare_page
 from delivery_verifier.pages.matrix import page as matrix
 from delivery_verifier.pages.overview import page as overview
 from delivery_verifier.pages.overview.run_filter import RunFilter
+from delivery_verifier.pages.overview.unfinished import AirflowRun
 from delivery_verifier.pages.price import page as price_page
 from delivery_verifier.pages.price.price import price
 from delivery_verifier.pages.report import page as report
@@ -39,7 +40,9 @@ WIDTHS = (400, 1400, 1920)
 TAB = {"width": 1031, "height": 617}
 """What the frame of the report's tab shows in Airflow, in a window of 1400 x 900."""
 REPORTS = ("held", "violated", "inconclusive", "stored-held", "stored-violated")
-OTHERS = ("no-verdict", "price", "matrix", "overview")
+OTHERS = ("no-verdict", "price", "matrix", "compare", "overview")
+LONG = "manual__2026-11-22T06-12-36.120261-00-00-a75fee16"
+"""The name of a run as Airflow makes it, too long for a column."""
 _BOTTOM = "element => element.getBoundingClientRect().bottom + scrollY"
 _LAST_BOTTOM = (
     "section => Math.max(...[...section.children].map(each => each.getBoundingClientRect().bottom)) + scrollY"
@@ -68,13 +71,32 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
         runs_for_prices.made(folder / "prices", name, lost=7 * ("kill_leader.acks_1" in name)) for name in PRICES
     ]
     price_page.write(price(measured, "2 CPUs"), folder / "price.html")
-    tried = catalogue(
-        item("acks_1.frozen_followers", "as expected"), item("order.stalled_leader", "inconclusive", "not as expected")
-    )
-    (folder / "matrix.html").write_text(matrix.render(tried, "../.."))
-    judged(folder / "listed", "one", "VIOLATED", lost=3, green=False, sentence="Three records were lost.")
-    (folder / "overview.html").write_text(overview.overview(folder / "listed", RunFilter(), docs=True))
+    whole = catalogue_runs.whole()
+    (folder / "matrix.html").write_text(matrix.render(whole, "../..", [whole]))
+    sides = [
+        sealed_runs.judged(folder / "compared", name, make)[0].path
+        for name, make in ((LONG, report_material.held), ("b", report_material.violated))
+    ]
+    compare_page.write(comparison.compare(*sides), folder / "compare.html")
+    (folder / "overview.html").write_text(_overview(folder / "listed"))
     return folder
+
+
+def _overview(runs: Path) -> str:
+    """The page of 60 runs on three Kafka versions, of a run that is at work, and of one without a directory."""
+    runs_for_overview.many(runs, 60)
+    for number, run in enumerate(sorted(runs.iterdir())):
+        plan = run / "scenario.json"
+        plan.write_text(plan.read_text().replace("4.3.1", ("4.1.2", "4.2.1", "4.3.1")[number // 20]))
+    runs_for_overview.planned(runs, LONG, day=60)
+    states: dict[str, Any] = {LONG: "running", "bad-input": "failed"}
+    known = {
+        name: AirflowRun(
+            name=name, page=f"../dags/verify_delivery/runs/{name}", state=state, begun_at=runs_for_overview.BEGUN
+        )
+        for name, state in states.items()
+    }
+    return overview.overview(runs, RunFilter(), docs=True, dag_path="../dags/verify_delivery", in_airflow=known)
 
 
 @pytest.fixture(scope="module", params=["light", "dark"])
@@ -114,8 +136,40 @@ def test_a_page_is_read_in_every_look_and_width_and_breaks_no_rule_of_accessibil
     for width in WIDTHS:
         view.set_viewport_size({"width": width, "height": 900})
         check_look(view, theme)
-    found = Axe().run(view).response["violations"]
+    found = Axe().run(view, options={"resultTypes": ["violations"]}).response["violations"]
     assert [(each["id"], each["nodes"][0]["html"][:200]) for each in found] == []
+
+
+@pytest.mark.parametrize("view", ["light"], indirect=True)
+def test_a_cell_of_the_map_leads_to_its_details_by_keyboard_alone(view: Page, pages: Path) -> None:
+    _open(view, pages, "matrix")
+    assert view.locator("#map .cell").first.evaluate(_BOTTOM) < 900
+    details = view.locator("[id='order.stalled_leader']")
+    assert not details.is_visible()
+    view.locator("[href='#order.stalled_leader'].cell").first.focus()
+    view.keyboard.press("Enter")
+    details.wait_for()
+    assert details.evaluate("element => element === document.activeElement")
+    assert details.get_by_role("row").filter(has_text="in_flight_1").get_by_text("99", exact=True).is_visible()
+
+
+@pytest.mark.parametrize("view", ["light"], indirect=True)
+@pytest.mark.parametrize(
+    ("name", "element"),
+    [("price", ".charts table >> nth=1"), ("compare", "#verdicts"), ("overview", "#runs tbody tr >> nth=8")],
+)
+def test_the_answer_of_every_page_stands_on_its_first_screen(view: Page, pages: Path, name: str, element: str) -> None:
+    _open(view, pages, name)
+    assert view.locator(element).evaluate(_BOTTOM) < 900
+
+
+@pytest.mark.parametrize("view", ["light"], indirect=True)
+def test_a_run_takes_one_line_on_the_page_of_all_runs(view: Page, pages: Path) -> None:
+    _open(view, pages, "overview")
+    for width in (1031, 1400):
+        view.set_viewport_size({"width": width, "height": 900})
+        heights = view.eval_on_selector_all("#runs tbody tr", "rows => rows.map(row => row.offsetHeight)")
+        assert len(heights) == 62 and max(heights) < 40
 
 
 @pytest.mark.parametrize("view", ["light"], indirect=True)

@@ -7,11 +7,15 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from airflow.models.dagrun import DagRun
 from delivery_plugin import DeliveryPlugin
 from fastapi.testclient import TestClient
+from sqlalchemy import create_engine, insert
+from sqlalchemy.orm import Session
 from support.catalogue_runs import catalogue, item
 from support.live_runs import flowing
 from support.runs_for_overview import judged, planned
@@ -20,10 +24,11 @@ from delivery_verifier.cluster import lease
 from delivery_verifier.host import folders
 from delivery_verifier.model import catalogue_run
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
+from delivery_verifier.orchestration.plugin import airflow_runs, dag_runs, unreported
 from delivery_verifier.orchestration.plugin import app as reports
-from delivery_verifier.orchestration.plugin import dag_runs, unreported
 from delivery_verifier.orchestration.plugin.dag_runs import State, Step
 from delivery_verifier.pages.matrix import page
+from delivery_verifier.pages.overview.unfinished import AirflowRun
 from delivery_verifier.run import estimates
 from delivery_verifier.store import catalogue_runs
 
@@ -40,6 +45,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 KNOWN: dict[str, State] = {}
+IN_AIRFLOW: dict[str, AirflowRun] = {}
 READS_LOGS = True
 
 
@@ -50,9 +56,11 @@ def client(runs: Path) -> Iterator[TestClient]:
         reports.app.dependency_overrides[dependency.dependency] = lambda: None  # type: ignore[index]
     reports.app.dependency_overrides[dag_runs.state] = lambda: KNOWN.get(RUN_ID)
     reports.app.dependency_overrides[reports._reads_logs] = lambda: READS_LOGS
+    reports.app.dependency_overrides[airflow_runs.newest] = lambda: IN_AIRFLOW
     yield TestClient(reports.app)
     reports.app.dependency_overrides.clear()
     KNOWN.clear()
+    IN_AIRFLOW.clear()
 
 
 def _finished(runs: Path, run_id: str = RUN_ID, sentence: str = "Nothing was lost.") -> Path:
@@ -210,6 +218,36 @@ def test_the_list_shows_each_run_with_its_verdict_and_escapes_what_it_says(clien
     assert "HELD" in page
     assert "NO VERDICT" in page
     assert "<script>alert" not in page
+
+
+def test_the_list_shows_the_runs_that_only_airflow_knows(client: TestClient, runs: Path) -> None:
+    page, begun_at = "../dags/verify_delivery/runs/bad", datetime(2026, 11, 22, tzinfo=UTC)
+    IN_AIRFLOW["bad"] = AirflowRun(name="bad", page=page, state="failed", begun_at=begun_at)
+    text = client.get("/").text
+    assert "failed before it was planned" in text and f'href="{page}" target="_top"' in text
+
+
+def test_the_newest_dag_runs_are_read_from_airflows_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path / 'airflow.db'}")
+    DagRun.__table__.create(engine)
+    begun_at = datetime(2026, 11, 22, 6, tzinfo=UTC)
+    rows = [(DAG_ID, RUN_ID, "running"), (DAG_ID, "done", "success"), ("other", "foreign", "running")]
+    with Session(engine) as session:
+        for number, (dag_id, run_id, state) in enumerate(rows):
+            values = {"id": number, "dag_id": dag_id, "run_id": run_id, "state": state, "run_type": "manual"}
+            filled = {"run_after": begun_at, "updated_at": begun_at, "log_template_id": 1, "clear_number": 0}
+            session.execute(insert(DagRun.__table__).values(**values, **filled))
+        session.commit()
+    monkeypatch.setattr(airflow_runs, "create_session", lambda scoped: Session(engine))
+    known = airflow_runs.newest()
+    assert [(run.name, run.state, run.begun_at) for run in known.values()] == [
+        ("done", "success", begun_at),
+        (folders.run_directory_name(RUN_ID), "running", begun_at),
+    ]
+    quoted = "manual__2026-01-01T00%3A00%3A00%2B00%3A00"
+    assert known[folders.run_directory_name(RUN_ID)].page == f"../dags/{DAG_ID}/runs/{quoted}"
+    monkeypatch.setattr(airflow_runs, "LISTED", 1)
+    assert list(airflow_runs.newest()) == ["done"]
 
 
 @pytest.mark.parametrize(

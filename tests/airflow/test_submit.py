@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from delivery_verifier import catalogue
 from delivery_verifier.host.java import jars
@@ -14,6 +15,7 @@ from delivery_verifier.model.scenario import Load, Scenario
 from delivery_verifier.orchestration.tasks import spark_job, verify_delivery
 from delivery_verifier.orchestration.tasks.server_job import ServerJob
 from delivery_verifier.store.run_directory import RunDirectory
+from spark_jobs.session import SMALL_RECORDS
 
 
 @pytest.fixture
@@ -39,6 +41,19 @@ def test_a_driver_of_a_remote_master_is_reachable_under_its_own_address(scenario
     conf = spark_job.properties(scenario, "spark://master:7077")
     assert "spark.driver.host" not in conf
     assert "spark.driver.bindAddress" not in conf
+
+
+@pytest.mark.parametrize(("records", "quick"), [(SMALL_RECORDS - 1, True), (SMALL_RECORDS, False)])
+def test_executors_of_a_remote_master_leave_out_the_optimizing_compiler_as_the_driver_does(
+    scenario: Scenario, records: int, quick: bool
+) -> None:
+    scenario = replace(scenario, arms=[replace(scenario.arms[0], records=records)])
+    for master in ("local[2]", "spark://master:7077"):
+        conf = spark_job.properties(scenario, master)
+        jvms = {name.split(".")[1] for name, value in conf.items() if "-XX:TieredStopAtLevel=1" in value}
+        expected = {"driver"} if master.startswith("local") else {"driver", "executor"}
+        assert jvms == (expected if quick else set()), master
+    assert ("spark.executor.extraJavaOptions" in conf) == quick, "the user's own stay in a large run"
 
 
 def test_a_job_on_a_server_that_is_ended_before_the_server_listens_never_begins(

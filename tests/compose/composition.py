@@ -115,7 +115,7 @@ class Composition:
         client.trigger(dag_id, run_id, conf)
         while (state := _state(client, dag_id, run_id)) not in ENDED:
             assert time.monotonic() < deadline, f"{run_id} is {state} after {ENDS_WITHIN_S:g} s"
-            time.sleep(2)
+            time.sleep(0.5)
         return state
 
     def file(self, path: str) -> bytes:

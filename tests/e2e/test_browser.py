@@ -87,12 +87,14 @@ def test_the_page_of_all_runs_lists_it_filters_and_opens_its_report(admin: Visit
     row = frame.locator("tr", has_text=finished)
     expect(row).to_contain_text("HELD")
     frame.get_by_label("Verdict").select_option("VIOLATED")
+    frame.get_by_role("button", name="Filter").click()
     expect(row).to_have_count(0)
     frame.get_by_role("link", name="Show all").first.click()
     frame.get_by_label("Text").fill(finished)
     frame.get_by_role("button", name="Filter").click()
     expect(row).to_have_count(1)
-    row.get_by_role("link", name=finished).click()
+    expect(row.get_by_role("link", name=f"{finished} in Airflow")).to_have_attribute("href", re.compile("/dags/"))
+    row.get_by_role("link", name=finished, exact=True).click()
     expect(frame.locator("#verdict")).to_contain_text("HELD")
 
 

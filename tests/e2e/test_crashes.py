@@ -16,10 +16,13 @@ import pytest
 from support.own_host import alive
 
 from delivery_verifier.cluster import lease, workspaces
+from delivery_verifier.command_line.main import main
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.judgement.judge import load_and_judge
 from delivery_verifier.load.live_ledger import Control, Word
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.run.steps.conclude import judge_and_report
+from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 MARK, GONE_WITHIN_S = "KDV_TEST_CRASH", 30.0
 LOAD = ("--profile", "safe", "--fault", "none", "--records", "2000")
@@ -109,12 +112,21 @@ def test_when_a_producer_is_killed_the_run_ends_without_a_verdict_and_leaves_not
     assert "producer safe/0/0 ended with exit code -9" in started.log.read_text()
 
 
-@LONG
-def test_when_the_command_is_killed_its_brokers_and_producers_go_too(started: Started) -> None:
+APPLIED = ("--duration-s", "60", "--application", "commit_after")
+
+
+@pytest.mark.parametrize("started", [APPLIED], indirect=True, ids=["long_load"])
+def test_when_the_command_is_killed_all_it_supervises_goes_too_and_nothing_is_held(started: Started) -> None:
     started.is_loading()
     assert len(started.alive("kafka.Kafka")) == 4 and len(started.alive(r"load\.producer")) == 2
+    started.awaits(r"applications\.process")
     started.process.kill()
     started.left_nothing()
+    for judge in (judge_and_report, load_and_judge):
+        with pytest.raises(IncompleteRun, match=r"produce"):
+            judge(started.run.path)
+    assert main(["reconcile", str(started.run.path)]) == 64
+    assert not (started.run.path / "verdict.json").exists()
 
 
 @LONG

@@ -27,7 +27,7 @@ def test_make_verify_holds_a_million_records_and_says_where_to_look(terminal: di
     assert acknowledged >= 1_000_000
     assert re.search(r"The fault took (?:none|[\d,]+) of [\d,]+ records from the control acks_0", said)
     assert re.search(r"Records exposed until recovery: [1-9][\d,]* of idempotent", said)
-    assert re.search(r"longest gap", said) and re.search(r"\| idempotent .* [\d.]+ s \| HELD", said)
+    assert re.search(r"longest silence", said) and re.search(r"\| idempotent .* [\d.]+ s \| HELD", said)
     assert Path(quoted(r"^report +(\S+)$", said)).is_file()
     assert Path(quoted(r"^data docs +(\S+)$", said)).is_file()
     assert f"http://127.0.0.1:{terminal['KDV_PORT']}/" in quoted(r"^Airflow +(\S+)$", said)

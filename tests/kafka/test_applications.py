@@ -8,9 +8,11 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from delivery_verifier.applications.handle import RunningApplications
+from delivery_verifier.applications.lives import lives_of
 from delivery_verifier.applications.member_process import MemberProcess
 from delivery_verifier.applications.pool import MemberPool
 from delivery_verifier.applications.sink import LifeEffects, SinkInputs
@@ -27,12 +29,19 @@ from delivery_verifier.faults.action import ActionContext
 from delivery_verifier.faults.applications import are_caught_up
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.judgement.witness import differences
 from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.load.live_ledger import Gate, State
 from delivery_verifier.load.pool import ProducerPool
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger, equipment_of
 from delivery_verifier.model.history import Injection
+from delivery_verifier.run.applications import journal_rows
 from delivery_verifier.run.outputs import VisibleRecords
+from delivery_verifier.run.witness import write_witness
+from delivery_verifier.store.effect_tables import JOURNAL
+from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.store.table import arrow_schema
+from delivery_verifier.store.witness import Witness, read_witness
 
 CAUGHT_UP, PARKED = Trigger(kind="caught_up"), Trigger(kind="parked")
 ENTRIES = [
@@ -112,6 +121,29 @@ class Stage:
         assert life.counted == len(life.rows)
         return [int(offset) for offset in life.rows["offset"]]
 
+    def witness(self) -> Witness:
+        """Returns what `__consumer_offsets` has of the groups, written down and read back, beside the journals."""
+        run = RunDirectory(self.workspace / "run")
+        with run.writing("plan") as output:
+            output.write_json("scenario.json", self.scenario)
+        with run.writing("settle") as output:
+            write_witness(self.scenario, self.cluster, output)
+            for member in self.members.members:
+                lives = lives_of(member.folder).items()
+                rows = [row for life, path in lives for row in journal_rows(member.arm, member.number, life, path)]
+                table = pa.Table.from_pylist(rows, arrow_schema(JOURNAL))
+                output.write_table(f"journal/{member.name.replace('/', '-')}", table)
+        witness = read_witness(run)
+        assert witness is not None
+        return witness
+
+    def differences(self, witness: Witness, is_rewound: bool = False) -> set[str]:
+        """Returns the names of all doubts about the witness."""
+        keys = [(member.arm.topic_name, 0) for member in self.members.members]
+        ends = topics.high_watermarks(topics.admin(self.cluster.connection), keys)
+        live_ends = {(member.arm.name, 0): ends[member.arm.topic_name, 0] for member in self.members.members}
+        return {name for _, name, _ in differences(self.scenario, witness, live_ends, is_rewound)}
+
     def inputs(self, member: MemberProcess) -> SinkInputs:
         """Returns what the sink of the member's application must know."""
         folder, connection = member.folder.parent, self.cluster.connection.client_properties()
@@ -160,6 +192,28 @@ def test_a_crash_in_a_batch_takes_from_each_discipline_what_it_promises(cluster:
         **{f"in hand of {name}": count for name, count in in_hand.items()},
     }
     assert rewound.proof["process"] == {f"rewound {name}": 40 for name in NAMES}
+    assert_witness_agrees(stage)
+
+
+def assert_witness_agrees(stage: Stage) -> None:
+    """Asserts that `__consumer_offsets` and the journals agree after a rewind, and that they do not once a commit is
+    removed, altered or added."""
+    witness = stage.witness()
+    first = [row for row in witness.commits if row["arm"] == "commit_after"]
+    assert [row["offset"] for row in first if row["committed"]] == [10, 20, 30, 40, 0, 10, 20, 30, 40, 50, 60]
+    assert {row["client_id"] for row in witness.generations} == {None, *(f"{name}-member-0" for name in NAMES)}
+    assert {row["position"] for row in witness.positions} == {60} and not any(
+        row["transactional"] or row["leader_epoch"] < -1 for row in witness.commits
+    )
+    assert stage.differences(witness, is_rewound=True) == set()
+    assert stage.differences(witness) == {"witness_stranger"}  # nobody but the fault plan commits offset 0
+    fewer = witness._replace(commits=[row for row in witness.commits if row is not first[0]])
+    assert stage.differences(fewer, is_rewound=True) == {"witness_lacks_commit"}
+    altered = [{**row, "offset": 61} if row is first[-1] else row for row in witness.commits]
+    names = {"witness_lacks_commit", "witness_stranger", "witness_disagrees"}
+    assert stage.differences(witness._replace(commits=altered), is_rewound=True) == names
+    more = witness._replace(commits=[{**first[0], "offset": 13}, *witness.commits])
+    assert stage.differences(more, is_rewound=True) == {"witness_stranger"}
 
 
 def test_members_with_nothing_in_hand_have_not_been_hit(cluster: Cluster, workspace: Path) -> None:
@@ -210,3 +264,5 @@ def test_an_entry_ends_with_the_numbers_that_it_expects(entry: Entry, cluster: C
         }
         bounds = {bound.count: bound.value for bound in arm.expectation.bounds if bound.count in ended}
         assert {name: ended[name] for name in bounds} == bounds, arm.name
+    is_rewound = any(step.action == "rewind" for step in stage.scenario.fault.steps)
+    assert stage.differences(stage.witness(), is_rewound) == set()

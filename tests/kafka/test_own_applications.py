@@ -12,7 +12,7 @@ from support.own_applications import SECRET
 
 from delivery_verifier.applications.handle import RunningApplications
 from delivery_verifier.applications.lives import application_folder
-from delivery_verifier.applications.own.sink import OwnFiles
+from delivery_verifier.applications.own.sink import OwnEffects
 from delivery_verifier.applications.pool import MemberPool
 from delivery_verifier.applications.sink import CRC_OK, PARSED, SinkInputs
 from delivery_verifier.catalogue.entry import ArmPlan, Entry, build
@@ -133,7 +133,7 @@ def test_quiet_they_apply_each_record_once_and_after_a_kill_none_is_missing(
         assert isinstance(proof, dict) and proof[f"in hand of {arm.name}"] > 0
         folder = application_folder(workspace, arm.name)
         inputs = SinkInputs(arm, folder, 1, scenario.run_token, properties, payload_bytes=scenario.load.payload_bytes)
-        first, second = OwnFiles().read(inputs)
+        first, second = OwnEffects().read(inputs)
         for life in (first, second):
             assert len(life.rows) == life.counted > 0
             assert len(np.unique(life.rows["sequence"])) == len(life.rows), f"{arm.name}: once in each life"

@@ -37,9 +37,14 @@ def snapshot(arm: str, partition: int) -> PartitionSnapshot:
 
 
 def compared(
-    spark: SparkSession, folder: Any, histories: dict[str, History], others: tuple[PartitionSnapshot, ...] = ()
+    spark: SparkSession,
+    folder: Any,
+    histories: dict[str, History],
+    others: tuple[PartitionSnapshot, ...] = (),
+    positions: dict[tuple[str, int], int] | None = None,
 ) -> effect_books.Effects:
-    """Returns what Spark finds in the histories of arms. `others` are partitions whose snapshots differ."""
+    """Returns what Spark finds in the histories of arms. `others` are partitions whose snapshots differ. `positions`
+    are the offsets that groups have committed last."""
     frames = []
     for number, (name, schema) in enumerate((("ledger", LEDGER), ("log", LOG), ("effects", EFFECTS))):
         rows = [row for history in histories.values() for row in history[number]]
@@ -52,7 +57,7 @@ def compared(
     ends = [part for part in ends if (part.arm, part.partition) not in covered]
     offsets = Offsets(bootstrap_servers="", taken_at_us=0, partitions=[*ends, *others])
     output: Any = None  # `compare` writes nothing
-    inputs = effect_books.EffectInputs(log, ledger, of_arms(list(histories)), offsets, output, 100, True)
+    inputs = effect_books.EffectInputs(log, ledger, of_arms(list(histories)), offsets, output, 100, True, positions)
     return effect_books.compare(inputs, rows)
 
 
@@ -121,6 +126,20 @@ def test_a_marker_at_offset_0_drains_a_partition_without_records(
     empty = replace(snapshot("a", 0), end=0)
     books = compared(spark, tmp_path, {"a": history}, (empty,)).books.to_pylist()
     assert [row["drained"] for row in books if (row["arm"], row["partition"]) == ("a", 0)] == [drained]
+
+
+def test_nothing_is_skipped_before_the_group_has_committed_the_whole_partition(
+    spark: SparkSession, tmp_path: Any
+) -> None:
+    committed = {"behind": END - 1, "whole": END}
+    histories = {
+        arm: ([attempt(arm, 0)], [line(arm, 0, 0, 0)], [effect(arm, marker(arm, 0, 0), 1)]) for arm in committed
+    }
+    positions = {(arm, 0): position for arm, position in committed.items()}
+    found = compared(spark, tmp_path, histories, positions=positions)
+    assert [(row["arm"], row["kind"]) for row in found.cases.to_pylist()] == [("whole", "SKIPPED")]
+    books = {row["arm"]: (row["drained"], row["pending"]) for row in found.books.to_pylist() if row["partition"] == 0}
+    assert (books["behind"], books["whole"]) == ((0, 1), (1, 0))
 
 
 def test_what_may_stand_at_an_unreadable_offset_is_neither_a_ghost_nor_applied_again(

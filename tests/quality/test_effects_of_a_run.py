@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, functions
 from support.applications import applied
 from support.canary_rows import canary_lines
 from support.run_directories import Row, attempt, line, scenario, table, write
@@ -17,11 +17,13 @@ from delivery_verifier.applications.sink import LifeEffects
 from delivery_verifier.applications.slots import SlotWriter, read_slots
 from delivery_verifier.judgement import canary
 from delivery_verifier.model import record
+from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.run.applications import seal_life
 from delivery_verifier.run.canary_effects import apply_canary
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
+from spark_jobs import effects
 from spark_jobs import reconcile as job
 
 RECORDS = 40
@@ -111,6 +113,18 @@ def test_what_a_crash_skipped_is_counted_and_the_laws_hold(spark: SparkSession, 
     _, run = reconciled(tmp_path / "run", spark, transactional=False, skip=6)
     assert sum(row["skipped"] for row in table(run, "books/producers.parquet") if row["arm"] == "a") == 6
     assert broken(run) == set()
+    laws = {row["left_name"]: row["left"] for row in table(run, "books/laws.parquet") if row["arm"] == "a"}
+    by_duckdb = {name: laws[f"{name}, counted by DuckDB"] for name in ("skipped", "reapplied", "ghost", "overtaken")}
+    assert by_duckdb == {"skipped": 6, "reapplied": 0, "ghost": 0, "overtaken": 0}
+
+
+@pytest.mark.parametrize("kind", [Anomaly.SKIPPED, Anomaly.REAPPLIED])
+def test_anomalies_of_effects_that_spark_does_not_count_are_noticed_by_the_second_opinion(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Anomaly
+) -> None:
+    monkeypatch.setitem(effects.DETECTORS, kind, lambda: functions.lit(False))
+    _, run = reconciled(tmp_path / "run", spark, transactional=False, skip=6 * (kind == "SKIPPED"), twice=4)
+    assert "second_opinion" in broken(run)
 
 
 def test_effects_cut_short_a_life_nobody_counted_and_a_kill_nobody_ordered_each_break_a_law(

@@ -14,7 +14,7 @@ from support.canary_rows import canary_lines
 from support.run_directories import START_US, attempt, line, scenario, table, write
 
 from delivery_verifier.applications.lives import LifeEnd, write_end
-from delivery_verifier.applications.own.sink import OwnFiles
+from delivery_verifier.applications.own.sink import OwnEffects
 from delivery_verifier.applications.sink import SinkInputs
 from delivery_verifier.judgement import canary
 from delivery_verifier.model import record
@@ -79,7 +79,7 @@ def reconciled(path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch,
             end = LifeEnd(applied=0, exit_code=0, killed=not number, ended_us=START + number)
             write_end(folder / str(number), end)
         inputs = SinkInputs(made.arm("a"), folder.parent, 10, made.run_token, {}, payload_bytes=SIZE)
-        for life in OwnFiles().read(inputs):
+        for life in OwnEffects().read(inputs):
             seal_life(life, "a", output)
         output.counts |= {"lives/a": len(lives), "killed/a": 1, "kill_orders/a": 1}
 

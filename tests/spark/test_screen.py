@@ -77,6 +77,31 @@ def misplaced_by_one(claims: list[Row], lines: list[Row]) -> None:
         row["offset"] += 100
 
 
+def late_duplicate(claims: list[Row], lines: list[Row]) -> None:
+    """Adds a copy of an early record at the end of its own partition, behind all later stretches."""
+    _append(lines, lines[2], partition=0)
+
+
+def late_in_all(claims: list[Row], lines: list[Row]) -> None:
+    """Moves two early records to the end of their partition, as acknowledged. The later of them is the first to arrive
+    there. So only records of proven stretches have overtaken it."""
+    for n in (14, 2):
+        _append(lines, dict(lines[n]), partition=0)
+        claims[n]["offset"] = lines[-1]["offset"]
+    del lines[14], lines[2]
+
+
+def late_between(claims: list[Row], lines: list[Row]) -> None:
+    """Moves two early records, one INDETERMINATE and one as acknowledged, between two later stretches. Also adds a late
+    copy of a record that had overtaken them."""
+    for row in (*claims[32::2], *lines[32::2]):
+        row["offset"] += 2
+    for place, n in enumerate((4, 6)):
+        lines[n]["offset"] = claims[n]["offset"] = 16 + place
+    claims[4] |= {"outcome": "INDETERMINATE", "offset": None}
+    _append(lines, lines[20], partition=0)
+
+
 def corrupted_and_attributed(claims: list[Row], lines: list[Row]) -> None:
     lines[18] |= {"crc_ok": False, "sequence": 9_999}
 
@@ -125,6 +150,9 @@ BROKEN: dict[str, tuple[Break, set[str]]] = {
     "swap": (swapped_offsets, {"MISPLACED"}),
     "acked-swap": (swapped_offsets_as_acknowledged, {"REORDERED"}),
     "misplaced": (misplaced_by_one, {"MISPLACED"}),
+    "late-duplicate": (late_duplicate, {"DUPLICATED"}),
+    "late-in-all": (late_in_all, {"REORDERED"}),
+    "late-between": (late_between, {"REORDERED", "DUPLICATED"}),
     "corrupted": (corrupted_and_attributed, {"CORRUPTED"}),
     "corrupted-late": (corrupted_and_overtaken_across_a_border, {"CORRUPTED"}),
     "resent": (resent, {"RESENT"}),
@@ -169,6 +197,14 @@ def test_most_of_what_surrounds_a_breakage_is_not_examined(screened: RunDirector
     counts = screened.manifest("reconcile").counts
     assert 0 < counts["screen/examined"] < 2 * RECORDS * len(BROKEN) / 2
     assert counts["screen/dirty"] < counts["screen/buckets"] / 2
+
+
+def test_a_stretch_that_late_records_of_earlier_ones_pass_stays_proven(spark: SparkSession, tmp_path: Path) -> None:
+    run = _run(tmp_path / "run", {"one": late_duplicate, "other": late_in_all}, spark, bits=BITS)
+    counts = run.manifest("reconcile").counts
+    assert (counts["screen/buckets"], counts["screen/dirty"]) == (32, 2 + 4)
+    cases = {(row["arm"], row["kind"], row["sequence"]) for row in table(run, "anomalies")}
+    assert cases == {("one", "DUPLICATED", 2), ("other", "REORDERED", 2), ("other", "REORDERED", 14)}
 
 
 def test_the_exhaustive_matching_publishes_the_same(screened: RunDirectory, spark: SparkSession) -> None:

@@ -178,13 +178,17 @@ def test_only_a_run_up_to_the_stated_size_has_a_second_opinion(
 
 def test_the_second_opinion_shares_no_code_with_the_matching() -> None:
     """Of the rooms that it uses, none reads ledger/ or log/. `spark_jobs.law` declares tuples only."""
-    names = {name for _, name in imported(ROOT / "spark_jobs" / "second_opinion.py", types_too=False)}
+    files = [ROOT / "spark_jobs" / name for name in ("second_opinion.py", "effects_opinion.py")]
+    names = {name for file in files for _, name in imported(file, types_too=False)}
     own = {name.rsplit(".", 1)[0] for name in names if name.startswith(("spark_jobs", "delivery_verifier", "pyspark"))}
     assert own == {
+        "delivery_verifier.model.anomalies",
+        "delivery_verifier.model.record",
         "delivery_verifier.model.scenario",
         "delivery_verifier.model.snapshot",
         "delivery_verifier.store.books",
         "delivery_verifier.store.run_directory",
         "delivery_verifier.store.versions",
+        "spark_jobs.effects_opinion",
         "spark_jobs.law",
     }

@@ -30,6 +30,52 @@ while not stop:
 consumer.close()
 """
 """A consumer that writes each record to the file argv[1], cut after argv[2] bytes, and then commits it."""
+LOADER = """
+import os, signal, sqlite3, time
+from urllib.parse import unquote
+from confluent_kafka import Consumer
+print("hello with", os.environ["ORDERS_DSN"], os.environ["SINK_DSN"], flush=True)
+stop = []
+signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
+database = sqlite3.connect(unquote(os.environ["ORDERS_DSN"].removeprefix("sqlite://")), timeout=30)
+database.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF")
+database.execute("CREATE TABLE IF NOT EXISTS orders(payload BLOB)")
+consumer = Consumer({"bootstrap.servers": os.environ["KDV_BOOTSTRAP_SERVERS"], "group.id": os.environ["KDV_GROUP"],
+                     "auto.offset.reset": "earliest", "enable.auto.commit": False, "session.timeout.ms": 6000})
+consumer.subscribe([os.environ["KDV_TOPIC"]])
+applied, committed_s = 0, time.monotonic()
+while not stop:
+    for message in consumer.consume(20, 0.1):
+        if message.error() is None:
+            database.execute("INSERT INTO orders VALUES (?)", (message.value(),))
+            database.commit()
+            applied += 1
+    if applied and time.monotonic() - committed_s > 1:
+        consumer.commit(asynchronous=False)
+        applied, committed_s = 0, time.monotonic()
+consumer.close()
+"""
+"""A consumer that writes each record to a table of SQLite, and commits once a second."""
+FORWARDER = """
+import os, signal, time
+from confluent_kafka import Consumer, Producer
+stop = []
+signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
+consumer = Consumer({"bootstrap.servers": os.environ["KDV_BOOTSTRAP_SERVERS"], "group.id": os.environ["KDV_GROUP"],
+                     "auto.offset.reset": "earliest", "enable.auto.commit": False, "session.timeout.ms": 6000})
+consumer.subscribe([os.environ["KDV_TOPIC"]])
+producer = Producer({"bootstrap.servers": os.environ["KDV_BOOTSTRAP_SERVERS"], "acks": "all", "linger.ms": 0})
+while not stop:
+    messages = [message for message in consumer.consume(50, 0.1) if message.error() is None]
+    if messages:
+        consumer.commit(asynchronous=False)
+    for message in messages:
+        producer.produce(os.environ["KDV_OUTPUT_TOPIC"], b"forwarded", message.value()[:60])
+        producer.flush()
+consumer.close()
+"""
+"""A consumer that commits its records, and then writes the header of each as the key of a record of the output topic:
+what it has committed and not written in a kill is lost."""
 SECRET = "hunter2-hunter2"
 """The password of the DSN that `toml` plants."""
 
@@ -53,3 +99,40 @@ def scenario(members: int = 1) -> Scenario:
     """Returns a scenario of which the first arm has the own application `sink`."""
     own = Application(name="sink", summary="", discipline="own", consumer={}, members=members)
     return replace(RUN, arms=(replace(RUN.subjects[0], application=own), RUN.canary))
+
+
+def program(folder: Path, name: str, text: str, *effects: str, **environment: str) -> None:
+    """Writes the own application `name` to `folder`: a Python program with `text`, and the fields `effects`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.py").write_text(text)
+    variables = {"SINK_DSN": f"postgresql://sink:{SECRET}@db/sink", **environment}
+    lines = [f"command = '''{sys.executable} {{home}}/{name}.py'''", "[effects]", *effects, "[environment]"]
+    lines += [f'{variable} = "{value}"' for variable, value in variables.items()]
+    (folder / f"{name}.toml").write_text("\n".join(lines) + "\n")
+
+
+LOADED = ('kind = "table"', 'where = "ORDERS_DSN"', 'table = "orders"', 'column = "payload"')
+"""The place of the effects of LOADER."""
+
+
+def loader(folder: Path) -> None:
+    """Writes `loader`, which has its rows in the table `orders` of a database in `folder`."""
+    program(folder, "loader", LOADER, *LOADED, ORDERS_DSN=f"sqlite:///{folder}/orders.sqlite")
+
+
+def connected_loader(folder: Path) -> dict[str, dict[str, str]]:
+    """Writes `loader`, whose database and DSN are Airflow connections. Returns these, as Airflow's API takes them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "loader.py").write_text(LOADER)
+    command = f"command = '''{sys.executable} {{home}}/loader.py'''"
+    connections = 'ORDERS_DSN = "orders"', 'SINK_DSN = "sink"'
+    (folder / "loader.toml").write_text("\n".join([command, "[effects]", *LOADED, "[connections]", *connections]))
+    return {
+        "orders": {"connection_id": "orders", "conn_type": "sqlite", "host": f"{folder}/orders.sqlite"},
+        "sink": {"connection_id": "sink", "conn_type": "postgres", "host": "h", "login": "u", "password": SECRET},
+    }
+
+
+def forwarder(folder: Path) -> None:
+    """Writes `forwarder`, which has its effects in the keys of an output topic."""
+    program(folder, "forwarder", FORWARDER, 'kind = "topic"', 'identity = "header"', 'column = "key"')

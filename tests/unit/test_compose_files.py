@@ -332,6 +332,19 @@ def test_an_image_that_was_given_once_is_taken_by_every_later_command(tmp_path: 
     assert not builds(), "it would be built over the name of the given image"
 
 
+@pytest.mark.parametrize("services", ["postgres", "kafka-1 postgres"])
+def test_composed_brokers_that_a_choice_leaves_out_end_before_their_controller(services: str, tmp_path: Path) -> None:
+    (tmp_path / "docker").mkdir()
+    for name in ("Makefile", "docker/environment.py"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    compose = program(tmp_path / "bin" / "compose", f'if [ "$1" = config ]; then printf "%s\\n" {services}; fi')
+    command = ["make", "--no-print-directory", "compose-up", f"COMPOSE={compose}", f"PYTHON={sys.executable}"]
+    subprocess.run([*command, "KDV_IMAGE=any"], cwd=tmp_path, check=True, capture_output=True)
+    stop = ["--file docker-compose.yml stop fault-door kafka-1 kafka-2 kafka-3"] * ("kafka-1" not in services)
+    asked = (tmp_path / "bin" / "log").read_text().splitlines()
+    assert asked == ["config --services", *stop, "up --detach --no-build --remove-orphans --wait"]
+
+
 @pytest.mark.parametrize("down", ["airflow-scheduler", "kafka-2"])
 def test_a_run_starts_no_service_and_names_those_that_are_down(down: str, tmp_path: Path) -> None:
     services = ["airflow-api-server", "airflow-scheduler", "controller", "fault-door", "kafka-2", "spark-worker"]

@@ -7,9 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
-from support import report_material
+from support import pictures, report_material
 
 from delivery_verifier.pages.report import page
+from docs.generate import which_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 MINUTES = {"a minute": 1, "two minutes": 2, "three minutes": 3}
@@ -33,3 +34,45 @@ def test_the_dag_promises_about_as_many_minutes_as_were_measured() -> None:
     measured = re.search(r"\| trigger to verdict \| ([\d.]+) \|", results)
     assert promised is not None and measured is not None
     assert MINUTES[promised[1]] == round(float(measured[1]) / 60)
+
+
+def test_the_tour_has_five_small_pictures_that_were_taken_together() -> None:
+    """tests/e2e/test_pictures.py holds that they show what a run of this checkout shows."""
+    listed = pictures.read()
+    files = {file.name: file.read_bytes() for file in pictures.FOLDER.glob("*.png")}
+    assert {name: pictures.digest(png) for name, png in files.items()} == {
+        name: picture.sha256 for name, picture in listed.items()
+    }, "make pictures"
+    assert len(files) == 5 and all(len(png) < 300_000 for png in files.values())
+    tour = (ROOT / "docs/tour.md").read_text()
+    assert set(re.findall(r"\]\(pictures/([\w.]+)\)", tour)) == set(files)
+    assert "docs/pictures/report.png" in (ROOT / "README.md").read_text()
+
+
+def test_the_tour_names_only_what_its_pictures_show() -> None:
+    shown = {label for picture in pictures.read().values() for label in picture.labels}
+    text = (ROOT / "docs/tour.md").read_text().split("## Then")[0]
+    named = set(re.findall(r"(?<!\*)\*([^*\n]+)\*(?!\*)", text))
+    assert {"What to change", "Why", "Proofs", "lost"} <= named <= shown
+
+
+def test_the_page_on_settings_has_the_promises_of_the_contract_and_the_measured_prices() -> None:
+    written = (ROOT / "docs/which-settings.md").read_text()
+    assert written == which_settings.document(ROOT / "docs"), "run `python -m docs.generate.which_settings`"
+
+
+def test_the_page_on_settings_recommends_only_what_its_table_shows() -> None:
+    rows = {
+        cells[1].strip(" `"): [cell.strip() for cell in cells[3:6]]
+        for line in (ROOT / "docs/which-settings.md").read_text().splitlines()
+        if line.startswith("| `") and len(cells := line.split("|")) == 10
+    }
+    assert rows.keys() == set(which_settings.SHOWN)
+    assert rows["idempotent"] == ["always, but for: power of all, forced election", "always, but for: resend", "always"]
+    assert rows["acks_0"][0] == rows["acks_all"][1] == "**no**"
+
+
+def test_the_first_screen_says_what_a_run_costs_and_that_no_cluster_is_touched() -> None:
+    first = (ROOT / "README.md").read_text().split("```sh")[0]
+    assert "Your cluster is not touched" in first and "pictures/report.png" in first
+    assert all(re.search(cost, first) for cost in ("two\\s+minutes", "4 GB of memory", "3 GB of disk"))

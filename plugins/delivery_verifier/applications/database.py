@@ -127,9 +127,9 @@ class Tables:
     def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:
         """Yields the effects of each life, in the order of the rows' numbers.
 
-        The count of a life comes from a query of its own. A life of which nobody knows has the count -1, which breaks
-        the law `effects_read`. Raises DamagedDatabase, sqlite3.OperationalError if there is no database, and
-        FileNotFoundError if nobody saw how a life ended.
+        The count of a life comes from a query of its own. If the supervisor has no folder for a life, the count is -1,
+        which breaks the law `effects_read`. Raises DamagedDatabase, sqlite3.OperationalError if there is no database,
+        and FileNotFoundError if nobody saw how a life ended.
         """
         ends = {
             (member, life): read_end(path)

@@ -7,7 +7,9 @@ fault plan asks for it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from delivery_verifier.applications.control import Control, State, Word
 from delivery_verifier.applications.lives import folder_of
@@ -33,15 +35,18 @@ the member has it in hand until the record is applied: it commits earlier, or a 
 
 
 class RunningApplications:
-    """The running applications of `scenario`. `workspace` is the folder that holds the control blocks."""
+    """The running applications of `scenario`. `workspace` is the folder that holds the control blocks. `connection` has
+    the client properties with which the output topics of own applications are read."""
 
-    def __init__(self, scenario: Scenario, workspace: Path) -> None:
+    def __init__(
+        self, scenario: Scenario, workspace: Path, connection: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self._members = {
             arm.name: [Control(folder_of(workspace, arm.name, number)) for number in range(application.members)]
             for arm, application in applications_of(scenario)
         }
         self._disciplines = {arm.name: application.discipline for arm, application in applications_of(scenario)}
-        self.own = OwnHandle(scenario, workspace)
+        self.own = OwnHandle(scenario, workspace, connection)
 
     @property
     def arms(self) -> list[str]:
@@ -49,19 +54,22 @@ class RunningApplications:
         return list(self._members)
 
     def park(self, point: CrashPoint, batch: int, record: int) -> None:
-        """Orders every member to park at `point` of batch number `batch`, counted from 1 after the order.
+        """Orders every member to park at `point` of batch number `batch`, counted from 1 after the order. Own members
+        have no crash points, and get no order.
 
         If `point` is `applied`, the member parks after it has applied `record` records of the batch.
         """
-        for control in self._controls():
+        for control in self._parkable():
             control[Word.PARK_AT] = POINTS.index(point) + 1
             control[Word.PARK_BATCH] = batch
             control[Word.PARK_RECORD] = record
             control[Word.PARKS] += 1
 
     def are_parked(self) -> bool:
-        """Whether every member has parked where the latest order says. A member that was killed there counts, too."""
-        return all(0 < control[Word.PARKS] == control[Word.PARKED] for control in self._controls())
+        """Whether every member but own ones has parked where the latest order says. A member that was killed there
+        counts, too."""
+        controls = self._parkable()
+        return bool(controls) and all(0 < control[Word.PARKS] == control[Word.PARKED] for control in controls)
 
     def parked_at(self) -> dict[str, str]:
         """Maps each member, as `<arm>/<number>`, to the crash point at which it stands or was killed.
@@ -158,6 +166,15 @@ class RunningApplications:
             COMMAND_DEADLINE_S,
             every_s=0.005,
         )
+
+    def _parkable(self) -> list[Control]:
+        """Returns the control blocks of all members but own ones."""
+        return [
+            control
+            for arm, controls in self._members.items()
+            for control in controls
+            if self._disciplines[arm] != "own"
+        ]
 
     def _controls(self) -> list[Control]:
         return [control for controls in self._members.values() for control in controls]

@@ -23,8 +23,8 @@ FILL_S = 0.3
 """If no further record comes for this many seconds, a batch is complete, even if it has fewer records than it may
 have."""
 AFTER_APPLIED: tuple[CrashPoint, ...] = ("produced", "offsets_sent", "ending", "rows_committed", "offset_written")
-"""The crash points between the last effect of a batch and the commit. Every member stands there, also where its
-discipline has no such point."""
+"""The crash points between the last effect of a batch and the commit. Not every discipline has a step of its own for
+each of them. A member whose discipline lacks the step parks after the last effect of the batch."""
 
 
 class Member:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from delivery_verifier.applications.control import Control, Word
 from delivery_verifier.applications.lives import lives_of, read_end
 from delivery_verifier.applications.own.ends import describe_end
-from delivery_verifier.applications.own.files import grown_sizes
 from delivery_verifier.applications.own.process import Progress, send_to_group
 from delivery_verifier.applications.spec import MemberSpec, life_folder
 from delivery_verifier.host.processes import dies_with_parent, how_it_ended
@@ -18,6 +18,9 @@ from delivery_verifier.model.application import Application
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.scenario import Arm
+
+ASKED_S = 0.5
+"""The least time in seconds between two questions to brokers or databases how far an own member has come."""
 
 
 class MemberDied(VerifierError, RuntimeError):
@@ -29,7 +32,8 @@ class MemberProcess:
     """One member of an arm's application, with its control block.
 
     `process` is None while the member does not run. `progress` is that of an own member; None for all others. `sizes`
-    maps the files of an own member to the sizes that they had when the member was looked at last, in bytes.
+    maps the parts of an own member's place to the sizes that they had when the member was looked at last, at
+    `looked_s` of the monotonic clock.
     """
 
     arm: Arm
@@ -40,6 +44,7 @@ class MemberProcess:
     process: subprocess.Popen[bytes] | None = None
     progress: Progress | None = None
     sizes: dict[str, int] = field(default_factory=dict)
+    looked_s: float = 0.0
 
     @property
     def is_own(self) -> bool:
@@ -55,16 +60,18 @@ class MemberProcess:
             self.process.send_signal(number)
 
     def update(self) -> None:
-        """Looks how far an own member has come. Does nothing for all others.
+        """Looks how far an own member has come. Does nothing for all others. Brokers and databases are asked at most
+        once in `ASKED_S` seconds.
 
-        Raises StepFailed if a file with effects is gone or has shrunk since the last call or the last life.
+        Raises StepFailed if a part of its place is gone or has shrunk since the last call or the last life.
         """
-        if self.progress is None:
+        now_s = time.monotonic()
+        if self.progress is None or (self.progress.is_remote and now_s - self.looked_s < ASKED_S):
             return
+        self.looked_s = now_s
         *earlier, _ = lives_of(self.folder).values()
         before = self.sizes or (read_end(earlier[-1]).sizes if earlier else {})
-        self.sizes = grown_sizes(before, self.progress.landing, self.folder)
-        self.progress.update()
+        self.sizes = dict(self.progress.update(before))
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -33,14 +34,16 @@ _READER: dict[str, str | int | bool] = {
     "auto.offset.reset": "error",
     "isolation.level": "read_committed",
     "enable.partition.eof": True,
+    "fetch.wait.max.ms": 100,
     "log_level": 0,
 }
-_CANARY: dict[str, str | int | bool] = {
+CANARY_PRODUCER: dict[str, str | int | bool] = {
     "transactional.id": "kdv-canary-output",
     "acks": "all",
     "enable.idempotence": True,
     "log_level": 0,
 }
+"""The settings of the producer that writes the canary's effects."""
 
 
 class OutputTopic:
@@ -76,7 +79,7 @@ class OutputTopic:
     def plant(self, inputs: SinkInputs, effects: Sequence[PlannedEffect]) -> None:
         """Writes `effects` to the output topic in one transaction, as member 0 would in its life 0. Writes them once
         more in a transaction that is aborted, so that a reader that takes aborted records for effects is found out."""
-        client = Producer({**inputs.connection, **_CANARY})
+        client = Producer({**inputs.connection, **CANARY_PRODUCER})
         output = Output(client, output_topic(inputs.arm.topic_name), member=0, life=0)
         output.init()
         for end in (output.commit, output.abort):
@@ -90,8 +93,12 @@ class OutputTopic:
         write_end(folder, LifeEnd(applied=len(effects), exit_code=0, killed=False))
 
 
-def read_committed(topic: str, connection: Mapping[str, str]) -> Iterator[Message]:
+def read_committed(
+    topic: str, connection: Mapping[str, str], begin: Mapping[int, int] = MappingProxyType({})
+) -> Iterator[Message]:
     """Yields every record of `topic` that a read_committed consumer is handed, up to the end of each partition.
+
+    `begin` maps partitions to the offsets from which they are read. All others are read from their starts.
 
     Raises KafkaException for an error of the client, and DeadlinePassed after `READING_S` seconds.
     """
@@ -101,7 +108,8 @@ def read_committed(topic: str, connection: Mapping[str, str]) -> Iterator[Messag
         described = consumer.list_topics(topic, timeout=30).topics[topic]
         if described.error is not None:
             raise KafkaException(described.error)
-        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in described.partitions])
+        places = {partition: begin.get(partition, OFFSET_BEGINNING) for partition in described.partitions}
+        consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in places.items()])
         while len(ended) < len(described.partitions):
             if time.monotonic() >= end:
                 raise DeadlinePassed(f"waited {READING_S:g} s for the end of {topic}")

@@ -17,7 +17,7 @@ from delivery_verifier.applications.own.process import Progress, kill_group, sta
 from delivery_verifier.applications.sink import SinkInputs
 from delivery_verifier.applications.spec import MemberSpec
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.model.application import Application
+from delivery_verifier.model.application import Application, member_client_id
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.scenario import Arm, Scenario
 
@@ -180,7 +180,7 @@ class MemberPool:
             settings={
                 **member.application.consumer,
                 "group.id": group_of(self._scenario, member.arm),
-                "client.id": f"{member.arm.name}-member-{member.number}",
+                "client.id": member_client_id(member.arm.name, member.number),
             },
             topic=member.arm.topic_name,
             run_token=self._scenario.run_token,
@@ -235,8 +235,8 @@ def group_of(scenario: Scenario, arm: Arm) -> str:
 def _producer_settings(member: MemberProcess) -> dict[str, Setting]:
     """Returns the producer settings of a member; empty if its application is no transform.
 
-    Each member has a transactional.id of its own, and keeps it in every life: with the same one, members would fence
-    each other, and with a new one, a life would not end the transaction of the life before.
+    Each member has a transactional.id of its own, because members with the same id would fence each other. A member
+    keeps its id in every life. Otherwise a life could not end the transaction that the previous life left open.
     """
     settings = member.application.producer
     if not settings:

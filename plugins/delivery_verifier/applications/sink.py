@@ -82,7 +82,8 @@ class PlannedEffect(NamedTuple):
 
 
 def uncounted(_: str) -> int:
-    """Returns -1: nobody has counted the visible records of a topic, so that their number agrees with none."""
+    """Returns -1 as the number of visible records of a topic. It says that nobody has counted them. No real count is
+    -1, so every comparison with it fails."""
     return -1
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from delivery_verifier.applications.database import Tables
 from delivery_verifier.applications.output_topic import OutputTopic
-from delivery_verifier.applications.own.sink import OwnFiles
+from delivery_verifier.applications.own.sink import OwnEffects
 from delivery_verifier.applications.sink import Sink
 from delivery_verifier.applications.slots import Slots
 from delivery_verifier.model.application import SINKS, Discipline, SinkKind
@@ -14,7 +14,7 @@ _SINKS: dict[SinkKind, Sink] = {
     "slots": Slots(),
     "topic": OutputTopic(),
     "table": Tables(),
-    "own": OwnFiles(),
+    "own": OwnEffects(),
 }
 
 

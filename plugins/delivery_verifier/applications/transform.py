@@ -18,9 +18,9 @@ from delivery_verifier.model.application import output_topic
 class Transform(Member):
     """One life of a member whose effects are records of the output topic.
 
-    With `transform_transactional`, a batch and its offsets are one transaction. The life before may have left one open:
-    it is ended before this life asks its group for partitions. Then the client itself fetches the committed offsets,
-    and repeats that while the group's coordinator moves.
+    With `transform_transactional`, a batch and its offsets are one transaction. The previous life may have left a
+    transaction open. This life ends that transaction before it asks its group for partitions. The client then fetches
+    the committed offsets. It repeats the fetch while the coordinator of the group moves.
     """
 
     def __init__(self, spec: MemberSpec, client: Consumer, producer: Producer | None = None) -> None:

@@ -1,8 +1,8 @@
 """The ad hoc scenario, which tests the delivery settings that a user chose.
 
-Its arms are one subject with these settings, one or two controls, and the canary, an arm with planted anomalies. If
-the user chose an application, it consumes the subject's topic. Controls have none, because they show what a fault does
-to the log, unless the fault is about applications.
+Its arms are one subject with these settings, one or two controls, and the canary, an arm with planted anomalies. If the
+user chose an application, it consumes the subject's topic. A control has no application, because it shows what a fault
+does to the log. If the fault acts on applications, the control has an application, too.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def scenario(
     * A subject with less than acks=all gets the control arm `safe`, which must not break its promise.
     * If the fault plan acts on applications, other arms than those with an application show nothing. Then the only
       control is `safe` with the application `database_compared`, which must apply every record exactly once. Members
-      are killed where they stand at a crash point. A program of the user's own has no crash points and no control.
+      are killed where they stand at a crash point. A program of the user's own has no crash points: it is killed at
+      the same moment, while it has records in hand.
     * The canary is an arm with planted anomalies that the verifier must find.
 
     `records`: the least number of records that the subject sends. `producers`: the subject's number of producers.
@@ -73,8 +74,9 @@ def scenario(
     cluster is a default cluster with the capabilities that `fault` needs. `more`: further fields of Scenario.
     """
     subject = arm_of(run_id, 1, "subject", profile, claim=claim, records=records, producers=producers)
-    arms = [replace(subject, application=application), *_controls(run_id, profile, fault, application, load, records)]
-    if application is not None and application.discipline != "own":
+    controls = _controls(run_id, profile, fault, application is not None, load, records)
+    arms = [replace(subject, application=application), *controls]
+    if application is not None:
         fault = _parked(fault)
     safe = _fitted(PROFILES["safe"], load.replication_factor)
     arms.append(arm_of(run_id, 0, "canary", safe, producers=CANARY_PRODUCERS))
@@ -90,16 +92,14 @@ def scenario(
     )
 
 
-def _controls(
-    run_id: str, profile: Profile, fault: FaultPlan, application: Application | None, load: Load, records: int
-) -> list[Arm]:
-    """Returns the controls of the subject that has `profile` and `application`, as `scenario` describes them."""
+def _controls(run_id: str, profile: Profile, fault: FaultPlan, is_applied: bool, load: Load, records: int) -> list[Arm]:
+    """Returns the controls of the subject with `profile`, as `scenario` describes them. `is_applied` says whether the
+    subject has an application."""
     count = max(FEWEST_RECORDS, int(records * CONTROL_SHARE)) if records else 0
     weak, safe = (_fitted(PROFILES[name], load.replication_factor) for name in ("acks_0", "safe"))
     if any(step.act.whom == "application" for step in fault.steps):
         compared = APPLICATIONS["database_compared"]
-        has_points = application is not None and application.discipline != "own"
-        return [replace(arm_of(run_id, 3, "control", safe, records=count), application=compared)] if has_points else []
+        return [replace(arm_of(run_id, 3, "control", safe, records=count), application=compared)] if is_applied else []
     controls = []
     if profile.producer["acks"] not in ("0", 0):
         any_verdict = Expectation(verdicts=("HELD", "VIOLATED"))

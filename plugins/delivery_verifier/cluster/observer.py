@@ -151,8 +151,8 @@ class Observer:
         * Its answer differs from the recorded states. The answer is then outdated, or the partition's leader has not
           confirmed it.
 
-        If no broker is relevant, the cluster counts as seen only if no answer differs from the recorded states. No
-        broker then serves clients, so no client can see another state.
+        If no broker is relevant, the reason decides. If any answer differs from the recorded states, the cluster is not
+        seen. If no broker serves clients, the cluster is seen, because no client can see another state.
         """
         refusing = {broker for broker, known in self._answers.items() if not known.serves}
         current = self._brokers - refusing - self._outdated

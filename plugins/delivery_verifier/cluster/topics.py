@@ -10,7 +10,7 @@ from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from delivery_verifier.cluster.connection import Connection
-from delivery_verifier.model.application import SINKS, output_topic
+from delivery_verifier.model.application import output_topic
 from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.scenario import Scenario
 
@@ -42,9 +42,9 @@ def assignment(scenario: Scenario, brokers: Sequence[int]) -> list[list[int]]:
 
 
 def output_topics(scenario: Scenario) -> list[str]:
-    """Returns the output topics of the arms whose application is a transform, and that of the canary. Empty if no
-    application is a transform."""
-    arms = [arm for arm in scenario.loaded if arm.application and SINKS[arm.application.discipline] == "topic"]
+    """Returns the output topics of the arms whose application writes to one, and that of the canary. Empty if no
+    application does."""
+    arms = [arm for arm in scenario.loaded if arm.application and arm.application.has_output_topic]
     return [output_topic(arm.topic_name) for arm in (*arms, scenario.canary)] if arms else []
 
 
@@ -72,8 +72,8 @@ def _texts(settings: Mapping[str, Setting]) -> dict[str, str]:
 
 
 def _of_outputs(scenario: Scenario) -> dict[str, str]:
-    """Returns the settings of output topics, which lose nothing of what is acknowledged while one of two replicas
-    lives. They do not depend on the arm, whose profile is about the input topic."""
+    """Returns the settings of output topics. With these settings, no acknowledged record is lost as long as one of two
+    replicas lives. The settings are the same for every arm: the profile of an arm is about the arm's input topic."""
     return {
         "min.insync.replicas": str(min(2, scenario.load.replication_factor)),
         "unclean.leader.election.enable": "false",

@@ -70,6 +70,8 @@ RUN_FIELDS: dict[str, dict[str, Any]] = {
         "help": "fewer exposed records than this forbid HELD (default 100, or 1%% of records)",
     },
     "duration_s": {"metavar": "S", "help": "seconds over which a spread load is paced (default: the fault's, + 4)"},
+    "recovery_s": {"metavar": "S", "help": "seconds for which the load goes on after the fault plan (default 2)"},
+    "deadline_s": {"metavar": "S", "help": "longest single wait during the load (default: grows with the load)"},
     "fail_step": {"metavar": _choices(STEPS), "help": "make one step fail at its entry, to see the alarm work"},
 }
 """The options that give the fields of a run. Maps each field to the arguments that argparse takes for its option.

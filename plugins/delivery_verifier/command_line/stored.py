@@ -153,7 +153,7 @@ def show(verdict: RunVerdict, run_dir: Path, url: str | None, as_json: bool) -> 
         text.write(verdict, sys.stdout, as_json=True)
         return
     scenario = RunDirectory(run_dir).read_scenario()
-    text.write(verdict, sys.stdout, scenario=scenario)
+    text.write(verdict, sys.stdout, scenario=scenario, run_dir=run_dir)
     print(f"report     {run_dir / 'report.html'}")
     print(f"data docs  {run_dir.parent / folders.DATA_DOCS / 'index.html'}")
     if url is not None:

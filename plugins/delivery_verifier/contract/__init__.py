@@ -6,7 +6,7 @@ Owns: the rules with their sources, the rulings (whether an anomaly is forbidden
     disturbances and the reach of each (the time in which it can hurt records), the order of settings by strength, and
     the forecast of the disturbances that a fault plan causes.
 May use: model.
-Weak spot: a change of leader excuses losses until the observer sees that the deposed leader has exited, or has learned
-    of its successor. If the deposed leader stays in the ISR all the time, as in an election that harms no broker, the
-    observer never sees this. The change then excuses losses in its partition until the end of the run.
+Weak spot: after a change of leader, losses are excused until the observer sees that the deposed leader has exited or
+    follows its successor. A deposed leader that never leaves the ISR shows neither. The change of leader then excuses
+    losses in its partition until the end of the run.
 """

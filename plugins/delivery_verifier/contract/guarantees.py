@@ -135,8 +135,8 @@ def matrix(settings: Settings) -> list[GuaranteeRow]:
     """Returns the matrix for `settings`, one row per class of faults.
 
     The anomaly RESENT counts only in classes of faults in which the application sends records again. There it breaks
-    two claims: `exactly_once`, which forbids RESENT, and `at_most_once`, which does not forbid it. The reason: a record
-    that the application sends again is written twice.
+    `exactly_once`, which forbids RESENT. It also breaks `at_most_once`, although that claim does not forbid RESENT: a
+    record that the application sends again may be written twice.
     """
     return [_row(settings, fault_class) for fault_class in FAULT_CLASSES]
 

@@ -110,17 +110,16 @@ def _has_old_member(before: _Partition, now: Observation) -> bool:
 
 
 def _explains_leader(cause: Injection, before: _Partition, now: Observation) -> bool:
-    """Whether `cause` explains a new leader or leader epoch of a partition.
+    """Whether `cause` explains a new leader or leader epoch of a partition. The first of these cases that applies
+    decides:
 
-    The first of these cases that applies decides:
-
-    * `ACTS` says that the action of `cause` does not change leaders: no. (If `ACTS` lacks the action, the action may
-      change leaders.)
-    * `cause` has the proof `re_elected`: yes if the proof names the new leader and epoch.
-    * Only the epoch is new, and a target broker holds a replica: yes.
-    * Just before `cause` took effect, the target brokers led none of the partitions that it hit: yes if the last leader
-      that was seen is a target broker.
-    * Otherwise: yes if `cause` hit the partition, or if the old or the new leader is a target broker.
+    1. `ACTS` says that the action of `cause` does not change leaders: no. (An action that `ACTS` lacks may change
+       leaders.)
+    2. `cause` has the proof `re_elected`: yes if the proof names the new leader and epoch.
+    3. Only the epoch is new, and a target broker holds a replica: yes.
+    4. The target brokers led no partition just before `cause` took effect: yes if one of them was the partition's last
+       known leader.
+    5. Otherwise: yes if `cause` hit the partition, or if the old or the new leader is a target broker.
     """
     act = ACTS.get(cause.action)
     if act is not None and "leader_change" not in act.observed_as:

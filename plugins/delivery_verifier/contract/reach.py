@@ -72,7 +72,7 @@ def reaches(
     * An ISR that shrank: when all its earlier members were seen in it again, so that brokers refuse no requests any
       more.
     * Another min.insync.replicas: when every ISR of the topic had that many members.
-    * What befell an application: when the restart of its members was ordered. What was sent later was not in hand.
+    * A disturbance of an application: when the restart of its members was ordered. No later record was in hand.
     """
     injected = list(injections)
     biting = [injection for injection in injected if injection.bit]

@@ -124,8 +124,8 @@ class Settings:
     def consumed_by(self, application: Application) -> Settings:
         """Returns these settings for an arm whose records `application` applies.
 
-        The settings of an own application are unknown. It is not excused by auto.offset.reset, and may be given records
-        of aborted transactions.
+        The settings of an own application are unknown. The contract then assumes two things: the application may read
+        records of aborted transactions, and auto.offset.reset excuses no skipped record.
         """
         consumer = application.consumer
         isolation: Isolation = "read_committed" if consumer.get("isolation.level", RAW) != RAW else RAW

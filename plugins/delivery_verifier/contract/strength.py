@@ -75,7 +75,8 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
         "acks",
         lambda settings: settings.acks == "0",
         "acks=1 = all < 0",
-        "What nobody acknowledges is sent again only if the broker cannot have all of it, hence never written twice: "
+        "What nobody acknowledges is sent again only if the broker cannot have all of it, so it is never written "
+        "twice: "
         "acks=0 is the stronger here.",
     ),
     Order(
@@ -148,21 +149,22 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
         "discipline",
         lambda settings: 2 if settings.discipline is None else settings.discipline not in EARLY,
         "at_handover = commit_first = transform_first < any other < no application",
-        "Who commits only what is applied skips nothing in a crash. The price is what is applied again.",
+        "A consumer that commits only what is applied skips nothing in a crash. The price is what is applied again.",
     ),
     Order(
         subset("only what is let go of too early is overtaken; of own, nobody knows", (Anomaly.OVERTAKEN,)),
         "discipline",
         _order_of_effects,
         "own < at_handover = commit_first = transform_first < any other < no application",
-        "Who commits only what is applied applies in order, even behind a crash. Of own, nobody checks it.",
+        "A consumer that commits only what is applied applies in order, even behind a crash. Of own, nobody checks it.",
     ),
     Order(
         subset("only what is let go of too late is applied again", (Anomaly.REAPPLIED,)),
         "discipline",
         lambda settings: _rank(settings.discipline, _AGAINST_ZOMBIES),
         "any other < transform_transactional < commit_first < transform_first < database_compared < no application",
-        "Who commits before applying applies nothing twice in a crash or behind a zombie. The price is what is "
+        "A consumer that commits before applying applies nothing twice in a crash or behind a zombie. "
+        "The price is what is "
         "skipped, unless a database compares the offset. A transaction needs stable offsets for that.",
     ),
     Order(
@@ -170,7 +172,8 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
         "discipline",
         lambda settings: _rank(settings.discipline, _AGAINST_REWINDS),
         "any other < database_together < database_compared < no application",
-        "Who keeps the offset in the transaction of the effects applies nothing twice in a crash, nor where an "
+        "A consumer that keeps the offset in the transaction of the effects applies nothing twice "
+        "in a crash, nor where an "
         "operator sets the group back.",
     ),
     Order(
@@ -178,7 +181,7 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
         "discipline",
         lambda settings: settings.discipline is None,
         "an application < no application",
-        "Who applies nothing applies no ghost.",
+        "Without an application nothing is applied, so no ghost either.",
     ),
     Order(
         subset(
@@ -188,7 +191,8 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
         "isolation_level",
         lambda settings: settings.isolation_level == "read_committed",
         "isolation.level=read_uncommitted < read_committed",
-        "Who is not shown what is aborted cannot apply it, and who waits for stable offsets begins at none that moves.",
+        "A consumer that never sees what is aborted cannot apply it, and one that waits for stable offsets begins "
+        "at none that moves.",
     ),
     Order(
         subset("only what a group jumps over is skipped", (Anomaly.SKIPPED,)),
@@ -202,7 +206,7 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
 which they differ has an order for this anomaly, or is in `WITHOUT_EFFECT`."""
 
 WITHOUT_EFFECT: dict[str, str] = {
-    "delivery_timeout_ms": "decides how long a record is tried, hence whether it fails or is INDETERMINATE, never "
+    "delivery_timeout_ms": "decides how long a record is tried, so also whether it fails or is INDETERMINATE, never "
     "what is permitted",
     "request_timeout_ms": "decides how long brokers wait for replicas; a request that times out may have been written",
     "socket_timeout_ms": "decides how soon the client tries again: how often, not whether, a retry may write twice",

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from delivery_verifier.applications.handle import RunningApplications
+from delivery_verifier.applications.own.handle import OwnHandle
+from delivery_verifier.applications.own.table import PlaceBusy
 from delivery_verifier.applications.pool import applications_of, group_of
 from delivery_verifier.cluster import groups, topics
 from delivery_verifier.faults.action import ActionContext, ActionProof
@@ -22,12 +25,15 @@ from delivery_verifier.model.scenario import Scenario
 IN_HAND_S = 20.0
 """How many seconds a kill waits for a moment at which own applications have records in hand."""
 UNCOMMITTED_S = 5.0
-"""For so many seconds, only records that are applied and not committed will do. After that, records that are committed
-and not applied will do, too: an application that commits first has no others."""
+"""Seconds for which a kill waits for records that are applied and not committed. After this time, the kill also accepts
+records that are committed and not applied. An application that commits before it applies has only such records."""
 STILL_S = 2.0
-"""For so many seconds after a kill, own applications must neither apply nor commit anything."""
+"""Seconds after a kill in which own applications must neither apply nor commit anything."""
 _UNDER_WAY_S = 0.05
-"""A commit that is under way when its sender is frozen arrives within so many seconds."""
+"""Seconds in which a commit arrives if its sender was frozen while the commit was under way."""
+_LATE_S = 0.3
+"""Seconds between two looks at what frozen members have in hand. On a busy host, a commit that was under way needs this
+longer time to arrive."""
 _RUN_S = 0.02
 
 
@@ -167,11 +173,14 @@ def are_caught_up(context: ActionContext) -> bool:
 
 def _committed(context: ActionContext) -> dict[str, int]:
     """Maps each arm with an own application to the number of records that its group has committed."""
+    return _commits(context)() if _applications(context).own.arms else {}
+
+
+def _commits(context: ActionContext) -> Callable[[], dict[str, int]]:
+    """Returns a function that reads what `_committed` returns. All calls share one client."""
     scenario, own = _scenario(context), _applications(context).own
-    if not own.arms:
-        return {}
     client, partitions = topics.admin(context.cluster.connection), range(scenario.load.partitions)
-    return {
+    return lambda: {
         arm.name: sum(groups.committed_offsets(client, group_of(scenario, arm), arm.topic_name, partitions).values())
         for arm in own.arms
     }
@@ -180,15 +189,30 @@ def _committed(context: ActionContext) -> dict[str, int]:
 def _freeze_in_hand(context: ActionContext) -> None:
     """Freezes the members of own applications at a moment at which each has records in hand. Gives up after 20 s."""
     own, begin_s = _applications(context).own, time.monotonic()
-    while own.arms and (passed_s := time.monotonic() - begin_s) < IN_HAND_S:
+    if not own.arms:
+        return
+    committed = _commits(context)
+    while (passed_s := time.monotonic() - begin_s) < IN_HAND_S:
         own.send(signal.SIGSTOP)
         pause(_UNDER_WAY_S)
-        committed = _committed(context)
-        records = own.in_hand(committed) if passed_s < UNCOMMITTED_S else own.apart(committed)
-        if all(records.values()):
-            return
+        is_any = passed_s >= UNCOMMITTED_S
+        if _have_in_hand(own, committed(), is_any_difference=is_any):
+            pause(_LATE_S)
+            if _have_in_hand(own, committed(), is_any_difference=is_any):
+                return
         own.send(signal.SIGCONT)
         pause(_RUN_S)
+
+
+def _have_in_hand(own: OwnHandle, committed: Mapping[str, int], *, is_any_difference: bool) -> bool:
+    """Returns whether each own application has records in hand. With `is_any_difference`, it is enough that it has
+    applied more or fewer records than its group has committed. Call it while the members are frozen."""
+    try:
+        in_hand = own.in_hand(committed)
+        apart = own.apart(committed) if is_any_difference else {}
+    except PlaceBusy:  # a frozen member has locked its database: this is not the moment
+        return False
+    return all(count or apart.get(arm) for arm, count in in_hand.items())
 
 
 def _goes_on(context: ActionContext) -> bool:

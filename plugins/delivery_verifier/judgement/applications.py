@@ -20,7 +20,8 @@ The value of `in hand of <arm>` is how many records the arm's members had in han
 `rewound <arm>` is by how many records the arm's group was set back."""
 
 UNPARSED_SHARE = 100
-"""Of the effects of an own application, one in so many may name no record, e.g. a line that a kill cut short."""
+"""An own application may have one effect without a record among this many effects, e.g. a line that a kill cut short.
+"""
 
 
 def is_of_applications(injection: Injection) -> bool:
@@ -70,10 +71,12 @@ def skipped_too_early(run: Evidence) -> Iterator[tuple[str, str, str]]:
 
 
 def torn_effects(run: Evidence) -> Iterator[tuple[str, str, str]]:
-    """Yields a doubt as (arm, name, detail) for each arm with an own application whose effects without a record may be
-    its SKIPPED records. Two processes that write to one file tear each other's lines, so that none names its record.
+    """Yields a doubt as (arm, name, detail) for each arm with an own application that has too many effects without a
+    record.
 
-    Above one in UNPARSED_SHARE effects, no count of the arm is trusted.
+    Two processes that write to one file may tear each other's lines. A torn line names no record, so a record that was
+    applied looks SKIPPED. If more than one in UNPARSED_SHARE effects names no record, no count of the arm can be
+    trusted.
     """
     for arm in run.scenario.loaded:
         if arm.application is None or arm.application.discipline != "own":
@@ -119,9 +122,9 @@ def _more_than_in_hand(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
     * A crash explains one case of SKIPPED for each record in hand.
     * A rewind explains one effect too many for each record that was set back.
-    * auto.offset.reset explains that a new group jumps over the records that are in the log already. These records
-      stand before all applied records. If a skipped record stands behind an applied one, only a crash explains it, and
-      only if the application lets go of a record before it applies the record.
+    * auto.offset.reset explains that a new group jumps over the records that are in the log already. All these records
+      stand before the first applied record. So auto.offset.reset does not explain a skipped record behind an applied
+      one. Only a crash of an application that lets go of records before it applies them explains such a record.
     """
     hand, totals = in_hand(arm.run, arm.name), arm.totals
     is_early = arm.spec.application is not None and arm.spec.application.discipline in EARLY

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from delivery_verifier.model.anomalies import EFFECTS
+from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import LEAD_US, Injection
 from delivery_verifier.store.times import as_us
 
@@ -177,3 +178,8 @@ def read_case_files(folder: Path) -> pa.Table | None:
     """Returns the columns COLUMNS of all files in `folder` (anomalies/). Returns None if the folder has no file."""
     files = sorted(folder.glob("*.parquet"))
     return pa.concat_tables([pq.read_table(file, columns=list(COLUMNS)) for file in files]) if files else None
+
+
+def is_power_loss(injection: Injection) -> bool:
+    """Returns whether the injection took the power from brokers."""
+    return injection.action in ACTS and "power_loss" in ACTS[injection.action].counts_as

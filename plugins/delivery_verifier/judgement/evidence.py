@@ -16,12 +16,12 @@ from delivery_verifier.contract.settings import Settings
 from delivery_verifier.judgement.attribution import (
     CasesByInjection,
     attribute_cases,
+    is_power_loss,
     kinds_sent_afterwards,
     read_case_files,
 )
 from delivery_verifier.judgement.transaction_counts import TransactionCounts, transactions_of
 from delivery_verifier.model.anomalies import Anomaly, searched_for
-from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import Disturbance, Injection, Observation, read_injections, read_observations
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Arm, Scenario
@@ -33,6 +33,7 @@ from delivery_verifier.store.ledger import reported_counts
 from delivery_verifier.store.replicas import read_replicas
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.versions import versions
+from delivery_verifier.store.witness import Witness, read_witness
 
 EARLY = "ended_early/"
 """The prefix of a note in produce.json that names a producer whose load was ended by a fatal client error."""
@@ -55,6 +56,7 @@ class Evidence:
     * `cases`: the content of anomalies/, one row per case, up to a bound; None if there is no file.
     * `missing`: by (arm, partition), the number of reported attempts that were not found, but may stand at unreadable
       offsets.
+    * `witness`: what brokers wrote down of the applications' groups; None without applications, or in older formats.
     """
 
     scenario: Scenario
@@ -73,6 +75,7 @@ class Evidence:
     indeterminate: Mapping[str, int] = field(default_factory=dict)
     cases: pa.Table | None = None
     missing: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    witness: Witness | None = None
 
     @classmethod
     def load(cls, run_dir: Path) -> Evidence:
@@ -91,6 +94,7 @@ class Evidence:
             books = Books.read(run.path, reconciled, bool(scenario.applied))
             cases = read_case_files(run.path / "anomalies")
             replicas = read_replicas(run)
+            witness = read_witness(run) if scenario.applied else None
         except (msgspec.MsgspecError, pa.ArrowException) as error:
             raise IncompleteRun(f"{run.path} is damaged: {error}") from None
         load = run.manifest("produce")
@@ -100,7 +104,7 @@ class Evidence:
         searched = searched_for(settled, bool(scenario.applied))
         known = (scenario, injections, observations, offsets, books, planted, replicas, settled, searched)
         strangers = count_strangers(run, scenario.arm_names)
-        more = (transactions_of(scenario, load.counts), indeterminate, cases, count_missing(run))
+        more = (transactions_of(scenario, load.counts), indeterminate, cases, count_missing(run), witness)
         return cls(*known, strangers, load.started_at_us, early, *more)
 
     @cached_property
@@ -238,10 +242,6 @@ class ArmEvidence:
         An attempt that shows several anomalies is a case of only the first of them, in order of precedence.
         """
         return case_counts(self.totals, anomaly)
-
-
-def is_power_loss(injection: Injection) -> bool:
-    return injection.action in ACTS and "power_loss" in ACTS[injection.action].counts_as
 
 
 def _text(file: Path) -> bytes:

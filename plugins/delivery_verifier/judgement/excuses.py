@@ -32,8 +32,8 @@ CONVICTING = subset(
     "learn of a leader late",
     (Anomaly.LOST, Anomaly.MISPLACED),
 )
-"""The anomalies of which a case is a violation if no disturbance can excuse it. Such a case of any other anomaly only
-raises a doubt."""
+"""The anomalies for which one case without an excuse is a violation. For any other anomaly, such a case only raises a
+doubt."""
 
 
 @dataclass

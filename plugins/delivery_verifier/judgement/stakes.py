@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from delivery_verifier.judgement.applications import at_stake
-from delivery_verifier.judgement.attribution import LAG_US, OUTSIDE
-from delivery_verifier.judgement.evidence import ArmEvidence, Evidence, is_power_loss
+from delivery_verifier.judgement.attribution import LAG_US, OUTSIDE, is_power_loss
+from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.model.history import LEAD_US, Injection
 
 LEAST_ANSWERED = 0.5

@@ -118,9 +118,9 @@ class Word(IntEnum):
     """Index of the word that counts the attempts that never get a report, because the producer's process was killed.
     They are INDETERMINATE, too."""
     MISCOUNTED = 22
-    """Index of the word that counts the reports by which the counters of killed processes differ from the slots, and
-    the transactions by which they differ from the file of outcomes. A difference of one that the kill explains is not
-    included."""
+    """Index of the word that counts errors in the counters of killed processes: the difference between the counted
+    reports and the slots, plus the difference between the counted transactions and the file of outcomes. A difference
+    of one that the kill explains does not count."""
 
 
 WORDS = 32

@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from delivery_verifier.model.data import Data, Name, Setting
+from delivery_verifier.model.effects_place import EffectsKind
 
 Discipline = Literal[
     "at_handover",
@@ -120,7 +121,8 @@ SinkKind = Literal[
 ]
 """A kind of sink, i.e. where effects land. `slots`: files of the verifier, to which members write one slot of 64 bytes
 for each record. `topic`: an output topic, which is read back with isolation.level=read_committed. `table`: a table of
-an SQLite database, with one row for each effect. `own`: lines or files that an application of the user's own writes."""
+an SQLite database, with one row for each effect. `own`: the place to which an application of the user's own writes (see
+EffectsKind)."""
 
 SINKS: dict[Discipline, SinkKind] = {
     "at_handover": "slots",
@@ -145,10 +147,19 @@ STORED: tuple[Discipline, ...] = ("database_apart", "database_together", "databa
 """The disciplines whose offsets are in the application's database. A member starts from these offsets, and not from
 those of its group."""
 
+IN_GROUP: tuple[Discipline, ...] = tuple(kind for kind in SINKS if kind not in (*STORED, "own"))
+"""The disciplines whose offsets only the group has. Own applications may keep theirs anywhere."""
+
 
 def output_topic(topic: str) -> str:
     """Returns the name of the output topic of the transform that consumes `topic`."""
     return f"{topic}-out"
+
+
+def member_client_id(arm: str, member: int) -> str:
+    """Returns the client.id with which member number `member` of the arm's application consumes. A member of an own
+    application has a client.id of its own choice."""
+    return f"{arm}-member-{member}"
 
 
 class Application(Data, frozen=True):
@@ -156,7 +167,8 @@ class Application(Data, frozen=True):
 
     `producer` maps Kafka's names of producer settings to their values. Only a transform has some. `members` is the
     number of processes. `batch` is the greatest number of records in a batch. If the discipline is `own`, `name` is the
-    name of a file on the host of the run (see `own_application`), and `consumer` is empty.
+    name of a file on the host of the run (see `own_application`), `consumer` is empty, and `effects` is the kind of the
+    place where the effects land. `effects` is empty for all others, and in runs of earlier versions.
     """
 
     name: Name
@@ -166,6 +178,12 @@ class Application(Data, frozen=True):
     members: Annotated[int, Meta(ge=1, le=16)] = 1
     batch: Annotated[int, Meta(ge=1, le=1000)] = 10
     producer: dict[str, Setting] = {}
+    effects: EffectsKind | Literal[""] = ""
+
+    @property
+    def has_output_topic(self) -> bool:
+        """Whether the effects of the application are records of an output topic."""
+        return SINKS[self.discipline] == "topic" or self.effects == "topic"
 
     @property
     def transactional_id(self) -> str:

@@ -4,7 +4,8 @@ These anomalies are also called the *kinds of effects*. Terms, beside those of `
 application applies a record, this is one *effect*. A *visible copy* is a copy of a record in the log. If the arm writes
 transactions, only copies in committed transactions are visible. A *marker* is a record that the verifier writes to a
 partition after the load. The snapshot of a partition ends at a marker. The partition is *drained* once the application
-has applied this marker or a later one. Records of the load may stand behind an earlier marker.
+has applied this marker or a later one, and its group has committed all offsets before it (unless the application keeps
+its offsets elsewhere). Records of the load may stand behind an earlier marker.
 """
 
 from __future__ import annotations

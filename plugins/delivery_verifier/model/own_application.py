@@ -10,19 +10,16 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
-from urllib.parse import unquote, urlsplit
+from typing import Annotated
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 from msgspec import Meta
 
 from delivery_verifier.model.data import Data, Name
+from delivery_verifier.model.effects_place import EffectsPlace, place_problems
 from delivery_verifier.model.inputs import BadInput, nearest
 
-STDOUT = "stdout"
-"""The value of `EffectsPlace.where` for an application that writes its effects to its standard output."""
-IN_FOLDER = "{folder}/"
-"""The beginning of a path in the folder of a member."""
 PLACEHOLDERS: dict[str, str] = {
     "bootstrap.servers": "the addresses of the brokers, separated by commas",
     "topic": "the topic to consume",
@@ -49,29 +46,17 @@ _OPTION = re.compile(r"""(?:pass|secret|token)\w*["' =:]+[^\s"' =:$]""", re.IGNO
 """A password as the value of an option, e.g. `--password x` or `password="x"`. A value that begins with $ names a
 variable, whose value a process list does not show."""
 _SECRET_NAME = re.compile("PASS|SECRET|TOKEN|KEY", re.IGNORECASE)
+_FIELD = re.compile(
+    r"""\b(?=\w*(?:password|passwd|pwd|passphrase|secret|token))\w+["']?\s*[=:]\s*(?:(["'])(.*?)\1|([^\s"'&;,}]+))""",
+    re.IGNORECASE,
+)
+"""A secret field of a query, of JSON, or of a text like `host=h password='p'`. The value is its second or third
+group."""
 _SHORTEST_SECRET, _SHORTEST_PART = 6, 3
 _LEAK = (
     "process lists show commands: put the value into [environment] or [connections], and let the program read the "
     "variable"
 )
-
-
-class EffectsPlace(Data, frozen=True, kw_only=True):
-    """Where the effects of an application land, and how the reader finds the records in them.
-
-    * `kind`: `lines` of text files, or rows of Parquet `files`.
-    * `where`: `stdout`, or a path of files, in which `*` stands for any text. It begins with `{folder}/` or `/`.
-    * `identity`: how an effect names its record. `value`: it holds the whole value of the record. `header`: it holds
-      the first 60 characters of the value. `columns`: it has the columns producer, sequence and attempt.
-    * `column`: for `files` with the value or header, the name of its column.
-    * `containing`: for `lines`, a text. Only lines with this text are effects.
-    """
-
-    kind: Literal["lines", "files"] = "lines"
-    where: Annotated[str, Meta(min_length=1)] = STDOUT
-    identity: Literal["value", "header", "columns"] = "value"
-    column: Annotated[str, Meta(min_length=1)] = "value"
-    containing: str = ""
 
 
 class OwnApplication(Data, frozen=True, kw_only=True):
@@ -126,18 +111,24 @@ def read_folder(folder: Path) -> dict[str, OwnApplication | str]:
     return results
 
 
-def several_at_one_path(effects: EffectsPlace, members: int) -> str:
-    """Returns a text that says what is wrong if several members write to the same path. Otherwise returns ""."""
-    is_wrong = effects.where.startswith("/") and members > 1
-    return "is one path for several members; write {folder}/ in front, or members = 1" if is_wrong else ""
-
-
 def secrets_of(values: Mapping[str, str]) -> list[str]:
     """Returns the texts that must stay secret: each of `values`, and the passwords of those that are URLs. The longest
     comes first. Texts of fewer than 6 characters are left out."""
     passwords = {part for value in values.values() for part in _passwords(value)}
     secret = {text for text in (*values.values(), *passwords) if len(text) >= _SHORTEST_SECRET}
     return sorted(secret, key=lambda text: (-len(text), text))
+
+
+def short_secret(name: str, value: str) -> str:
+    """Returns a text that says what is wrong if the variable `name` with `value` holds a secret that nobody could find
+    in what a program prints. Otherwise returns ""."""
+    secrets = [*_passwords(value), *([value] if _SECRET_NAME.search(name) else [])]
+    if not any(0 < len(text) < _SHORTEST_SECRET for text in secrets):
+        return ""
+    return (
+        f"holds a secret of fewer than {_SHORTEST_SECRET} characters, which nobody finds in what the program prints; "
+        "take a longer secret or, if it is none, a name without pass, secret, token and key"
+    )
 
 
 def redacted(text: str, secrets: list[str]) -> str:
@@ -148,8 +139,8 @@ def redacted(text: str, secrets: list[str]) -> str:
 
 
 def redacted_end(text: str, secrets: list[str]) -> str:
-    """Returns `redacted(text, secrets)` for a text that was cut somewhere. The last part of a secret at its beginning
-    and the first part of one at its end become `***`, too, from 3 characters on."""
+    """Returns `redacted(text, secrets)` for a text that was cut at its beginning and its end. The cut may have left
+    only a part of a secret there. Such a part becomes `***`, too, if it has at least 3 characters."""
     text = redacted(text, secrets)
     parts = [(secret, length) for secret in secrets for length in range(len(secret) - 1, _SHORTEST_PART - 1, -1)]
     begin = max((length for secret, length in parts if text.startswith(secret[-length:])), default=0)
@@ -159,10 +150,15 @@ def redacted_end(text: str, secrets: list[str]) -> str:
 
 
 def _passwords(value: str) -> Iterator[str]:
+    """Yields the passwords in `value`: that of a URL, and the values of secret fields of its query, of a text like
+    `host=h password=p`, and of JSON."""
+    yield from (match[2] or match[3] for match in _FIELD.finditer(value))
     try:
-        password = urlsplit(value).password
+        url = urlsplit(value)
+        password, query = url.password, parse_qsl(url.query)
     except ValueError:
         return
+    yield from (text for name, text in query if _SECRET_NAME.search(name))
     if password:
         yield from (password, unquote(password))
 
@@ -186,41 +182,13 @@ def _problems(own: OwnApplication) -> Iterator[tuple[str, str]]:
     """Yields what is wrong with `own` although each field has an allowed type: the field, and the problem with its
     remedy."""
     yield from _command_problems(own)
-    effects = own.effects
-    if effects.where == STDOUT:
-        if effects.kind == "files":
-            yield "effects.where", 'is stdout, but kind is files; write kind = "lines", or name Parquet files'
-    elif not effects.where.startswith((IN_FOLDER, "/")) or ".." in Path(effects.where).parts:
-        yield (
-            "effects.where",
-            f"is {effects.where!r}; allowed: stdout, and paths that begin with {{folder}}/ or /; write e.g. "
-            "{folder}/out.jsonl",
-        )
-    elif problem := several_at_one_path(effects, own.members):
-        yield "effects.where", problem
-    if effects.kind == "lines" and effects.identity == "columns":
-        yield "effects.identity", 'is columns, which lines do not have; write kind = "files", or identity = "value"'
-    if re.search(r"[?\[]|\*\*(?!/)|[^/]\*\*|/$", effects.where):
-        yield "effects.where", f"is {effects.where!r}; of * ? [ only * is allowed, or **/ for any folders; name files"
-    if effects.identity == "columns" and effects.where.startswith("/"):
-        yield (
-            "effects.identity",
-            "is columns, and effects.where is outside {folder}: such rows name no run, so those of earlier runs would "
-            'count; write {folder}/ in front of effects.where, or identity = "header"',
-        )
-    if effects.kind == "files" and effects.containing:
-        yield "effects.containing", 'is about lines, but kind is files; leave it out, or write kind = "lines"'
+    yield from place_problems(own.effects, own.members, [*own.environment, *own.connections])
     for name in (*own.environment, *own.connections):
         if name.startswith("KDV_") or not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
             yield f"environment.{name}", "is no name of your own for a variable; choose one that begins without KDV_"
     for name, value in own.environment.items():
-        secrets = [*_passwords(value), *([value] if _SECRET_NAME.search(name) else [])]
-        if any(0 < len(text) < _SHORTEST_SECRET for text in secrets):
-            yield (
-                f"environment.{name}",
-                f"holds a secret of fewer than {_SHORTEST_SECRET} characters, which nobody finds in what the program "
-                "prints; take a longer secret or, if it is none, a name without pass, secret, token and key",
-            )
+        if problem := short_secret(name, value):
+            yield f"environment.{name}", problem
 
 
 def _command_problems(own: OwnApplication) -> Iterator[tuple[str, str]]:

@@ -87,11 +87,10 @@ def _check_applications(scenario: Scenario) -> None:
                 f"fault.steps[{number}] is about applications, and no arm has one; allowed: such steps with "
                 "--application NAME. Name an application, or choose another fault"
             )
-        own = [arm.name for arm in scenario.loaded if arm.application and arm.application.discipline == "own"]
-        if own and (step.action == "park" or step.trigger.kind == "parked"):
+        if _all_are_own(scenario) and (step.action == "park" or step.trigger.kind == "parked"):
             raise BadInput(
-                f"fault.steps[{number}] is about crash points, and the own application of {own[0]} has none: kill it "
-                "without them"
+                f"fault.steps[{number}] is about crash points, and the own application of {scenario.applied[0]} has "
+                "none: kill it without them"
             )
         ids = [arm.name for arm in scenario.loaded if arm.application and arm.transactional_id]
         if ids and step.trigger.kind == "caught_up":
@@ -100,6 +99,11 @@ def _check_applications(scenario: Scenario) -> None:
                 "of a topic with transactions"
             )
     _check_crashes(scenario)
+
+
+def _all_are_own(scenario: Scenario) -> bool:
+    """Returns whether arms have applications, and all of these are programs of the user's own."""
+    return {arm.application.discipline for arm in scenario.loaded if arm.application} == {"own"}
 
 
 def _check_crashes(scenario: Scenario) -> None:

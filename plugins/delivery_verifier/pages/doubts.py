@@ -79,6 +79,12 @@ ADVICE = {
     "when its members were given their partitions, and run again.",
     "effects_unparsed": "The application applied something that names no record of the arm, which may be a record "
     "applied once more. Look at these rows of effects/, and run again.",
+    "witness_lacks_commit": "The brokers accepted a commit, and do not have it. Look at the logs of the brokers "
+    "that led __consumer_offsets, and run again.",
+    "witness_stranger": "Somebody else took part in the group of the application, so nobody knows whose doing its "
+    "effects are. Find that client, or the operator who set offsets, and run again.",
+    "witness_disagrees": "The coordinator of the group answers something else than its own log says: treat it as a "
+    "finding. Look at the log of this broker, and run again.",
     "stranger_in_topic": "Another client wrote to the topic, or nothing readable is left of a record that was never "
     "acknowledged. Find that client, stop it and run again; if there is none, treat the records as damaged.",
     "unplanned_disturbance": "Something else than the plan disturbed the cluster. Find its cause (a busy host, a "

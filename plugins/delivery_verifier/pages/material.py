@@ -106,10 +106,7 @@ def read(path: Path, verdict: RunVerdict | None) -> Material:
 
     A missing or malformed part raises no error. The field `missing` of the result lists such parts.
     """
-    material = Material(Path(path), verdict)
-    material.scenario = material.take("scenario.json", lambda: RunDirectory(path).read_scenario())
-    material.injections = _json(material, "injections.json", read_injections) or []
-    material.observations = _json(material, "observations.json", read_observations) or []
+    material = read_outline(path, verdict)
     material.offsets = _json(material, "offsets.json", read_offsets)
     for name in COLUMNS:
         if name in _NOT_IN_OLDER_RUNS and not (material.path / _file(name)).exists():
@@ -119,6 +116,19 @@ def read(path: Path, verdict: RunVerdict | None) -> Material:
             material.tables[name] = table
     _empty_if_counted_empty(material)
     _check_identity(material)
+    return material
+
+
+def read_outline(path: Path, verdict: RunVerdict | None) -> Material:
+    """Reads only what was planned and what happened to the cluster: scenario, injections and observations.
+
+    `path`: the run directory. Reads no table, so the time does not grow with the number of records. Like `read`, it
+    adds parts that cannot be read to `missing`.
+    """
+    material = Material(Path(path), verdict)
+    material.scenario = material.take("scenario.json", lambda: RunDirectory(path).read_scenario())
+    material.injections = _json(material, "injections.json", read_injections) or []
+    material.observations = _json(material, "observations.json", read_observations) or []
     return material
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TextIO
 
 from rich.box import ASCII, SIMPLE_HEAD, Box
@@ -18,6 +19,7 @@ from delivery_verifier.model.data import dumps
 from delivery_verifier.model.scenario import Role, Scenario
 from delivery_verifier.model.verdict import COUNTED, ArmVerdict, RunVerdict, exposed
 from delivery_verifier.pages.anomaly_columns import cases, columns, heading
+from delivery_verifier.pages.brief import LIMITS, LIMITS_SHOWN, Line, Section, change
 from delivery_verifier.pages.doubts import DoubtGroup, advice, doubt_groups
 from delivery_verifier.pages.excuses import excuse_lines
 from delivery_verifier.pages.words import clean, number, without_verdict
@@ -38,11 +40,19 @@ _FIRST_COUNTS = ("attempted", "acked")
 """The counts of an arm that a table shows before the arm's numbers of cases."""
 
 
-def write(verdict: RunVerdict, stream: TextIO, *, as_json: bool = False, scenario: Scenario | None = None) -> None:
+def write(
+    verdict: RunVerdict,
+    stream: TextIO,
+    *,
+    as_json: bool = False,
+    scenario: Scenario | None = None,
+    run_dir: Path | None = None,
+) -> None:
     """Writes the verdict to `stream`, as JSON if `as_json` is true, else as text.
 
-    The text is coloured on a terminal and plain in a pipe. It has the order of the report: verdict, arms, reasons,
-    limits. `scenario`: that of the run, for what is said about applications, or None.
+    The text is coloured on a terminal and plain in a pipe. It has the order of the report: verdict, arms, reasons, what
+    to change, limits. `scenario`: that of the run, for what is said about applications, or None. `run_dir`: the run
+    directory, for what to change, or None.
     """
     if as_json:
         stream.write(dumps(verdict).decode().rstrip("\n") + "\n")
@@ -60,8 +70,11 @@ def write(verdict: RunVerdict, stream: TextIO, *, as_json: bool = False, scenari
     _print_excuses(console, verdict.arms)
     for doubt in doubt_groups(verdict):
         _print_doubt(console, doubt)
-    for limit in [*verdict.limits, *verdict.notes]:
+    for limit in [*verdict.limits[:-LIMITS_SHOWN], *verdict.notes]:
         _print(console, limit, "dim", indent=2)
+    if run_dir is not None:
+        _print_section(console, change(run_dir, verdict))
+    _print_section(console, Section(LIMITS, [Line(limit) for limit in verdict.limits[-LIMITS_SHOWN:]]))
 
 
 def _print(console: Console, text: str, style: str = "", indent: int = 0) -> None:
@@ -87,6 +100,16 @@ def _print_excuses(console: Console, arms: list[ArmVerdict]) -> None:
                 _print(console, line, "dim", indent=2)
 
 
+def _print_section(console: Console, section: Section) -> None:
+    """Prints a section, if it has lines. A command has a line of its own, so that a reader can copy the whole line."""
+    for number_of_line, line in enumerate(section.lines):
+        if not number_of_line:
+            _print(console, section.heading, "bold")
+        _print(console, line.text, indent=2)
+        if line.command:
+            _print(console, line.command, indent=4)
+
+
 def _time(at_us: int) -> str:
     """The time as text, in hours, minutes and seconds of UTC. `at_us`: the time in µs since the epoch."""
     return f"{datetime.fromtimestamp(at_us // 1_000_000, UTC):%H:%M:%S}.{at_us // 1000 % 1000:03} UTC"
@@ -109,7 +132,7 @@ def _tables(arms: list[ArmVerdict], console: Console) -> Iterator[Table]:
     """
     box = SIMPLE_HEAD if console.is_terminal else ASCII
     anomalies = columns(arm.books for arm in arms if arm.role != "canary")
-    figures = [*_FIRST_COUNTS, *map(heading, anomalies), "outstanding", "exposed", "longest gap"]
+    figures = [*_FIRST_COUNTS, *map(heading, anomalies), "in flight", "exposed", "longest silence"]
     headings = ["arm", "role", *figures, "verdict", "expected"]
     if console.width >= WIDE:
         table = Table(*headings, box=box)

@@ -8,9 +8,8 @@ from delivery_verifier.model import claims
 from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.application import Application
 from delivery_verifier.model.data import Setting
-from delivery_verifier.model.verdict import RunVerdict
 
-SYMBOLS = {"HELD": "✔", "VIOLATED": "✘", "INCONCLUSIVE": "?", "NO VERDICT": "–"}
+SYMBOLS = {"HELD": "✔", "VIOLATED": "✘", "INCONCLUSIVE": "?", "NO VERDICT": "–", "RUNNING": "▸", "QUEUED": "…"}
 MEANINGS = {
     "HELD": "Everything that was claimed was found to be true, within the limits stated here.",
     "VIOLATED": "Something that was claimed is not true; the cases are shown below.",
@@ -118,11 +117,6 @@ def without_verdict(sentence: str, verdict: str) -> str:
     """
     rest = sentence.removeprefix(f"{verdict}:").strip()
     return rest[:1].upper() + rest[1:] if rest != sentence else sentence
-
-
-def note_text(verdict: RunVerdict) -> str:
-    """The note of a run in Airflow, as Markdown: the verdict in bold, and its sentence."""
-    return f"**{verdict.verdict}**: {without_verdict(verdict.sentence, verdict.verdict)}"
 
 
 def headline(sentence: str) -> tuple[str, str]:

@@ -90,4 +90,11 @@ def _all() -> dict[str, OwnApplication | str]:
 
 
 def _as_data(name: str, own: OwnApplication) -> Application:
-    return Application(name=name, summary=own.summary, discipline="own", consumer={}, members=own.members)
+    return Application(
+        name=name,
+        summary=own.summary,
+        discipline="own",
+        consumer={},
+        members=own.members,
+        effects=own.effects.kind,
+    )

@@ -34,9 +34,11 @@ from delivery_verifier.store.run_directory import StepOutput
 from delivery_verifier.store.table import arrow_schema
 
 QUIET_S = 2.0
-"""Seconds without any output after which an own application is done with the records before the markers, too."""
+"""Seconds without any output. An own application that writes nothing for so long has also finished the records before
+the markers."""
 BUSY_S = 10.0
-"""After so many seconds, an own application that is never quiet is done once its group has committed these records."""
+"""Seconds after which nobody waits for an own application to be quiet. From then on, the application counts as finished
+once its group has committed all records before the markers."""
 STALLED_S = 60.0
 """Seconds that the run waits for members that apply no record. After that, it stops them."""
 _DEADLINE_S = 3600.0
@@ -170,7 +172,7 @@ def _seal(inputs: SinkInputs, application: Application, output: StepOutput) -> N
         lives += control[Word.LIFE] + 1  # the supervisor's own count: a life whose folder is gone breaks a law
         for life, path in lives_of(folder).items():
             killed += read_end(path).killed
-            rows += _journal_rows(arm, member, life, path)
+            rows += journal_rows(arm, member, life, path)
     for effects in sink_of(application.discipline).read(inputs):
         seal_life(effects, arm.name, output)
     if application.discipline == "own":
@@ -201,7 +203,7 @@ def seal_life(effects: LifeEffects, arm: str, output: StepOutput) -> None:
     output.counts[effects_key(arm, effects.member, effects.life)] = effects.counted
 
 
-def _journal_rows(arm: Arm, member: int, life: int, folder: Path) -> list[dict[str, object]]:
+def journal_rows(arm: Arm, member: int, life: int, folder: Path) -> list[dict[str, object]]:
     """Returns the journal of one life as rows of the table `journal`. `folder` is the folder of the life."""
     events = read_journal(folder)
     return [{"arm": arm.name, "member": member, "life": life, "at": event.at_us, **event._asdict()} for event in events]

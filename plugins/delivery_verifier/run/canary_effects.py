@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from delivery_verifier.applications.own.described import read_own
 from delivery_verifier.applications.own.planting import as_kept, in_folder
-from delivery_verifier.applications.own.sink import OwnFiles, read_own
+from delivery_verifier.applications.own.sink import OwnEffects
 from delivery_verifier.applications.pool import applications_of
 from delivery_verifier.applications.sink import LifeEffects, PlannedEffect, Sink, SinkInputs, uncounted
 from delivery_verifier.applications.sinks import sinks_of
@@ -16,8 +17,8 @@ from delivery_verifier.judgement.canary.effects import DRAINED
 from delivery_verifier.judgement.canary.layout import NOWHERE, CanaryEffect
 from delivery_verifier.model import record
 from delivery_verifier.model.application import Discipline
+from delivery_verifier.model.effects_place import EffectsPlace
 from delivery_verifier.model.errors import StepFailed
-from delivery_verifier.model.own_application import EffectsPlace
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.run.applications import seal_life
@@ -62,7 +63,7 @@ def apply_canary(
         disciplines.add("commit_after")
     landings = _landings(scenario)
     sinks: dict[str, Sink] = {kind: sink for kind, sink in sinks_of(disciplines).items() if kind != "own"}
-    for kind, sink in (sinks | {name: OwnFiles(landing) for name, landing in landings.items()}).items():
+    for kind, sink in (sinks | {name: OwnEffects(landing) for name, landing in landings.items()}).items():
         inputs = SinkInputs(arm, folder / kind, len(effects), scenario.run_token, connection, count_visible, size)
         sink.plant(inputs, effects)
         (read[kind],) = sink.read(inputs)
@@ -92,8 +93,8 @@ def _landings(scenario: Scenario) -> dict[str, EffectsPlace]:
 def _agree(life: LifeEffects, other: LifeEffects, landing: EffectsPlace | None) -> bool:
     """Returns whether two sinks gave back the same effects of one life, in the same order, with the same count.
 
-    `landing` is the place of `other` if it is that of an own application: then partition, offset and batch, which it
-    does not keep, are not compared.
+    `landing`: where the effects of `other` land if `other` comes from an own application, or None. An own application
+    keeps neither partition nor offset nor batch, so these columns are not compared then.
     """
     expected = life.rows if landing is None else as_kept(life.rows, landing)
     left_out = _OF_THE_SINK if landing is None else (*_OF_THE_SINK, *_OF_SLOTS)

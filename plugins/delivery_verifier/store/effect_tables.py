@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from delivery_verifier.model.kinds_of_effects import SINCE
 from delivery_verifier.store.table import ARM, PARTITION, Column, Table
+from delivery_verifier.store.witness_tables import WITNESS_TABLES
 
 MEMBER = Column("member", "int32", "number of the member within the application, from 0")
 LIFE = Column("life", "int32", "how often the member had been started before")
@@ -82,7 +83,11 @@ _COUNTS = {
     "carried": ("of `applied`, those that stand in the log more than once and were applied as often", "attempts"),
     "ghost_effects": ("effects of attempts without a visible copy", "effects"),
     "markers": ("effects of the verifier's own markers", "effects"),
-    "drained": ("1 if a marker at or behind the end of the snapshot was applied, else 0", "partitions"),
+    "drained": (
+        "1 if a marker at or behind the end of the snapshot was applied and, if only the group has the offsets, all "
+        "offsets before it are committed; else 0",
+        "partitions",
+    ),
     "in_time": ("effects that name an attempt, before the snapshot was taken", "effects"),
     "unparsed": ("effects that name no attempt of the arm", "effects"),
     "effects": ("rows of effects/", "effects"),
@@ -100,5 +105,5 @@ EFFECT_BOOKS = Table(
     since=SINCE,
 )
 
-EFFECT_TABLES = (EFFECTS, JOURNAL, EFFECT_BOOKS)
+EFFECT_TABLES = (EFFECTS, JOURNAL, *WITNESS_TABLES, EFFECT_BOOKS)
 """All tables of applications, in the order in which a run writes them."""

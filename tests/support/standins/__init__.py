@@ -7,7 +7,8 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from delivery_verifier.host.java.jars import kafka_jars
@@ -17,13 +18,17 @@ HERE = Path(__file__).parent
 BASE = "kdv-standin-base"
 CERTIFICATES = Path("/usr/local/share/ca-certificates")
 BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
+UNNAMED = {f"{service}_IMAGE": "unnamed" for service in ("KAFKA", "POSTGRES", "AIRFLOW")}
+"""Compose wants a name for each image of compose.yml, also if it does not build that image."""
 MIRROR = "http://deb.debian.org/debian"
 
 
-def build(engine: Engine, compose: list[str], images: Mapping[str, str], kafka_version: str) -> None:
-    """Builds a stand-in for each service of `images` (kafka, postgres, airflow), under the name that it has there.
+@contextmanager
+def builder(engine: Engine, compose: list[str], kafka_version: str) -> Iterator[Callable[[str, str], None]]:
+    """Imports the base, and yields a function that builds one stand-in: it takes the service (kafka, postgres or
+    airflow) and the name of the image. Several stand-ins may be built at the same time.
 
-    Raises Missing if the base cannot be made, and CalledProcessError if an image cannot be built.
+    Raises Missing if the base cannot be made. The function raises CalledProcessError if the image cannot be built.
     """
     with tempfile.TemporaryDirectory(prefix="kdv-standins-") as folder:
         _import_base(engine, _base_archive(Path(folder) / "base"))
@@ -32,9 +37,13 @@ def build(engine: Engine, compose: list[str], images: Mapping[str, str], kafka_v
         (context / "jars").mkdir()
         for jar in kafka_jars(kafka_version):
             shutil.copy(jar, context / "jars")
-        names = {f"{service.upper()}_IMAGE": image for service, image in images.items()}
-        command = [*compose, "--file", str(HERE / "compose.yml"), "build", "--quiet", *images]
-        subprocess.run(command, env=engine.environment | names | {"CONTEXT": str(context)}, check=True)
+        command = [*compose, "--file", str(HERE / "compose.yml"), "build", "--quiet"]
+
+        def build(service: str, image: str) -> None:
+            names = {"CONTEXT": str(context), f"{service.upper()}_IMAGE": image}
+            subprocess.run([*command, service], env=engine.environment | UNNAMED | names, check=True)
+
+        yield build
 
 
 def _base_archive(root: Path) -> Path:

@@ -4,64 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support import own_applications
+from support.own_members import ARM, SIZE, Member, value
 
 from delivery_verifier.applications.control import Control
 from delivery_verifier.applications.lives import LifeEnd, read_end, write_end
 from delivery_verifier.applications.member_process import MemberProcess
-from delivery_verifier.applications.own import files, sink
+from delivery_verifier.applications.own import files
+from delivery_verifier.applications.own.described import landing_of
 from delivery_verifier.applications.own.files import sizes_of
+from delivery_verifier.applications.own.process import Progress
 from delivery_verifier.applications.own.scan import RecordPattern, Scan
-from delivery_verifier.applications.own.sink import OwnFiles, count_of_member, landing_of
-from delivery_verifier.applications.sink import LifeEffects, SinkInputs
 from delivery_verifier.model import record
+from delivery_verifier.model.effects_place import EffectsPlace
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.own_application import EffectsPlace
-
-SCENARIO = own_applications.scenario()
-ARM = SCENARIO.subjects[0]
-SIZE = SCENARIO.load.payload_bytes
-
-
-def value(sequence: int, attempt: int = 0) -> bytes:
-    return record.encode(SCENARIO.run_token, ARM.ordinal, 0, 0, sequence, attempt, sequence, SIZE)
 
 
 def lines(*sequences: int) -> bytes:
     return b"".join(b'{"value":"%s"}\n' % value(sequence) for sequence in sequences)
-
-
-class Member:
-    """Member 0 of the own application `sink`. Its program is played by the test."""
-
-    def __init__(self, folder: Path) -> None:
-        self.inputs = SinkInputs(ARM, folder / "members", 10, SCENARIO.run_token, {}, payload_bytes=SIZE)
-        self.folder, self.work, self.life = folder / "members" / "0", folder / "members" / "0" / "work", -1
-        self.work.mkdir(parents=True)
-
-    def end_life(self) -> None:
-        """Ends a life as the pool does."""
-        self.life += 1
-        folder = self.folder / str(self.life)
-        folder.mkdir()
-        sizes = sizes_of(landing_of(self.inputs), self.folder)
-        count = count_of_member(self.inputs, self.folder)
-        write_end(folder, LifeEnd(applied=count, exit_code=0, killed=False, ended_us=1 + self.life, sizes=sizes))
-
-    def read(self) -> list[LifeEffects]:
-        return list(OwnFiles().read(self.inputs))
-
-    def sequences(self) -> list[int]:
-        lives = self.read()
-        assert all(life.counted == len(life.rows) for life in lives)
-        return [int(row["sequence"]) for life in lives for row in life.rows]
 
 
 @pytest.fixture
@@ -162,7 +127,7 @@ def test_the_scan_does_not_count_itself(member: Member, tmp_path: Path, monkeypa
         for part in read(landing, file, pattern):
             yield Scan(part.rows[1:], part.positions[1:], part.foreign + 1)
 
-    monkeypatch.setattr(sink, "scans_of", blind)
+    monkeypatch.setattr(files, "scans_of", blind)
     (life,) = member.read()
     assert (life.counted, len(life.rows)) == (4, 3)
 
@@ -185,13 +150,28 @@ def test_a_rotated_file_is_no_loss_of_the_program(member: Member, rotation: str)
         member.read()
 
 
+@pytest.mark.parametrize("is_new_life", [False, True])
+def test_a_file_that_is_written_anew_and_larger_at_once_ends_the_run(member: Member, is_new_life: bool) -> None:
+    file, reader = member.work / "out.jsonl", member.reader
+    file.write_bytes(lines(1, 2))
+    reader.sizes()
+    member.end_life()
+    file.write_bytes(lines(1, 2, 3))
+    (member.reader if is_new_life else reader).sizes()
+    file.write_bytes(lines(4, 5, 6, 7))
+    with pytest.raises(StepFailed, match=r"was written anew: .* must not truncate or replace"):
+        (member.reader if is_new_life else reader).sizes()
+
+
 def test_a_file_that_shrinks_while_the_program_runs_ends_the_run(member: Member) -> None:
     file, control = member.work / "out.jsonl", Control(member.folder)
-    progress: Any = SimpleNamespace(landing=landing_of(member.inputs), update=lambda: None)
+    progress = Progress.begin(member.inputs, 0, control)
     process = MemberProcess(ARM, ARM.application, 0, member.folder, control, progress=progress)  # type: ignore[arg-type]
     file.write_bytes(lines(1, 2))
     member.end_life()
     (member.folder / "1").mkdir()
+    for name in ("stdout", "stderr"):
+        (member.folder / "0" / name).touch()
     process.update()
     file.write_bytes(lines(1, 2, 3))
     process.update()

@@ -21,9 +21,10 @@ from delivery_verifier.applications.control import State, Word
 from delivery_verifier.applications.lives import last_markers, lives_of, read_end
 from delivery_verifier.applications.member_process import MemberDied
 from delivery_verifier.applications.own import process as process_module
+from delivery_verifier.applications.own.described import secret_environment
 from delivery_verifier.applications.own.handle import OwnHandle
-from delivery_verifier.applications.own.process import redact_effects, secret_environment
-from delivery_verifier.applications.own.sink import OwnFiles
+from delivery_verifier.applications.own.process import redact_effects
+from delivery_verifier.applications.own.sink import OwnEffects
 from delivery_verifier.applications.pool import MemberPool
 from delivery_verifier.applications.sink import CRC_OK, PARSED, SinkInputs
 from delivery_verifier.host.processes import is_frozen
@@ -87,7 +88,7 @@ def test_a_member_is_killed_started_again_and_stopped(stage: Stage) -> None:
     stage.wait_lines(5)
     stage.pool.check()
     assert control[Word.STATE] == State.ASSIGNED and len(group(stage.adopted[0])) == 2
-    handle = OwnHandle(SCENARIO, stage.folder / "workspace")
+    handle = OwnHandle(SCENARIO, stage.folder / "workspace", {})
     stage.pool.kill()
     assert group(stage.adopted[0]) == [] and control[Word.EXIT] == -signal.SIGKILL and control[Word.APPLIED] == 5
     assert handle.in_hand({ARM.name: 5}) == {ARM.name: 0}
@@ -103,7 +104,7 @@ def test_a_member_is_killed_started_again_and_stopped(stage: Stage) -> None:
     lives = lives_of(stage.pool.members[0].folder)
     assert last_markers(lives[1]) == {0: 4}
     assert [(read_end(path).applied, read_end(path).killed) for path in lives.values()] == [(5, True), (8, False)]
-    first, second = OwnFiles().read(stage.inputs)
+    first, second = OwnEffects().read(stage.inputs)
     assert [first.rows["sequence"].tolist(), second.rows["sequence"].tolist()] == [[0, 1, 2, 3, 4], [5, 6, 4]]
     assert [first.counted, second.counted] == [5, 3]
     assert set(first.rows["flags"]) == {PARSED | CRC_OK} and set(first.rows["partition"]) == {-1}
@@ -175,7 +176,7 @@ def test_what_has_left_the_group_of_a_member_is_frozen_and_killed_with_it(stage:
 
     wait_until(lambda: stage.pool.check() and outside(), "a process outside the group", 10, every_s=0.01)
     (process,) = outside()
-    OwnHandle(SCENARIO, stage.folder / "workspace").send(signal.SIGSTOP)
+    OwnHandle(SCENARIO, stage.folder / "workspace", {}).send(signal.SIGSTOP)
     wait_until(lambda: is_frozen(process.pid), "the process to freeze", 5, every_s=0.01)
     stage.pool.kill()
     assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
@@ -261,5 +262,9 @@ def test_a_connection_comes_from_airflows_variable(monkeypatch: pytest.MonkeyPat
     own = OwnApplication(command="a", connections={"SINK_DSN": "my_sink"})
     with pytest.raises(BadInput, match=r"my_sink.*set AIRFLOW_CONN_MY_SINK"):
         secret_environment(own)
-    monkeypatch.setenv("AIRFLOW_CONN_MY_SINK", "postgres://u:p@h/d")
-    assert secret_environment(own) == {"SINK_DSN": "postgres://u:p@h/d"}
+    monkeypatch.setenv("AIRFLOW_CONN_MY_SINK", "postgres://u:password@h/d")
+    assert secret_environment(own) == {"SINK_DSN": "postgres://u:password@h/d"}
+    monkeypatch.setenv("AIRFLOW_CONN_MY_SINK", "postgres://u:short@h/d")
+    with pytest.raises(BadInput, match=r"connections\.SINK_DSN.*'my_sink' holds a secret of fewer than 6") as refusal:
+        secret_environment(own)
+    assert "short" not in str(refusal.value)

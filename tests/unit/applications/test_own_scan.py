@@ -16,7 +16,7 @@ from delivery_verifier.applications.own.files import effects_in, scans_of
 from delivery_verifier.applications.own.scan import RecordPattern, blocks_of, count, scan
 from delivery_verifier.applications.sink import CRC_OK, FOREIGN, PARSED, identity
 from delivery_verifier.model import record
-from delivery_verifier.model.own_application import EffectsPlace
+from delivery_verifier.model.effects_place import EffectsPlace
 
 RUN, OTHER, ARM, SIZE = "a1b2c3d4", "ffffffff", 3, 120
 WANTED = RecordPattern(RUN, ARM, SIZE)

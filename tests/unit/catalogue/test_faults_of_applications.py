@@ -26,10 +26,11 @@ def test_the_control_of_a_killed_application_compares_offsets_and_is_killed_at_t
     assert planned.fault.steps[1].trigger.kind == "parked"
 
 
-def test_an_own_application_has_no_crash_point_and_no_control() -> None:
+def test_the_control_of_an_own_application_stands_at_a_crash_point_when_both_are_killed() -> None:
     planned = made(Application(name="sink", summary="Of the user.", discipline="own", consumer={}))
-    assert [arm.role for arm in planned.arms] == ["subject", "canary"]
-    assert planned.fault == FAULTS["kill_application"]
+    (control,) = (arm for arm in planned.arms if arm.role == "control")
+    assert control.application == APPLICATIONS["database_compared"]
+    assert [each.action for each in planned.fault.steps] == ["park", "kill_application", "restart_application"]
 
 
 def test_other_faults_leave_applications_and_controls_as_they_are() -> None:

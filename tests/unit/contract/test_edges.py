@@ -65,6 +65,12 @@ def test_two_in_flight_are_enough_for_another_order() -> None:
         assert not permits(replace(settings, max_in_flight=1), Anomaly.REORDERED)
 
 
+def test_an_application_of_ones_own_is_weaker_in_order_than_one_that_commits_first() -> None:
+    own, early = replace(PLAIN, discipline="own"), replace(PLAIN, discipline="commit_first")
+    assert at_least_as_strong(Anomaly.OVERTAKEN, early, own)
+    assert not at_least_as_strong(Anomaly.OVERTAKEN, own, early), "nobody checks it"
+
+
 @pytest.mark.parametrize("field", ["retries", "max_in_flight"])
 def test_two_retries_or_three_in_flight_are_as_strong_as_one_fewer(field: str) -> None:
     fewer, more = (replace(PLAIN, **{field: number}) for number in {"retries": (1, 2), "max_in_flight": (2, 3)}[field])

@@ -90,3 +90,17 @@ def test_power_that_one_of_two_cuts_never_gave_back_is_not_back() -> None:
     seen_before = [seen(1, 1, 0, [1])]
     assert power_back(seen_before, [off, off]) == {("t", 0, off.bite_at_us, 1): 7 * SECOND}
     assert power_back(seen_before, [off, replace(off, id=2, healed_at_us=None)]) == {("t", 0, off.bite_at_us, 1): None}
+
+
+@pytest.mark.parametrize(("healed_s", "until_s"), [(8, 8), (None, None)])
+def test_members_of_an_application_are_back_when_their_own_injection_ordered_it(
+    healed_s: int | None, until_s: int | None
+) -> None:
+    own = replace(CAUSE, action="kill-application", hit={"t": [0]}, healed_at_us=healed_s and healed_s * SECOND)
+    others = [
+        replace(own, id=2, hit={"u": [0]}, healed_at_us=20 * SECOND),
+        replace(own, id=3, bite_at_us=CAUSE.bite_at_us + 1, healed_at_us=30 * SECOND),
+    ]
+    crash = Disturbance(kind="application_crash", at_us=CAUSE.bite_at_us, planned=True, topic="t")
+    (reach,) = reaches([crash], [], [own, *others])
+    assert (reach.since_us, reach.until_us) == (None, until_s and until_s * SECOND)

@@ -41,6 +41,12 @@ MISSES = {
 }
 """For each action, the test on real brokers in which this action has no effect."""
 
+PROOFS = {
+    "kill_application": "test_applications.py::test_a_crash_in_a_batch_takes_from_each_discipline_what_it_promises",
+    "rewind": "test_applications.py::test_a_crash_in_a_batch_takes_from_each_discipline_what_it_promises",
+}
+"""For each action on applications, the test on real brokers that reads the proof that this action has bitten."""
+
 BITES = [
     (name, at)
     for name, entry in ENTRIES.items()
@@ -101,7 +107,20 @@ def test_every_scenario_but_the_quiet_day_has_a_fault_that_must_bite() -> None:
 def test_every_action_that_must_bite_has_a_test_in_which_it_misses() -> None:
     assert set(MISSES) == {name for name, act in ACTS.items() if act.bites}
     for action, test in MISSES.items():
-        file, name, parameter = re.fullmatch(r"(.+)::(\w+)(?:\[(\w+)\])?", test).groups()  # type: ignore[union-attr]
-        text = (Path(__file__).parents[2] / "kafka" / file).read_text()
+        text, name, parameter = written(test)
         found = re.search(rf"(@pytest[^\n]*\n)?def {name}\(", text)
         assert found and (not parameter or f'"{parameter}"' in (found[1] or "")), f"{action}: {test} does not exist"
+
+
+def test_every_action_on_applications_has_a_test_that_reads_its_proof() -> None:
+    assert set(PROOFS) == {name for name, act in ACTS.items() if act.bites and act.whom == "application"}
+    for action, test in PROOFS.items():
+        text, name, _ = written(test)
+        body = text.partition(f"def {name}(")[2].partition("\ndef ")[0]
+        assert f'"{action}"' in body and ".bit" in body and ".proof[" in body, f"{action}: {test} reads no proof"
+
+
+def written(test: str) -> tuple[str, str, str | None]:
+    """Returns the text of the file in which a test on real brokers stands, the name of the test, and its parameter."""
+    file, name, parameter = re.fullmatch(r"(.+)::(\w+)(?:\[(\w+)\])?", test).groups()  # type: ignore[union-attr]
+    return (Path(__file__).parents[2] / "kafka" / file).read_text(), name, parameter

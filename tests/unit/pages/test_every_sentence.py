@@ -22,7 +22,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from support import report_material
+from support import prose, report_material
 from support.commands import commands, plan, without_git
 from support.evidence import BITE, LAST, RUN, Rows, case, cases, evidence_of, judged, the_injections, validation_of
 
@@ -36,7 +36,7 @@ from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.scenario import Claim, Scenario
 from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
-from delivery_verifier.pages import doubts, terminal, words
+from delivery_verifier.pages import brief, doubts, terminal
 from delivery_verifier.pages.report import page
 from delivery_verifier.pages.report.reasons import reasons
 from delivery_verifier.planning.build import BESIDE_A_SCENARIO, scenario_from_params
@@ -253,20 +253,32 @@ def reads_well(verdict: RunVerdict, plan: Scenario) -> None:
         with directory.writing("plan") as output:
             output.write_json("scenario.json", plan)
         whole = page.render(directory.path, verdict)
+        note = brief.note_text(verdict, directory.path)
+        in_a_terminal = told(verdict, directory.path)
+        mail = "\n".join(brief.plain_lines(directory.path, verdict))
     proposes_only_what_is_accepted(whole)
-    sentences_told = [verdict.sentence, words.note_text(verdict), *verdict.limits, *verdict.notes]
+    proposes_only_what_is_accepted(note)
+    sentences_told = [verdict.sentence, *note.split("\n"), *mail.split("\n"), *verdict.limits, *verdict.notes]
     sentences_told += [text for reason in reasons(verdict) for text in (reason.lead, reason.text, reason.short)]
-    for text in (visible(whole), told(verdict), *sentences_told):
+    for text in (visible(whole), in_a_terminal, *sentences_told):
         assert not PLURAL_OF_ONE.search(text), PLURAL_OF_ONE.search(text)
         assert not re.search(r"\b(None|nan|NaN|undefined)\b|\{\}|\[\]", text), text
-    for text in sentences_told:
+    for text in [*sentences_told, *(line.strip() for line in in_a_terminal.splitlines() if line[:1] not in "|+")]:
         assert "  " not in text, text
-    known = NAMES | set(plan.arm_names) | set(LAWS)
+        assert not prose.indirect(text), prose.indirect(text)
+    names = NAMES | set(plan.arm_names) | set(LAWS) | doubts.ADVICE.keys() | {plan.fault.name, plan.name}
+    for text in [*sentences_told, *in_a_terminal.splitlines()]:
+        sentence = re.sub(r"`[^`]*`|^ *\|.*|\bkdv .*|^(checker|coverage) doubt, .*", "", text)
+        unknown = set(re.findall(r"(?<![\w/.-])[a-z]+(?:_[a-z0-9]+)+\b(?!\.json|\.parquet|/)", sentence)) - names
+        assert not {name for name in unknown if not any(name in other for other in names)}, (unknown, text)
     for arm in verdict.arms:
         if arm.verdict != "INCONCLUSIVE":
             assert not WITHOUT_UNIT.search(arm.sentence), arm.sentence
-            unknown = set(re.findall(r"\b[a-z]+(?:_[a-z0-9]+)+\b", arm.sentence)) - known
-            assert not {name for name in unknown if not any(name in other for other in known)}, arm.sentence
+    for text in [*verdict.limits, *verdict.notes]:
+        counted = re.sub(
+            r"`[^`]*`|\bin \d+(?=[;,)])", "", text
+        )  # `hurt acks_1 in 2`: of the faults that are named first
+        assert not WITHOUT_UNIT.search(counted), text
 
 
 @pytest.mark.parametrize(
@@ -288,10 +300,10 @@ def visible(text: str) -> str:
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", "", body)))
 
 
-def told(verdict: RunVerdict) -> str:
+def told(verdict: RunVerdict, run_dir: Path | None = None) -> str:
     """The text of a verdict in a terminal, and what the report says beside it."""
     stream = io.StringIO()
-    terminal.write(verdict, stream)
+    terminal.write(verdict, stream, run_dir=run_dir)
     return "\n".join([stream.getvalue(), *(f"{reason.lead} {reason.text}" for reason in reasons(verdict))])
 
 

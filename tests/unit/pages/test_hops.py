@@ -64,7 +64,7 @@ def test_a_record_that_was_committed_and_then_not_applied_was_lost_in_the_applic
     run = material(tmp_path, [effect(12, 0, sequence=16)], [HANDED, COMMITTED, entry(9, 0, "handed_over", 0, 10)])
     assert [sentence for _, sentence, _ in events(run, CASE | {"kind": "SKIPPED"})] == [
         "Member 0 is handed offsets 10 to 19, this record among them.",
-        "Member 0 has committed offset 20: whoever takes over begins there.",
+        "Member 0 has committed offset 20: the member that takes over begins there.",
     ]
     expected = "Lost between commit and application: its offset was committed first, and the member never applied it."
     assert explanation(run, CASE | {"kind": "SKIPPED"}).startswith(expected)

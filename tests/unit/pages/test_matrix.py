@@ -3,15 +3,19 @@ markup. The pages of the documentation are generated from the entries."""
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from support.catalogue_runs import arm, attempt, catalogue, item
+from support.catalogue_runs import arm, attempt, catalogue, item, whole
 
+from delivery_verifier.catalogue import PROFILES
+from delivery_verifier.catalogue.applications import profile_and_application
 from delivery_verifier.catalogue.scenarios import ENTRIES
 from delivery_verifier.model.catalogue_run import CatalogueRun, Item
+from delivery_verifier.pages.html import asset
 from delivery_verifier.pages.matrix import markdown as table
 from delivery_verifier.pages.matrix import page
 from delivery_verifier.pages.matrix import tables as matrix
@@ -50,7 +54,8 @@ def test_the_colour_of_a_cell_is_that_of_the_expectation_not_of_the_verdict(
 def test_what_is_violated_as_expected_is_said_to_be_no_alarm() -> None:
     html = rendered(item("a", "as expected"))
     assert '<span class="badge tone-proven">✔ VIOLATED</span>' in html
-    cells = html.split('<section id="acks">')[1]
+    assert '<span class="mark mark-proven tone-proven" aria-hidden="true">V</span>' in html
+    cells = html.split('<tbody id="acks">')[1]
     assert "not as expected" not in cells and "tone-bad" not in cells
     assert "<h1>Green: 1 scenario ended as predicted</h1>" in html
 
@@ -82,11 +87,114 @@ def test_counts_are_ranges_over_the_rounds_and_unknown_figures_are_dashes() -> N
     assert cell(alone, "acks_1").counts[1] == ("duplicated", "–")
 
 
-def test_the_everyday_faults_are_shown_as_fault_by_profile() -> None:
-    html = rendered(replace(item("everyday.kill_leader", "as expected"), kind="everyday", fault="kill_leader"))
-    overview = html.split('<section id="fault-by-profile">')[1].split("</section>")[0]
-    assert ">kill_leader</a>" in overview and "<th>acks_1</th>" in overview and "100 / 0 / 0" in overview
-    assert 'id="fault-by-profile"' not in rendered(item("a", "as expected"))
+class Map(HTMLParser):
+    """The map of a page: the headings of its columns, and for each scenario its cells as (column, letters, words,
+    link).
+
+    A cell that spans several columns has the text of the cell instead.
+    """
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.columns, self.rows, self.shapes = list[str](), dict[str, list[object]](), dict[str, str]()
+        self._row, self._column, self._inside = "", -1, ""
+        self._link: dict[str, str | None] = {}
+        self.feed(html.split('<table class="map">')[1].split("</table>")[0])
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        classes = (values.get("class") or "").split()
+        if "upright" in classes:
+            self.columns.append(values["title"] or "")
+        elif tag == "th" and values.get("scope") == "row":
+            self._row, self._column, self._inside = "", -1, ""
+        elif tag == "td":
+            self._column += 1
+            self._inside = "note" if "note" in classes else ""
+        elif tag == "a":
+            self._link = values
+            if self._column < 0:
+                self._row = (values["href"] or "").removeprefix("#")
+                self.rows[self._row] = []
+        elif "mark" in classes:
+            self._inside = "mark"
+            self.shapes[classes[1]] = self.shapes.get(classes[1], "") + classes[2]
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = "" if tag == "td" else self._inside
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "mark":
+            cell = (self.columns[self._column], data, self._link["aria-label"], self._link["href"])
+            self.rows[self._row].append(cell)
+        elif self._inside == "note" and data.strip():
+            self.rows[self._row].append(data.strip())
+        self._inside = "" if self._inside == "mark" else self._inside
+
+
+@pytest.fixture(scope="module")
+def whole_map() -> Map:
+    return Map(page.render(whole(), "../.."))
+
+
+def test_the_map_has_each_scenario_in_a_row_and_each_arm_in_the_column_of_its_settings(whole_map: Map) -> None:
+    assert list(whole_map.rows) == list(ENTRIES)
+    for name, cells in whole_map.rows.items():
+        if isinstance(cells[0], tuple):
+            arms = [
+                profile_and_application(arm.profile.name, arm.application.name if arm.application else "")
+                for arm in ENTRIES[name].arms
+            ]
+            assert sorted(cell[0] for cell in cells) == sorted(arms)  # type: ignore[index]
+
+
+def test_a_cell_has_a_letter_a_shape_words_and_leads_to_its_details(whole_map: Map) -> None:
+    found = {cell[0]: cell for cell in whole_map.rows["consumer.commit_first"]}  # type: ignore[index,misc]
+    link = "#consumer.commit_first"
+    assert found["safe, applied by commit_first"][1:] == (
+        "V",
+        "commit_first (safe, applied by commit_first): VIOLATED, as expected",
+        link,
+    )
+    assert found["safe, applied by commit_after"][1] == "H"
+    assert "INCONCLUSIVE, cannot be told" in str(whole_map.rows["transform.end_lost"])
+    assert set(whole_map.shapes) == {"mark-good", "mark-proven", "mark-bad", "mark-unsure"}
+    html = page.render(whole(), "../..")
+    assert all(html.count(f'id="{name}"') == 1 for name in ENTRIES)
+
+
+def test_every_shape_of_the_map_differs_and_not_by_its_colour_alone() -> None:
+    css = asset("matrix.css")
+    rules = {shape: re.search(rf"\.mark-{shape} {{([^}}]*)}}", css) for shape in ("good", "proven", "bad", "unsure")}
+    shapes = {re.sub(r"(color|background|border-color)[^;]*;", "", rule[1]).strip() for rule in rules.values() if rule}
+    assert len(shapes) == 4
+
+
+def test_profiles_stand_before_applications_in_the_order_of_the_catalogue(whole_map: Map) -> None:
+    profiles = [name for name in whole_map.columns if "applied by" not in name]
+    common = [name for name in PROFILES if name in profiles]
+    assert whole_map.columns[: len(profiles)] == profiles and profiles[: len(common)] == common
+    assert len(whole_map.columns) == len(set(whole_map.columns))
+
+
+def test_a_scenario_without_results_says_why_in_its_row(whole_map: Map) -> None:
+    assert whole_map.rows["group.rewind"] == ["NO VERDICT: broker 1 ended while starting"]
+    assert whole_map.rows["database.apart"] == ["not run yet"]
+    assert whole_map.rows["power.all_brokers"] == [
+        "UNAVAILABLE, which was not expected: no loop device: modprobe loop, or run it as root"
+    ]
+
+
+def test_a_catalogue_run_without_scenarios_has_an_empty_map() -> None:
+    found = Map(rendered())
+    assert found.columns == [] and found.rows == {}
+
+
+def test_rounds_with_different_verdicts_have_both_letters() -> None:
+    rounds = [replace(item("a", "as expected"), round=number) for number in (1, 2)]
+    held = replace(rounds[1].attempts[0], arms=[arm("acks_1", "HELD")])
+    found = Map(page.render(catalogue(rounds[0], replace(rounds[1], attempts=(held,)), rounds=2), "../.."))
+    assert ("acks_1", "V/H", "acks_1: VIOLATED / HELD, as expected", "#a") in found.rows["a"]
 
 
 class Read(HTMLParser):

@@ -6,12 +6,15 @@ import os
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 from support.runs_for_overview import judged, many, planned
 
 from delivery_verifier.pages.overview import page, rows, trend
 from delivery_verifier.pages.overview.rows import NO_VERDICT, StoredRunRow
 from delivery_verifier.pages.overview.run_filter import RunFilter
+from delivery_verifier.store.run_directory import RunDirectory
 
 
 def _only(runs: Path) -> StoredRunRow:
@@ -32,8 +35,8 @@ def test_a_run_is_listed_with_its_verdict_and_leads_to_its_report(tmp_path: Path
     text = _page(tmp_path)
     assert 'href="runs/one/report.html"' in text
     assert "VIOLATED" in text
-    assert "1,204" in text
-    assert "not as expected" in text
+    assert "<b>1,204 lost</b>" in text
+    assert '<b class="bad">✘ no</b>' in text
 
 
 def test_counts_are_the_subjects_and_never_the_controls(tmp_path: Path) -> None:
@@ -126,7 +129,7 @@ def test_nothing_a_run_says_becomes_markup(tmp_path: Path) -> None:
     text = _page(tmp_path, text='"><script>alert(2)</script>') + _page(tmp_path, profile='"><b>x') + _page(tmp_path)
     assert "<script>alert" not in text
     assert "<img" not in text
-    assert '"><b>' not in text
+    assert '"><b>x' not in text
 
 
 def test_the_page_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
@@ -135,23 +138,59 @@ def test_the_page_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     assert not [word for word in ("http:", "https:", "src=", "@import", "url(") if word in text]
 
 
+def _on_kafka(run: RunDirectory, version: str) -> None:
+    """Changes the Kafka version in the scenario of `run`."""
+    plan = run.read_scenario()
+    changed = replace(plan, cluster=replace(plan.cluster, kafka_version=version))
+    (run.path / "scenario.json").write_bytes(msgspec.json.encode(changed))
+
+
 def test_the_trend_needs_two_runs_with_figures_and_shows_the_newest_last(tmp_path: Path) -> None:
     judged(tmp_path, "one", lost=1, day=0)
-    assert trend.lanes(rows.rows(tmp_path)) == []
+    assert trend.trends(rows.rows(tmp_path)) == []
     judged(tmp_path, "two", lost=1000, gap_s=None, day=1)
     planned(tmp_path, "three", day=2)
-    lost, gap = trend.lanes(rows.rows(tmp_path))
+    (alone,) = trend.trends(rows.rows(tmp_path))
+    lost, gap = alone.lanes
     assert [bar.row.name for bar in lost.bars] == ["one", "two", "three"]
     assert [bar.value for bar in lost.bars] == [1, 1000, None]
     assert [bar.value for bar in gap.bars] == [3.4, None, None]
     assert 0 < lost.bars[0].height < lost.bars[1].height == trend.HEIGHT
 
 
+def test_every_kafka_version_has_a_trend_of_its_own_on_one_scale(tmp_path: Path) -> None:
+    for day, (version, lost) in enumerate([("4.9.1", 0), ("4.10.0", 7), ("4.2.1", 1000), ("4.9.1", 3)]):
+        _on_kafka(judged(tmp_path, f"day-{day}", lost=lost, day=day), version)
+    found = trend.trends(rows.rows(tmp_path))
+    assert [each.kafka_version for each in found] == ["4.10.0", "4.9.1", "4.2.1"]
+    assert [[bar.row.name for bar in each.lanes[0].bars] for each in found] == [
+        ["day-1"],
+        ["day-0", "day-3"],
+        ["day-2"],
+    ]
+    assert {each.lanes[0].top for each in found} == {1000} and found[1].verdicts == [("HELD", 2)]
+    assert found[0].lanes[0].bars[0].height < found[2].lanes[0].bars[0].height == trend.HEIGHT
+    html = _page(tmp_path)
+    assert [html.index(f"<b>Kafka {version}</b>") for version in ("4.10.0", "4.9.1", "4.2.1")] == sorted(
+        html.index(f"<b>Kafka {version}</b>") for version in ("4.10.0", "4.9.1", "4.2.1")
+    )
+    assert _page(tmp_path, kafka="4.9.1").count('<td class="mark">') == 2
+
+
+def test_of_many_runs_the_newest_sixty_are_drawn_over_all_versions(tmp_path: Path) -> None:
+    many(tmp_path, 65)
+    for day in range(20):
+        _on_kafka(RunDirectory(next(tmp_path.glob(f"*-{day:03d}"))), "4.1.2")
+    found = trend.trends(rows.rows(tmp_path))
+    assert {each.kafka_version: len(each.lanes[0].bars) for each in found} == {"4.3.1": 45, "4.1.2": 15}
+    assert all(bar.x + bar.width <= trend.WIDTH for each in found for lane in each.lanes for bar in lane.bars)
+
+
 def test_two_hundred_runs_are_listed_quickly_and_quicker_the_second_time(tmp_path: Path) -> None:
     many(tmp_path, 205)
     text, first_s = _timed(tmp_path)
     assert "205 of 205 runs, the newest 200 listed" in text
-    assert text.count('<tr>\n      <td class="mark">') == 200
+    assert text.count('<td class="mark">') == 200
     _, second_s = _timed(tmp_path)
     assert first_s < 5
     assert second_s < 1

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from support import runs_for_overview
 from support.runs_for_prices import made
 
@@ -15,6 +16,7 @@ from delivery_verifier import catalogue
 from delivery_verifier.command_line.main import main
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.pages.price import page as price_page
+from delivery_verifier.pages.price import relative
 from delivery_verifier.pages.price.price import Price, price
 from delivery_verifier.store.run_directory import IncompleteRun
 
@@ -130,3 +132,79 @@ def test_every_price_scenario_has_one_profile_alone_and_one_load_for_all_profile
             if condition in name
         }
         assert len(loads) == 1
+
+
+def _with_rates(tmp_path: Path, **rates: float | None) -> Price:
+    """Returns the price of one run per profile, flat out, with these records per second."""
+    measured = price([made(tmp_path, f"price.flat_out.{profile}") for profile in rates], "")
+    return replace(measured, measured=[replace(run, records_per_s=rates[run.profile]) for run in measured.measured])
+
+
+def test_a_chart_shows_each_profile_as_a_multiple_of_acks_1_beside_its_guarantee(tmp_path: Path) -> None:
+    prices = _with_rates(tmp_path, acks_0=2000.0, acks_1=1000.0, idempotent=500.0, transactional=125.0)
+    (chart,) = relative.charts(prices)
+    assert [(bar.profile, bar.ratio, bar.figure) for bar in chart.bars] == [
+        ("acks_0", "2.00×", "2,000/s"),
+        ("acks_1", "1.00×", "1,000/s"),
+        ("idempotent", "0.50×", "500/s"),
+        ("transactional", "0.12×", "125/s"),
+    ]
+    assert [bar.guarantee for bar in chart.bars] == [
+        "at most once",
+        "nothing",
+        "exactly once and in order",
+        "exactly once and in order",
+    ]
+    assert [(bar.left, round(bar.left + bar.width, 1)) for bar in chart.bars] == [
+        (50, 66.7),
+        (50, 50),
+        (33.33, 50),
+        (0, 50),
+    ]
+    assert chart.ticks == [
+        (0, "1/8×"),
+        (pytest.approx(33.3, abs=0.1), "1/2×"),
+        (50, "1×"),
+        (pytest.approx(66.7, abs=0.1), "2×"),
+        (100, "8×"),
+    ]
+    page = price_page.render(prices)
+    assert page.count('class="rod') == 4 and "Relative to acks_1" in page and "A chart is missing" in page
+
+
+def test_without_acks_1_nothing_is_relative_and_the_page_says_how_to_measure_it(tmp_path: Path) -> None:
+    for prices in (_with_rates(tmp_path, acks_0=2000.0), _with_rates(tmp_path, acks_0=2000.0, acks_1=None)):
+        assert relative.charts(prices) == []
+        page = price_page.render(prices)
+        assert 'class="rod' not in page and "kdv price --profiles acks_1,acks_0" in page.replace(
+            "acks_0,acks_1", "acks_1,acks_0"
+        )
+        assert 'data-name="records/s">2,000<' in page
+
+
+def test_a_profile_without_a_figure_has_no_bar_and_is_named(tmp_path: Path) -> None:
+    prices = _with_rates(tmp_path, acks_0=None, acks_1=1000.0, acks_all=0.0)
+    (chart,) = relative.charts(prices)
+    assert [bar.profile for bar in chart.bars] == ["acks_1"] and chart.absent == ["acks_0", "acks_all"]
+    assert "not measured for acks_0, acks_all" in price_page.render(prices)
+
+
+def test_a_figure_of_a_run_in_doubt_is_marked_and_with_acks_1_in_doubt_all_are(tmp_path: Path) -> None:
+    prices = _with_rates(tmp_path, acks_0=2000.0, acks_1=1000.0)
+
+    def doubted(profile: str) -> Price:
+        runs = [replace(run, verdict="INCONCLUSIVE") if run.profile == profile else run for run in prices.measured]
+        return replace(prices, measured=runs)
+
+    assert [bar.in_doubt for bar in relative.charts(doubted("acks_0"))[0].bars] == [True, False]
+    assert [bar.in_doubt for bar in relative.charts(doubted("acks_1"))[0].bars] == [True, True]
+    assert price_page.render(doubted("acks_1")).count("? in doubt") == 2
+
+
+def test_latency_has_three_charts_of_its_own(both: Price) -> None:
+    assert [chart.title for chart in relative.charts(both)] == [
+        "Throughput, as fast as the client can",
+        "Latency, half within, no fault",
+        "Latency, 99 % within, no fault",
+        "Latency, 99 % within, leader killed",
+    ]

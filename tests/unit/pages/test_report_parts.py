@@ -222,7 +222,7 @@ def test_a_terminal_of_any_width_is_never_written_beyond(
     terminal.write(msgspec.structs.replace(verdict, arms=arms), to)
     lines = re.sub(r"\x1b\[[0-9;]*m", "", to.getvalue()).splitlines()
     assert max(map(len, lines)) <= width
-    assert "outstanding" in to.getvalue()
+    assert "exposed" in to.getvalue()
     assert all(f"arm-{number}" in to.getvalue() for number in range(9))
 
 

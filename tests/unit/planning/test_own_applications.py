@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from delivery_verifier import catalogue
-from delivery_verifier.catalogue.parts import AT_ONCE, step
+from delivery_verifier.cluster import topics
 from delivery_verifier.command_line.main import main
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.own_application import (
@@ -25,6 +25,8 @@ from delivery_verifier.planning.build import scenario_from_params
 
 FILE = Path("sink.toml")
 ROOT = Path(__file__).resolve().parents[3]
+TABLE = 'command = "a"\n[effects]\nkind = "table"\ntable = "orders"\n'
+TOPIC = 'command = "a"\n[effects]\nkind = "topic"\n'
 COMMAND = "java -jar {home}/sink.jar --brokers {bootstrap.servers} --topic {topic} --group {group}"
 
 
@@ -70,7 +72,22 @@ def test_placeholders_are_filled_word_by_word() -> None:
         ("command = ", ("sink.toml", "is no TOML", "own-application.md")),
         ("command = 3", ("command: Expected `str`, got `int`",)),
         ('command = "a"\nmemebers = 2', ("unknown field `memebers`", "allowed fields: summary, command, members")),
-        ('command = "a"\n[effects]\nkind = "table"', ("effects.kind: Invalid enum value 'table'",)),
+        ('command = "a"\n[effects]\nkind = "tables"', ("effects.kind: Invalid enum value 'tables'",)),
+        ('command = "a"\n[effects]\nkind = "table"', ("effects.table is ''", "write the name of the table")),
+        (
+            f"{TABLE}where = 'DSN'",
+            ("effects.where is 'DSN'", "name the variable of [environment]", "there are: none yet"),
+        ),
+        (f"{TABLE}where = 'D'\n[environment]\nD = 'postgres://u:hunt@h/d'", ("environment.D", "fewer than 6")),
+        (
+            f"members = 2\n{TABLE}where = 'D'\n[environment]\nD = 'sqlite:////x'",
+            ("effects.kind is one place", "members = 1"),
+        ),
+        ('command = "a"\n[effects]\ntable = "t"', ("effects.table is given", 'write kind = "table"')),
+        (f'{TOPIC}where = "{{folder}}/x"', ("effects.where is given", "{output.topic}", "leave it out")),
+        (f'{TOPIC}column = "headers"', ("effects.column is 'headers'", "allowed for a topic: value, key")),
+        (f'{TOPIC}identity = "columns"', ("effects.identity is columns, which a topic does not have",)),
+        (f'{TOPIC}containing = "x"', ("effects.containing is about lines, but kind is topic",)),
         ('command = "a"\n[effects]\nkind = "files"', ("effects.where is stdout", 'write kind = "lines"')),
         ('command = "a"\n[effects]\nwhere = "out"', ("effects.where is 'out'", "{folder}/out.jsonl")),
         ('command = "a"\n[effects]\nwhere = "{folder}/../x"', ("effects.where", "allowed: stdout")),
@@ -110,6 +127,17 @@ def test_a_wrong_file_names_itself_the_field_and_the_remedy(content: str, parts:
 )
 def test_a_command_may_name_where_a_secret_stands(command: str) -> None:
     assert parse(f'command = "{command}"'.encode(), FILE).command == command
+
+
+def test_a_scenario_says_in_what_kind_of_place_effects_land(folder: Path) -> None:
+    (folder / "sink.toml").write_text(TOPIC)
+    scenario = scenario_from_params({"application": "sink"}, "r")
+    assert scenario.subjects[0].application.effects == "topic"  # type: ignore[union-attr]
+    assert topics.output_topics(scenario) == [
+        f"{arm.topic_name}-out" for arm in (scenario.subjects[0], scenario.canary)
+    ]
+    (folder / "sink.toml").write_text('command = "a"')
+    assert topics.output_topics(scenario_from_params({"application": "sink"}, "r")) == []
 
 
 def test_a_run_takes_only_the_name(folder: Path) -> None:
@@ -174,6 +202,9 @@ def test_a_file_whose_name_is_no_name_is_not_offered(folder: Path) -> None:
 def test_secrets_are_the_values_and_the_passwords_in_them() -> None:
     secrets = secrets_of({"DSN": "postgresql://u:s%40cret1@db/x", "SHORT": "on"})
     assert secrets == ["postgresql://u:s%40cret1@db/x", "s%40cret1", "s@cret1"]
+    assert "hunter22" in secrets_of({"DSN": "host=h password='hunter22'"})
+    assert "hunter23" in secrets_of({"DSN": "db://h/d?password=hunter23"})
+    assert "hunter24" in secrets_of({"CONNECTION": '{"conn_type": "db", "password": "hunter24"}'})
     assert redacted("cannot reach postgresql://u:s%40cret1@db/x with s@cret1", secrets) == "cannot reach *** with ***"
 
 
@@ -185,11 +216,11 @@ def test_a_run_names_the_connections_that_its_tasks_need(folder: Path) -> None:
 
 def test_an_own_application_cannot_stand_at_a_crash_point(folder: Path) -> None:
     scenario = scenario_from_params({"application": "sink", "fault": "kill-application"}, "r")
-    parked = msgspec.structs.replace(
-        scenario.fault, steps=(step(AT_ONCE, "park", "none", at="polled"), *scenario.fault.steps)
-    )
+    assert [each.action for each in scenario.fault.steps] == ["park", "kill_application", "restart_application"]
+    check(scenario)  # the control parks
+    alone = tuple(arm for arm in scenario.arms if arm.role != "control")
     with pytest.raises(BadInput, match="about crash points, and the own application of safe has none"):
-        check(msgspec.structs.replace(scenario, fault=parked))
+        check(msgspec.structs.replace(scenario, arms=alone))
 
 
 def test_a_kill_of_applications_needs_one() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,12 +17,13 @@ from support.evidence import RUN
 from delivery_verifier.applications.database import FILE, Tables
 from delivery_verifier.applications.own import files, sink
 from delivery_verifier.applications.own.scan import RecordPattern, Scan
+from delivery_verifier.applications.own.table import Table
 from delivery_verifier.applications.sink import LifeEffects, SinkInputs
 from delivery_verifier.applications.sinks import sinks_of
 from delivery_verifier.judgement import canary
 from delivery_verifier.model.application import SINKS, Discipline
+from delivery_verifier.model.effects_place import EffectsPlace
 from delivery_verifier.model.errors import StepFailed
-from delivery_verifier.model.own_application import EffectsPlace
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.run.canary_effects import apply_canary
@@ -144,12 +146,16 @@ LANDINGS = (
     'kind = "files"\nwhere = "{folder}/out/*.parquet"\ncolumn = "payload"',
     'kind = "files"\nwhere = "/never/*.parquet"\nidentity = "header"',
     'kind = "files"\nwhere = "{folder}/*.parquet"\nidentity = "columns"',
+    'kind = "table"\nwhere = "DSN"\ntable = "sales.orders"\ncolumn = "payload"',
+    'kind = "table"\nwhere = "DSN"\ntable = "orders"\nidentity = "header"',
+    'kind = "table"\nwhere = "DSN"\ntable = "orders"\nidentity = "columns"',
 )
+DSN = '[environment]\nDSN = "postgresql://nobody:never-reached@invalid/d"'
 
 
 @pytest.mark.parametrize("landing", LANDINGS)
 def test_the_canary_goes_to_the_place_of_each_own_application(own: Path, tmp_path: Path, landing: str) -> None:
-    (own / "sink.toml").write_text(f'command = "true"\n[effects]\n{landing}\n')
+    (own / "sink.toml").write_text(f'command = "true"\n[effects]\n{landing}\n{DSN}\n')
     output = applied(tmp_path, "own")
     assert {folder.name for folder in (tmp_path / "sinks").iterdir()} == {"slots", "own sink"}
     assert output.counts["applied/canary/0/0"] > 10
@@ -163,7 +169,7 @@ def test_the_canary_goes_to_the_place_of_each_own_application(own: Path, tmp_pat
 def test_a_reader_that_is_blind_for_a_place_ends_the_run(
     own: Path, tmp_path: Path, landing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (own / "sink.toml").write_text(f'command = "true"\n[effects]\n{landing}\n')
+    (own / "sink.toml").write_text(f'command = "true"\n[effects]\n{landing}\n{DSN}\n')
     read = files.scans_of
 
     def blind(place: EffectsPlace, file: Path, pattern: RecordPattern) -> Iterator[Scan]:
@@ -171,7 +177,15 @@ def test_a_reader_that_is_blind_for_a_place_ends_the_run(
             part.rows["sequence"][part.rows["sequence"] == 3] = 4
             yield part
 
-    monkeypatch.setattr(sink, "scans_of", blind)
+    monkeypatch.setattr(files, "scans_of", blind)
+    scan = Table._scan
+
+    def blind_in_tables(*given: Any) -> Scan:
+        part = scan(*given)
+        part.rows["sequence"][part.rows["sequence"] == 3] = 4
+        return part
+
+    monkeypatch.setattr(Table, "_scan", blind_in_tables)
     with pytest.raises(StepFailed, match="differ between the sinks slots and own sink"):
         applied(tmp_path, "own")
 

@@ -12,6 +12,7 @@ import pytest
 from delivery_verifier.pages import material
 from delivery_verifier.store import books, effect_tables, ledger, tables
 from delivery_verifier.store.table import Table, arrow_schema
+from delivery_verifier.store.witness_tables import WITNESS_TABLES
 from docs.generate.run_directory import MARK, document, main
 from spark_jobs import schemas
 
@@ -31,7 +32,7 @@ IN_SPARK = {
     effect_tables.EFFECTS: schemas.EFFECTS,
     effect_tables.EFFECT_BOOKS: schemas.EFFECT_BOOKS,
 }
-NOT_IN_SPARK = [tables.REPLICAS, effect_tables.JOURNAL]
+NOT_IN_SPARK = [tables.REPLICAS, effect_tables.JOURNAL, *WITNESS_TABLES]
 """The step settle writes these tables, and no job reads them."""
 
 

@@ -8,13 +8,13 @@ from msgspec.structs import replace
 
 from delivery_verifier.applications.control import Word
 from delivery_verifier.applications.lives import LifeEnd, lives_of, read_end, write_end
-from delivery_verifier.applications.own.files import sizes_of
+from delivery_verifier.applications.own.described import pattern_of
 from delivery_verifier.applications.own.process import Progress, keep_output, last_words
-from delivery_verifier.applications.own.sink import count_of_member, landing_of
 from delivery_verifier.model.history import now_us
 
 ORDERLY = (0, 128 + signal.SIGTERM, -signal.SIGTERM)
-"""The exit codes of an own member that was stopped in an orderly way: none, or that of the signal SIGTERM."""
+"""The exit codes of an own member that was stopped in an orderly way: 0, or one of the two codes for SIGTERM. A shell
+reports 128 + 15 for a child that ended by this signal. Python reports -15."""
 
 
 def end_of_own(progress: Progress, end: LifeEnd) -> None:
@@ -25,10 +25,10 @@ def end_of_own(progress: Progress, end: LifeEnd) -> None:
     folder, control = progress.folder, progress.control
     *earlier, life = lives_of(folder).values()
     keep_output(progress.inputs, life)
-    total = count_of_member(progress.inputs, folder)
+    total = progress.reader.count(pattern_of(progress.inputs, progress.landing))
+    progress.reader.keep()
     control[Word.APPLIED] = max(total - (read_end(earlier[-1]).applied if earlier else 0), 0)
-    sizes = sizes_of(landing_of(progress.inputs), folder)
-    write_end(life, replace(end, applied=total, ended_us=now_us(), sizes=sizes))
+    write_end(life, replace(end, applied=total, ended_us=now_us(), sizes=progress.reader.sizes()))
 
 
 def describe_end(progress: Progress) -> str:

@@ -3,30 +3,125 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from hashlib import blake2b
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from msgspec import Struct
 
 from delivery_verifier.applications.lives import lives_of
 from delivery_verifier.applications.own.scan import MAGIC, RecordPattern, Scan, blocks_of, count, scan
 from delivery_verifier.applications.sink import CRC_OK, EFFECT, PARSED
+from delivery_verifier.model import record
+from delivery_verifier.model.effects_place import IN_FOLDER, OF_COLUMNS, STDOUT, EffectsPlace
 from delivery_verifier.model.errors import StepFailed
-from delivery_verifier.model.own_application import IN_FOLDER, STDOUT, EffectsPlace
 
 WORK = "work"
 """The name of the folder, in the folder of a member, in which the member runs."""
+_TAILS, _TAIL_BYTES = "tails.json", 256
+
+
+class Files:
+    """Reads effects from files. `landing` says which they are. `folder` is the folder of the member."""
+
+    def __init__(self, landing: EffectsPlace, folder: Path) -> None:
+        self._landing, self._folder = landing, folder
+        file = folder / _TAILS
+        self._tails = msgspec.json.decode(file.read_bytes(), type=dict[str, _Tail]) if file.exists() else {}
+
+    def sizes(self) -> dict[str, int]:
+        """Maps the path of each file to its size in bytes.
+
+        Raises StepFailed if a file has grown, and the bytes that stood at its end before are others now.
+        """
+        sizes = sizes_of(self._landing, self._folder)
+        for name, size in sizes.items():
+            earlier = self._tails.get(name)
+            if earlier is not None and size > earlier.size and _tail(name, earlier.size) != earlier:
+                raise StepFailed(
+                    f"{name} held effects, and was written anew: its effects can be counted no more; let the program "
+                    "only append to its files: it must not truncate or replace them, e.g. when it starts"
+                )
+            if earlier is None or size != earlier.size:
+                self._tails[name] = _tail(name, size)
+        return sizes
+
+    def scans(self, pattern: RecordPattern) -> Iterator[tuple[str, Scan]]:
+        """Yields the effects in each file. Their positions are in bytes."""
+        for file in files_of(self._landing, self._folder):
+            for part in scans_of(self._landing, file, pattern):
+                yield str(file), part
+
+    def count(self, pattern: RecordPattern) -> int:
+        """Returns how many effects the files hold, by the count of `effects_in`."""
+        return sum(effects_in(self._landing, file, pattern) for file in files_of(self._landing, self._folder))
+
+    def markers(self, pattern: RecordPattern, searched: dict[str, int]) -> Iterator[tuple[int, int]]:
+        """Yields the partition and the round of each marker in files that have changed. `searched` maps files to the
+        positions up to which lines were searched. Updates `searched`."""
+        for file in files_of(self._landing, self._folder):
+            size = file.stat().st_size
+            if size == searched.get(str(file)):
+                continue
+            if self._landing.kind == "lines":
+                yield from _markers_in_lines(file, pattern, searched)
+                continue
+            searched[str(file)] = size
+            for part in scans_of(self._landing, file, pattern):
+                for row in part.rows[part.rows["producer"] == record.MARKER_PRODUCER]:
+                    yield int(row["attempt"]), int(row["sequence"])
+
+    def undecided(self) -> int:
+        """Returns 0: files know no transactions."""
+        return 0
+
+    def keep(self) -> None:
+        """Remembers the ends of the files, so that a later life that replaces one is noticed."""
+        self.sizes()
+        (self._folder / _TAILS).write_bytes(msgspec.json.encode(self._tails))
+
+
+class _Tail(Struct, frozen=True):
+    """The end of a file when it had `size` bytes. `digest` is that of its last bytes."""
+
+    size: int
+    digest: str
+
+
+def _tail(name: str, size: int) -> _Tail:
+    begin = max(size - _TAIL_BYTES, 0)
+    try:
+        with Path(name).open("rb") as stream:
+            stream.seek(begin)
+            return _Tail(size, blake2b(stream.read(size - begin), digest_size=16).hexdigest())
+    except FileNotFoundError:  # the next call finds that the file is gone
+        return _Tail(size, "")
+
+
+def _markers_in_lines(file: Path, pattern: RecordPattern, searched: dict[str, int]) -> Iterator[tuple[int, int]]:
+    begin = max(searched.get(str(file), 0) - record.HEADER_BYTES, 0)
+    numbers = pattern.arm, record.MARKER_PRODUCER
+    marker = re.escape(pattern.beginning) + b" %04d %04d [0-9]{4} ([0-9]{12}) ([0-9]{4}) " % numbers
+    with file.open("rb") as stream:
+        stream.seek(begin)
+        text = stream.read()
+    for match in re.finditer(marker, text):
+        yield int(match[2]), int(match[1])
+    searched[str(file)] = begin + len(text)
 
 
 def files_of(landing: EffectsPlace, folder: Path) -> list[Path]:
     """Returns the files that hold effects of a member. `folder` is the folder of the member. A file with several names
     appears once."""
-    if landing.where == STDOUT:
+    if landing.output:
         return [file for life in lives_of(folder).values() if (file := life / STDOUT).is_file()]
     is_inside = landing.where.startswith(IN_FOLDER)
     root, pattern = (
@@ -55,22 +150,6 @@ def sizes_of(landing: EffectsPlace, folder: Path) -> dict[str, int]:
     return {file: status.st_size for file, status in statuses.items() if status is not None}
 
 
-def grown_sizes(before: Mapping[str, int], landing: EffectsPlace, folder: Path) -> dict[str, int]:
-    """Returns the sizes of the files of a member. `before` has earlier sizes.
-
-    Raises StepFailed if a file is gone or has shrunk: effects are lost then, and the program has not lost them.
-    """
-    sizes = sizes_of(landing, folder)
-    for file, size in before.items():
-        if sizes.get(file, -1) < size:
-            what = f"has shrunk from {size} to {sizes[file]} bytes" if file in sizes else "is gone"
-            raise StepFailed(
-                f"{file} held effects, and {what}: its effects can be counted no more; let the program only append to "
-                "the files in effects.where: it must not rotate, truncate or remove them"
-            )
-    return sizes
-
-
 def scans_of(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> Iterator[Scan]:
     """Yields the effects in a file, part by part. The positions are those in the file. In a Parquet file, all positions
     are 0."""
@@ -81,7 +160,7 @@ def scans_of(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> Itera
     elif _footer(file) is None:
         yield _in_parquet(np.zeros(1, EFFECT), 0)
     else:
-        names = ["producer", "sequence", "attempt"] if landing.identity == "columns" else [landing.column]
+        names = [*OF_COLUMNS] if landing.identity == "columns" else [landing.column]
         for batch in pq.ParquetFile(file).iter_batches(columns=names):
             if landing.identity == "columns":
                 yield _in_parquet(_of_columns(batch), 0)
@@ -91,8 +170,8 @@ def scans_of(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> Itera
 
 
 def effects_in(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> int:
-    """Returns how many effects a file holds. Counts them in another way than `scans_of`: lines, or rows of Parquet
-    files by their footers, without rows that hold only records of other runs."""
+    """Returns how many effects a file holds. The count is independent of `scans_of`: it counts lines, or takes the
+    number of rows from the footer of a Parquet file. Rows that hold only records of other runs do not count."""
     if landing.kind == "lines":
         return sum(count(text, pattern) for _, text in blocks_of(file))
     footer = _footer(file)

@@ -25,11 +25,12 @@ _NOT_STARTED = 127
 
 
 def main() -> int:
-    """Runs the command, and waits until it has ended. Then kills the processes that it has left behind. After SIGTERM,
-    waits until they have ended by themselves instead. The supervisor kills what has not ended by its deadline.
+    """Runs the command, and waits until it has ended. Then ends the processes that the command has left behind: kills
+    them or, after SIGTERM, waits until they have ended by themselves. The supervisor kills all that run after its
+    deadline.
 
-    Returns its exit code. If a signal ended the command, ends by the same signal. Returns 127 if there is no such
-    program.
+    Returns the exit code of the command, or 127 if there is no such program. If a signal ended the command, this
+    process ends by the same signal.
     """
     LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(SUPERVISOR_ENDED, _kill_all)

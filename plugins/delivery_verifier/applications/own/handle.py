@@ -1,9 +1,13 @@
 """The handle of running own applications: it counts what they have applied, and freezes them.
 
-An own application does not say what it has in hand. In health, it applies in each life exactly the records that its
-group commits, from the offset on at which the life began. What it has applied and not committed is in hand: the group
-gets it once more. What it has committed and not applied is in hand only if the claim permits its loss. Otherwise it is
-no sign of a crash, because an application that leaves out records looks the same.
+An own application does not report which records it has in hand. So the handle compares two numbers: the records that
+the application has applied, and the records that its group has committed. Both numbers grow alike in each life of a
+healthy application.
+
+* A record that is applied and not committed is in hand, because the group delivers it again after a kill.
+* A record that is committed and not applied is in hand only if the claim permits its loss. Otherwise the record is no
+  sign of a crash, because an application that leaves records out looks the same.
+* A record of the output topic is in hand if its transaction has not ended.
 """
 
 from __future__ import annotations
@@ -16,22 +20,25 @@ import numpy as np
 from delivery_verifier.applications.control import Control, Word
 from delivery_verifier.applications.lives import application_folder, folder_of
 from delivery_verifier.applications.own.descendants import send_to_all
-from delivery_verifier.applications.own.files import files_of, scans_of
-from delivery_verifier.applications.own.sink import landing_of, pattern_of
+from delivery_verifier.applications.own.described import landing_of, pattern_of
+from delivery_verifier.applications.own.readers import EffectReader, reader_of
+from delivery_verifier.applications.own.scan import RecordPattern
 from delivery_verifier.applications.sink import FOREIGN, PARSED, SinkInputs
-from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.scenario import Arm, Scenario
 
 
 class OwnHandle:
     """The own applications of `scenario`. `workspace` is the folder that holds the folders of their members.
+    `connection` has the client properties with which output topics are read.
 
     `arms` are the arms that have an own application.
     """
 
-    def __init__(self, scenario: Scenario, workspace: Path) -> None:
-        self._scenario, self._workspace = scenario, workspace
+    def __init__(self, scenario: Scenario, workspace: Path, connection: Mapping[str, str]) -> None:
+        self._scenario, self._workspace, self._connection = scenario, workspace, connection
         self.arms = [arm for arm in scenario.loaded if arm.application and arm.application.discipline == "own"]
         self._before: dict[str, int] = {}
+        self._open: dict[tuple[str, int], tuple[EffectReader, RecordPattern]] = {}
 
     def send(self, number: int) -> None:
         """Sends the signal `number` to all processes of every member that runs."""
@@ -49,17 +56,22 @@ class OwnHandle:
         """
         apart = self.apart(committed)
         return {
-            arm.name: max(apart[arm.name], -apart[arm.name] if arm.claim == "at_most_once" else 0)
+            arm.name: max(apart[arm.name], -apart[arm.name] if arm.claim == "at_most_once" else 0, self._undecided(arm))
             if committed[arm.name]
             else 0
             for arm in self.arms
         }
 
+    def _undecided(self, arm: Arm) -> int:
+        """Returns how many records the arm has written in transactions that have not ended."""
+        return sum(reader.undecided() for reader, _ in self._readers(arm))
+
     def apart(self, committed: Mapping[str, int]) -> dict[str, int]:
         """Maps each arm to the number of records that it has applied and not committed. The number is below 0 if it has
         committed more than it has applied.
 
-        If the arm writes transactions, the number is 0: offsets of such a topic are no number of records.
+        If the arm writes transactions, the number is 0. In such a topic, the end of a transaction also takes an offset,
+        so a difference of offsets is no number of records.
         """
         return {
             arm.name: 0 if arm.transactional_id else self._ahead(arm.name, committed) - self._before.get(arm.name, 0)
@@ -71,7 +83,8 @@ class OwnHandle:
         return {arm.name: self._records(arm.name) for arm in self.arms}
 
     def begin_life(self, committed: Mapping[str, int]) -> None:
-        """Tells the handle that the members are about to begin another life. What they had in hand counts no more."""
+        """Tells the handle that the members are about to begin another life. Records that they had in hand no longer
+        count."""
         self._before = {arm.name: self._ahead(arm.name, committed) for arm in self.arms}
 
     def _ahead(self, name: str, committed: Mapping[str, int]) -> int:
@@ -79,17 +92,21 @@ class OwnHandle:
         return self._records(name) - committed[name]
 
     def _records(self, name: str) -> int:
-        arm, token, size = self._scenario.arm(name), self._scenario.run_token, self._scenario.load.payload_bytes
-        folder = application_folder(self._workspace, name)
-        inputs = SinkInputs(arm, folder, 1, token, {}, payload_bytes=size)
-        members = range(arm.application.members if arm.application else 0)
-        return sum(_records_of_member(inputs, folder / str(member)) for member in members)
+        """Returns how many records of the arm stand in the effects of its members. The beginning of a record is enough.
+        What names no record does not count, e.g. a line with which the program greets."""
+        return sum(
+            int(np.count_nonzero(part.rows["flags"] & (PARSED | FOREIGN) == PARSED))
+            for reader, pattern in self._readers(self._scenario.arm(name))
+            for _, part in reader.scans(pattern)
+        )
 
-
-def _records_of_member(inputs: SinkInputs, folder: Path) -> int:
-    """Returns how many records of the arm stand in the effects of a member. The beginning of a record is enough. What
-    names no record does not count, e.g. a line with which the program greets."""
-    landing = landing_of(inputs)
-    pattern = pattern_of(inputs, landing)._replace(is_header=True)
-    parts = (part for file in files_of(landing, folder) for part in scans_of(landing, file, pattern))
-    return sum(int(np.count_nonzero(part.rows["flags"] & (PARSED | FOREIGN) == PARSED)) for part in parts)
+    def _readers(self, arm: Arm) -> list[tuple[EffectReader, RecordPattern]]:
+        """Returns the reader of each member's effects, and what it must look for."""
+        token, size = self._scenario.run_token, self._scenario.load.payload_bytes
+        folder = application_folder(self._workspace, arm.name)
+        inputs = SinkInputs(arm, folder, 1, token, self._connection, payload_bytes=size)
+        for member in range(arm.application.members if arm.application else 0):
+            if (arm.name, member) not in self._open:
+                pattern = pattern_of(inputs, landing_of(inputs))._replace(is_header=True)
+                self._open[arm.name, member] = reader_of(inputs, folder / str(member)), pattern
+        return [each for (name, _), each in self._open.items() if name == arm.name]

@@ -1,4 +1,5 @@
-"""Effects that the verifier itself writes for the canary, as an own application would: in the same lines or files."""
+"""Effects that the verifier itself writes for the canary, as an own application would: in lines or files like its own,
+in an output topic, or in a table."""
 
 from __future__ import annotations
 
@@ -11,34 +12,50 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
-from delivery_verifier.applications.own.files import WORK
+from delivery_verifier.applications.own.files import WORK, Files
+from delivery_verifier.applications.own.readers import EffectReader
+from delivery_verifier.applications.own.table import Table
+from delivery_verifier.applications.own.topic import Topic
 from delivery_verifier.applications.sink import CRC_OK, PARSED
 from delivery_verifier.model import record
-from delivery_verifier.model.own_application import IN_FOLDER, STDOUT, EffectsPlace
+from delivery_verifier.model.effects_place import IN_FOLDER, OF_COLUMNS, STDOUT, EffectsPlace
 
 
 def in_folder(landing: EffectsPlace) -> EffectsPlace:
-    """Returns `landing` in the folder of the member: nothing is planted among the files of the user."""
+    """Returns `landing` in the folder of the member: nothing is planted among the files and tables of the user."""
+    if landing.kind == "table":
+        return replace(
+            landing, table=landing.table.rpartition(".")[2]
+        )  # without the schema, which SQLite does not have
     return replace(landing, where=IN_FOLDER + landing.where[1:]) if landing.where.startswith("/") else landing
 
 
-def plant_values(landing: EffectsPlace, folder: Path, values: Sequence[bytes]) -> None:
-    """Writes the records `values` to the place `landing` (see `in_folder`) of life 0. `folder` is that of the member.
+def plant_values(reader: EffectReader, landing: EffectsPlace, folder: Path, values: Sequence[bytes]) -> None:
+    """Writes the records `values` to the place `landing` (see `in_folder`) of life 0, which `reader` reads. `folder` is
+    that of the member.
 
     Lines without the text `landing.containing` are written, too. They are no effects.
     """
+    contents = [value[: record.HEADER_BYTES] for value in values] if landing.identity == "header" else values
+    if isinstance(reader, Files):
+        _plant_in_file(landing, folder, contents)
+    elif isinstance(reader, Topic | Table):
+        reader.plant(contents)
+
+
+def _plant_in_file(landing: EffectsPlace, folder: Path, contents: Sequence[bytes]) -> None:
     name = landing.where.removeprefix(IN_FOLDER).replace("**/", "").replace("*", "0")
     file = folder / "0" / STDOUT if landing.where == STDOUT else folder / WORK / name
     file.parent.mkdir(parents=True, exist_ok=True)
-    contents = [value[: record.HEADER_BYTES] for value in values] if landing.identity == "header" else values
     if landing.kind == "lines":
         text, plain = landing.containing.encode(), [b'{"value":"%s"}\n' % value for value in contents]
         decoys = [line for line in plain[:3] if text not in line]
         file.write_bytes(b"".join([*decoys, *[b"%s %s" % (text, line) if text else line for line in plain]]))
     elif landing.identity == "columns":
         headers = [record.parse(value) for value in contents]
-        names = ("producer", "sequence", "attempt")
-        pq.write_table(pa.table({name: [getattr(header, name, None) for header in headers] for name in names}), file)
+        pq.write_table(
+            pa.table({name: [getattr(header, name, None) for header in headers] for name in OF_COLUMNS}), file
+        )
     else:
         pq.write_table(pa.table({landing.column: contents}), file)
 
@@ -46,14 +63,15 @@ def plant_values(landing: EffectsPlace, folder: Path, values: Sequence[bytes]) -
 def as_kept(rows: npt.NDArray[np.void], landing: EffectsPlace) -> npt.NDArray[np.void]:
     """Returns effects (rows of EFFECT) as they are once they have been written to `landing` and read back.
 
-    Headers have no checksums. Columns have nothing but three numbers; those of an effect without a record are -1.
+    An application that writes only headers keeps no checksums. An application that writes columns keeps only three
+    numbers of each record. All three are -1 for an effect without a record.
     """
     rows = rows.copy()
     is_parsed = rows["flags"] & PARSED != 0
     if landing.identity == "header":
         rows["flags"][is_parsed] |= CRC_OK
     if landing.identity == "columns":
-        for name in ("producer", "sequence", "attempt"):
+        for name in OF_COLUMNS:
             rows[name] = np.where(is_parsed, rows[name], -1)
         rows["partition_sequence"] = rows["session"] = 0
         rows["flags"] = PARSED | CRC_OK

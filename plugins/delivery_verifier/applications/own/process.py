@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import reduce
 from pathlib import Path
 from typing import NamedTuple
@@ -15,26 +16,22 @@ from typing import NamedTuple
 from delivery_verifier.applications.control import Control, State, Word
 from delivery_verifier.applications.lives import note_marker
 from delivery_verifier.applications.own.descendants import kill_all, send_to_all
-from delivery_verifier.applications.own.files import WORK, files_of, scans_of, sizes_of
+from delivery_verifier.applications.own.described import landing_of, pattern_of, read_own, secret_environment
+from delivery_verifier.applications.own.files import WORK
 from delivery_verifier.applications.own.guardian import SUPERVISOR_ENDED
-from delivery_verifier.applications.own.scan import RecordPattern, blocks_of
-from delivery_verifier.applications.own.sink import landing_of, pattern_of, read_own
+from delivery_verifier.applications.own.readers import EffectReader, check_grown, reader_of
+from delivery_verifier.applications.own.scan import blocks_of
+from delivery_verifier.applications.own.table import PlaceBusy
 from delivery_verifier.applications.sink import SinkInputs
 from delivery_verifier.host import folders
 from delivery_verifier.host.processes import dies_with_parent
-from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.own_application import (
-    STDOUT,
-    VARIABLES,
-    EffectsPlace,
-    OwnApplication,
-    redacted_end,
-    secrets_of,
-)
-from delivery_verifier.model.record import HEADER_BYTES, MARKER_PRODUCER
+from delivery_verifier.model.application import output_topic
+from delivery_verifier.model.effects_place import STDOUT, EffectsPlace
+from delivery_verifier.model.own_application import VARIABLES, redacted_end, secrets_of
 
 INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME")
-"""The variables of the verifier's own environment that a member gets, too. All others may hold secrets of others."""
+"""The environment variables of the verifier that a member gets, too. It gets no others, because their values may be
+secret."""
 BEGUN_S = 60.0
 """If a member has applied nothing for this many seconds after its start, nobody waits for its first effect any more."""
 KEPT_BYTES = 64 << 10
@@ -58,7 +55,7 @@ def start_own(inputs: SinkInputs, group: str, member: int, life: int) -> subproc
         "bootstrap.servers": inputs.connection["bootstrap.servers"],
         "topic": inputs.arm.topic_name,
         "group": group,
-        "output.topic": f"{inputs.arm.topic_name}-output",
+        "output.topic": output_topic(inputs.arm.topic_name),
         "folder": work,
         "member": member,
         "life": life,
@@ -85,23 +82,8 @@ _GUARDIAN = (
     "import os, sys; sys.path[:] = sys.argv.pop(1).split(os.pathsep); "
     "from delivery_verifier.applications.own import guardian; sys.exit(guardian.main())"
 )
-"""Runs the guardian with the paths of this interpreter, and without what the user's environment tells Python."""
-
-
-def secret_environment(own: OwnApplication) -> dict[str, str]:
-    """Returns the variables that the operator gives to the application, with the URIs of its connections.
-
-    Raises BadInput if a connection has no value.
-    """
-    uris = {}
-    for name, connection in own.connections.items():
-        variable = f"AIRFLOW_CONN_{connection.upper()}"
-        if not os.environ.get(variable):
-            raise BadInput(
-                f"connections.{name} names the connection {connection!r}, which is not known; set {variable}"
-            )
-        uris[name] = os.environ[variable]
-    return own.environment | uris
+"""The Python program that starts the guardian. It imports modules from the same folders as this process. It ignores
+Python's variables in the environment of the user's application, e.g. PYTHONPATH."""
 
 
 def send_to_group(process: subprocess.Popen[bytes], number: int) -> None:
@@ -115,65 +97,59 @@ def send_to_group(process: subprocess.Popen[bytes], number: int) -> None:
 
 class Progress(NamedTuple):
     """How far an own member has come in one life. `began_s` is when the life began, by the monotonic clock. `size` is
-    the size of all its files then, in bytes. `seen` maps files to the position up to which markers were looked for."""
+    the size of its place then, in bytes, offsets or rows. `searched` maps the parts of the place to the positions up to
+    which markers were looked for."""
 
     inputs: SinkInputs
     landing: EffectsPlace
+    reader: EffectReader
     folder: Path
     control: Control
     began_s: float
     size: int
-    seen: dict[str, int]
+    searched: dict[str, int]
 
     @classmethod
     def begin(cls, inputs: SinkInputs, member: int, control: Control) -> Progress:
         """Returns the progress of a life that is about to begin."""
         folder = inputs.folder / str(member)
-        landing = landing_of(inputs)
-        sizes = sizes_of(landing, folder)
-        return cls(inputs, landing, folder, control, time.monotonic(), sum(sizes.values()), sizes)
+        reader = reader_of(inputs, folder)
+        sizes = reader.sizes()
+        size = sum(sizes.values())
+        return cls(inputs, landing_of(inputs), reader, folder, control, time.monotonic(), size, sizes)
 
-    def update(self) -> None:
-        """Notes in the control block what can be seen of the member: bytes that it has written stand for records, and
-        count as a sign that it has partitions. Also notes markers, and cuts long outputs."""
-        landing, life = self.landing, self.folder / str(self.control[Word.LIFE])
-        grown = sum(sizes_of(landing, self.folder).values()) - self.size
-        self.control[Word.APPLIED] = max(grown, 0)
-        if grown > 0 or time.monotonic() - self.began_s >= BEGUN_S:
+    @property
+    def is_remote(self) -> bool:
+        """Whether the effects are in an output topic or a database."""
+        return self.landing.kind in ("topic", "table")
+
+    def update(self, before: Mapping[str, int]) -> Mapping[str, int]:
+        """Notes in the control block how far the member has come, as far as anybody can see from outside. What the
+        member has written (bytes, offsets or rows) stands in place of a number of records. A member that has written
+        something has partitions. Also cuts long outputs.
+
+        `before` has the sizes of the last call. Returns the sizes of now. Raises StepFailed if one has shrunk. If
+        effects are locked, the next call looks at them.
+        """
+        life, sizes = self.folder / str(self.control[Word.LIFE]), before
+        with suppress(PlaceBusy):  # this is about progress, from which no verdict follows
+            sizes = self.reader.sizes()
+            check_grown(before, sizes)
+            self.control[Word.APPLIED] = max(sum(sizes.values()) - self.size, 0)
+        if self.control[Word.APPLIED] > 0 or time.monotonic() - self.began_s >= BEGUN_S:
             self.control[Word.STATE] = State.ASSIGNED
         for name in _OUTPUTS:
-            if name != landing.where:
+            if name != self.landing.output:
                 _cut(life / name)
+        return sizes
 
     def note_markers(self) -> None:
         """Notes in the folder of the life which markers the member has applied since the last call: the partition of
         each, and the round in which it was written (see `run.snapshot`)."""
-        landing = self.landing
-        pattern, life = pattern_of(self.inputs, landing), self.folder / str(self.control[Word.LIFE])
-        for file in files_of(landing, self.folder):
-            size = file.stat().st_size
-            if size == self.seen.get(str(file)):
-                continue
-            if landing.kind == "lines":
-                self._note_in_lines(file, pattern, life)
-                continue
-            self.seen[str(file)] = size
-            for part in scans_of(landing, file, pattern):
-                for row in part.rows[part.rows["producer"] == MARKER_PRODUCER]:
-                    note_marker(life, int(row["attempt"]), int(row["sequence"]))
-
-    def _note_in_lines(self, file: Path, pattern: RecordPattern, life: Path) -> None:
-        begin = max(self.seen.get(str(file), 0) - HEADER_BYTES, 0)
-        marker_pattern = re.escape(pattern.beginning) + b" %04d %04d [0-9]{4} ([0-9]{12}) ([0-9]{4}) " % (
-            pattern.arm,
-            MARKER_PRODUCER,
-        )
-        with file.open("rb") as stream:
-            stream.seek(begin)
-            text = stream.read()
-        for marker in re.finditer(marker_pattern, text):
-            note_marker(life, int(marker[2]), int(marker[1]))
-        self.seen[str(file)] = begin + len(text)
+        pattern, life = pattern_of(self.inputs, self.landing), self.folder / str(self.control[Word.LIFE])
+        with suppress(PlaceBusy):  # a later call finds the same markers
+            for partition, number in self.reader.markers(pattern, self.searched):
+                note_marker(life, partition, number)
 
 
 def keep_output(inputs: SinkInputs, life: Path) -> None:
@@ -186,7 +162,7 @@ def keep_output(inputs: SinkInputs, life: Path) -> None:
     own = read_own(inputs.arm.application.name)
     secrets = secrets_of(secret_environment(own))
     for name in _OUTPUTS:
-        if name != own.effects.where:
+        if name != own.effects.output:
             file = life / name
             file.write_text(redacted_end(_end_of(file), secrets))
 
@@ -200,7 +176,7 @@ def redact_effects(inputs: SinkInputs, life: Path) -> None:
     own = read_own(inputs.arm.application.name)
     secrets = [secret.encode() for secret in secrets_of(secret_environment(own))]
     file = life / STDOUT
-    if own.effects.where != STDOUT or not any(secret in text for _, text in blocks_of(file) for secret in secrets):
+    if not own.effects.output or not any(secret in text for _, text in blocks_of(file) for secret in secrets):
         return
     with (life / "redacted").open("wb") as stream:
         for _, text in blocks_of(file):
@@ -210,8 +186,8 @@ def redact_effects(inputs: SinkInputs, life: Path) -> None:
 
 def printed(inputs: SinkInputs, life: Path) -> str:
     """Returns what a life has printed, without its effects. Call it after `keep_output`."""
-    where = landing_of(inputs).where
-    return "".join(f"[{name}]\n{(life / name).read_text(errors='replace')}\n" for name in _OUTPUTS if name != where)
+    output = landing_of(inputs).output
+    return "".join(f"[{name}]\n{(life / name).read_text(errors='replace')}\n" for name in _OUTPUTS if name != output)
 
 
 def last_words(life: Path) -> str:

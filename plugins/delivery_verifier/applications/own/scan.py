@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,6 +101,17 @@ def scan(text: bytes, pattern: RecordPattern) -> Scan:
     lines = np.concatenate([np.searchsorted(ends, own), unnamed])
     order = np.argsort(lines, kind="stable")
     return Scan(rows[order], starts[lines[order]], int((is_effect & ~has_own & has_other).sum()))
+
+
+def scan_values(values: Sequence[bytes | None], pattern: RecordPattern, positions: Sequence[int]) -> Scan:
+    """Returns the effects in `values`. Each value is treated as a line, and `positions[i]` is the position of value i.
+
+    A value that is missing or empty is one effect, which names no attempt.
+    """
+    lines = [(value or b"null").replace(b"\n", b" ") for value in values]
+    starts = np.cumsum([0, *(len(line) + 1 for line in lines[:-1])])
+    part = scan(b"".join(line + b"\n" for line in lines), pattern)
+    return part._replace(positions=np.asarray(positions, np.int64)[np.searchsorted(starts, part.positions)])
 
 
 def count(text: bytes, pattern: RecordPattern) -> int:

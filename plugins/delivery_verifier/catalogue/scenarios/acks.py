@@ -32,7 +32,7 @@ exact number of lost records."""
 
 _FROZEN_LEADER = Entry(
     name="acks_0.frozen_leader",
-    title="acks=0: what is on its way to a leader that dies is gone, and nobody is told",
+    title="acks=0: what is on its way to a leader that dies is gone, and nobody is informed",
     promise="With acks=0 a record counts as delivered once it is handed to the operating system: a leader that stands "
     "still and then dies takes along all that waited in its socket. With acks=1 or all the producer is still "
     "waiting for an answer, and sends it again.",
@@ -94,9 +94,9 @@ _FROZEN_FOLLOWERS = Entry(
 _BELOW_MIN_ISR = Entry(
     name="acks_1.below_min_isr",
     title="acks=1: min.insync.replicas does not protect it",
-    promise="min.insync.replicas is a promise to acks=all alone: acks=1 goes on being acknowledged by a leader that "
-    "is the last in sync, and when that leader dies an eligible leader replica (KIP-966) is elected without "
-    "those records, although no election was unclean. acks=all is refused all the while, and loses nothing.",
+    promise="min.insync.replicas is a promise to acks=all alone. With acks=1 a leader that is the last in sync goes "
+    "on acknowledging. When it dies, an eligible leader replica (KIP-966) is elected without those records, "
+    "although no election was unclean. acks=all is refused all the while, and loses nothing.",
     source="Apache Kafka documentation, topic configurations: min.insync.replicas; KIP-966",
     tags=("promises",),
     arms=(

@@ -43,7 +43,7 @@ _CRASH = FaultPlan(
 
 _COMMIT_FIRST = Entry(
     name="consumer.commit_first",
-    title="At most once: who commits before applying skips what it had in hand when it was killed",
+    title="At most once: a consumer that commits before applying skips what it had in hand when it was killed",
     promise="A consumer that commits the offsets of a batch before it applies the batch applies nothing twice. What it "
     "had committed and not yet applied when it was killed is never delivered again: 6 records of this batch.",
     source=f"{SEMANTICS} (at most once)",
@@ -59,7 +59,8 @@ _COMMIT_FIRST = Entry(
 
 _COMMIT_AFTER = Entry(
     name="consumer.commit_after",
-    title="At least once: who commits after applying applies again what it had not committed when it was killed",
+    title="At least once: a consumer that commits after applying applies again what it had not committed when it "
+    "was killed",
     promise="A consumer that applies a batch and then commits its offsets skips nothing. What it had applied and not "
     "yet committed when it was killed is delivered again: 4 records of this batch.",
     source=f"{SEMANTICS} (at least once)",

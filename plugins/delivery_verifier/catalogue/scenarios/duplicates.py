@@ -25,7 +25,7 @@ def _one_request(profile: str, **producer: Setting) -> Profile:
 
 
 def _twice(profile: str, **producer: Setting) -> ArmPlan:
-    """Returns a subject arm that must end with every record written more than once.
+    """Returns a subject arm. The expectation is that the log holds every record of the arm at least twice.
 
     The arm has the catalogue's profile `profile`, with the settings in `producer`. In their names a `_` stands for a
     dot.
@@ -40,7 +40,7 @@ def _twice(profile: str, **producer: Setting) -> ArmPlan:
 
 
 def _once(profile: str, **producer: Setting) -> ArmPlan:
-    """Returns a control arm that must not write any record twice.
+    """Returns a control arm. The expectation is that the log holds no record of the arm twice.
 
     The arm has the catalogue's profile `profile`, with the settings in `producer`. In their names a `_` stands for a
     dot.

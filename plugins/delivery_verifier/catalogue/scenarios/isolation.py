@@ -22,7 +22,7 @@ _UNCOMMITTED = replace(
 
 _READ_UNCOMMITTED = Entry(
     name="isolation.read_uncommitted",
-    title="Who reads uncommitted applies what was aborted",
+    title="A consumer that reads uncommitted applies what was aborted",
     promise="A read_committed consumer is handed a transaction only after it was committed. A read_uncommitted "
     "consumer is handed every record at once, also each of a transaction that is aborted later: 20 records here, on a "
     "quiet day. No consumer can take such an effect back.",

@@ -19,7 +19,7 @@ _ISOLATED_LEADER = Entry(
     name="acks_1.isolated_leader",
     title="acks=1: a leader that is cut off goes on acknowledging, and is overruled",
     promise="A leader that is cut off from the controller and its followers, while clients still reach it, does not "
-    "know that another leads: with acks=1 it goes on acknowledging, and cuts all of that off when it is back. "
+    "know that another leads. With acks=1 it goes on acknowledging, and cuts all of that off when it is back. "
     "With acks=all it can acknowledge nothing.",
     source=f"{_ACKS}; KIP-101",
     tags=("promises",),

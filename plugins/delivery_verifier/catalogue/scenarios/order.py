@@ -52,7 +52,7 @@ _REFUSED_AND_TAKEN = Entry(
     fault=FaultPlan(
         name="min_isr_lowered",
         summary="Kill a follower of topics that ask for three in sync, freeze the leader, send it 1000 requests, lower "
-        "min.insync.replicas to two, thaw the leader: it refuses until it learns of that, and takes the rest.",
+        "min.insync.replicas to two, thaw the leader. It refuses until it learns of that, and takes the rest.",
         steps=(
             step(AT_ONCE, "kill", "other_follower", ("isr_shrunk",)),
             step(SHRUNK, "pause", "leader", ("brief",)),
@@ -161,8 +161,8 @@ def _sent_late(name: str, **producer: Setting) -> ArmPlan:
 _ACKS_0_PARTLY_SENT = Entry(
     name="order.acks_0_partly_sent",
     title="Order: with acks=0 a request that was sent in part is sent again, late",
-    promise="acks=0 is no guarantee of order: a request of which the socket took only a part is sent again when its "
-    "connection breaks, and by then a new leader may have what was sent after it. An idempotent producer keeps the "
+    promise="acks=0 is no guarantee of order. A request of which the socket took only a part is sent again when its "
+    "connection breaks. By then a new leader may have what was sent after it. An idempotent producer keeps the "
     "order.",
     source="librdkafka, rdkafka_request.c: rd_kafka_handle_Produce_error, rd_kafka_buf_was_sent; KIP-98",
     tags=("promises",),

@@ -25,8 +25,8 @@ from delivery_verifier.model.fault_plan import FaultPlan
 
 ON_DISK = after(1.0)
 """The trigger of the step that cuts the power: one second after the previous step. By then, the acknowledged records of
-the control arm `flushed` are on the disk. The records of the subject are not on the disk, because the operating system
-flushes them only after 30 s."""
+the control arm `flushed` are on the disk. The records of the subject are only in memory, because the operating system
+writes them to the disk after 30 s."""
 _LOAD = scripted(100)
 _LOST = broken(LOST=100)
 _SYNC = step(AT_ONCE, "sync", "all")
@@ -53,8 +53,8 @@ _MIN_ISR_1 = profile_of(
 _ALL_BROKERS = Entry(
     name="power.all_brokers",
     title="All brokers lose power: acks=all is no promise of the disk",
-    promise="Kafka acknowledges what is in the memory of all in-sync replicas, and leaves it to the operating system "
-    "when it reaches the disk: if all of them lose power together, whatever acks say, it is gone. With "
+    promise="Kafka acknowledges what is in the memory of all in-sync replicas, and leaves it to the operating "
+    "system when it reaches the disk. If all of them lose power together, whatever acks say, it is gone. With "
     "flush.messages=1 it is on disk before it is acknowledged.",
     source=f"{_FLUSHING}; topic configurations: flush.messages",
     tags=("smoke", "promises", "power"),
@@ -112,7 +112,7 @@ _ONE_BROKER = Entry(
 _LAST_STANDING = FaultPlan(
     name="last_replica_loses_power",
     summary="Flush all disks, stop one follower, let 100 records be acknowledged by two, stop the other follower, cut "
-    "the power of the leader, which is the last in sync; start those two, then the first.",
+    "the power of the leader, which is the last in sync. Start those two, then the first.",
     steps=(
         _SYNC,
         step(AT_ONCE, "stop", "other_follower", ("isr_shrunk",)),
@@ -129,9 +129,9 @@ _LAST_STANDING = FaultPlan(
 _WITHOUT_ELR = Entry(
     name="power.last_replica_without_elr",
     title="Without ELR: the last replica loses power, is elected all the same, and the other follows it",
-    promise="Without eligible leader replicas only the last in-sync replica may lead, even if it lost what it had not "
-    "flushed; one that was shut down in an orderly way and has everything cuts its own records off to follow "
-    "it.",
+    promise="Without eligible leader replicas only the last in-sync replica may lead, even if it lost what it had "
+    "not flushed. A replica that was shut down in an orderly way and has everything cuts its own records off to "
+    "follow it.",
     source="KIP-966",
     tags=("promises", "power"),
     elr=False,

@@ -131,8 +131,8 @@ _OPERATOR = Entry(
     name="unclean.asked_for",
     title="An unclean election that an operator asks for",
     promise="unclean.leader.election.enable=false keeps the controller from electing a replica that missed records; "
-    "it does not keep an operator from it. Whoever asks for an unclean election to have a partition back "
-    "gives up what only the absent replicas have, whatever the settings. Whoever waits for them loses "
+    "it does not keep an operator from it. An operator who asks for an unclean election to have a partition back "
+    "gives up what only the absent replicas have, whatever the settings. An operator who waits for them loses "
     "nothing.",
     source="KIP-460 (ElectLeaders, UNCLEAN), kafka-leader-election.sh --election-type unclean",
     tags=("promises",),

@@ -31,7 +31,8 @@ _DURATION_S = _CYCLES * _ROUND_S + 8
 _COORDINATOR_KILLED = Entry(
     name="transactional.coordinator_killed",
     title="Transactions: their coordinator is killed, again and again",
-    promise="What a client was told to be committed stays so when the broker that coordinates its transactions dies, "
+    promise="A transaction whose commit the client has seen stays committed when "
+    "the broker that coordinates its transactions dies, "
     "and a read_committed consumer never sees what was aborted: three brokers keep the transaction log. Of a "
     "transaction that is open at that moment the client is told the outcome later, or that it is unknown. To "
     "clients without transactions it is no more than the death of a leader.",
@@ -53,7 +54,7 @@ _COORDINATOR_KILLED = Entry(
     fault=FaultPlan(
         name="coordinator_killed",
         summary="SIGKILL the broker that coordinates the producer's transactions, and start it again once others "
-        "lead; three times, each time whoever coordinates then.",
+        "lead; three times, each time the broker that coordinates then.",
         duration_s=_ROUND_S,
         cycles=_CYCLES,
         steps=(
@@ -105,9 +106,10 @@ def _overtaken_end() -> tuple[FaultStep, ...]:
 _LATE_END = Entry(
     name="transactional.late_end",
     title="Transactions: a client asks twice for the end of one, and the next one is ended too",
-    promise="A transaction is seen whole or not at all. But a request to end one that was under way too long ends the "
-    "next one, as far as that has come, if the client did not wait for the answer and asked again: neither names a "
-    "transaction, only a producer, whose epoch stays. Nobody tells the client. Clients that speak version 2 of "
+    promise="A transaction is seen whole or not at all. But a request to end one may be under way too long, while "
+    "the client does not wait for the answer and asks again. It then ends the next transaction, as far as that has "
+    "come: such a request names no transaction, only a producer, whose epoch stays. "
+    "Nobody tells the client. Clients that speak version 2 of "
     "transactions are safe; librdkafka does not yet. A client that waits is safe from this delay, too.",
     source="KAFKA-17754; KIP-98, atomicity; KIP-890 (what it closes for clients with transaction version 2)",
     tags=("promises",),
@@ -148,7 +150,8 @@ _KILLED = Entry(
     name="producer.killed_in_transaction",
     title="Transactions: a producer is killed in the middle of one",
     promise="A transaction that its producer never ended is seen by no read_committed consumer, not even the part that "
-    "was acknowledged. The producer that starts again with the same transactional.id aborts it first. Whoever writes "
+    "was acknowledged. The producer that starts again with the same transactional.id aborts it first. A program "
+    "that writes "
     "without transactions has written what was not answered, and writes it twice if it sends that again.",
     source="KIP-98, transactional.id and producer fencing",
     tags=("promises",),

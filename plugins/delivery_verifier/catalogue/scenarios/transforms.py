@@ -59,7 +59,7 @@ def _end_lost(direction: str) -> tuple[FaultStep, ...]:
 
 _PLAIN = Entry(
     name="transform.plain",
-    title="Consume, transform, produce: whoever commits afterwards writes twice what it had not committed",
+    title="Consume, transform, produce: a program that commits afterwards writes twice what it had not committed",
     promise="A program that writes a batch to a topic, waits for the acknowledgements and then commits its offsets "
     "skips nothing. Killed between the two it writes the batch again: 10 records. In one transaction, the records and "
     "the offsets are seen together or not at all.",
@@ -76,7 +76,7 @@ _PLAIN = Entry(
 
 _FIRST = Entry(
     name="transform.commit_first",
-    title="Consume, transform, produce: whoever commits first never writes what it had committed",
+    title="Consume, transform, produce: a program that commits first never writes what it had committed",
     promise="A program that commits the offsets of a batch and then writes the batch to a topic writes nothing twice. "
     "Killed between the two it never writes the batch: 10 records.",
     source=f"{SEMANTICS} (at most once); KIP-98; KIP-447",

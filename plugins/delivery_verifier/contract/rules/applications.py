@@ -60,7 +60,8 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
         condition="commit_first or transform_first",
         applies=lambda settings: settings.discipline in ("commit_first", "transform_first"),
         kinds=("application_crash",),
-        sentence="Who commits before applying asks for at most once: what a killed member had committed and not yet "
+        sentence="A consumer that commits before applying asks for at most once: "
+        "what a killed member had committed and not yet "
         "applied is never delivered again.",
         source=f"{SEMANTICS} (at most once)",
     ),
@@ -121,7 +122,8 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
         applies=lambda settings: settings.discipline == "database_together",
         kinds=("application_freeze",),
         sentence="A member that stood still goes on with what it has in hand, after another member has applied the "
-        "same records. Who does not compare the offset in the database before moving it takes the rows twice.",
+        "same records. If it does not compare the offset in the database before moving it, the rows are there "
+        "twice.",
         source=f"KIP-447, motivation: zombies; {MEASURED}",
     ),
     ContractRule(
@@ -140,7 +142,7 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
         condition="an own application",
         applies=lambda settings: settings.discipline == "own",
         kinds=(),
-        sentence="The order of effects is not checked: lines and files of several members have no common order.",
+        sentence="The order of effects is not checked: an effect does not say at which offset its record stood.",
         source="follows from the form of the effects",
     ),
     ContractRule(
@@ -191,5 +193,5 @@ def _truncated(anomaly: Anomaly) -> ContractRule:
 
 
 APPLICATIONS: tuple[ContractRule, ...] = (*_OF_APPLICATIONS, *(_truncated(anomaly) for anomaly in _TRUNCATED))
-"""All rules about applications. No rule is about `__consumer_offsets`, because nobody observes this topic. For the same
-reason, a scenario with an application must not cut the power of brokers (`model.scenario_checks`)."""
+"""All rules about applications. No rule is about `__consumer_offsets`, because nobody observes its leaders. For the
+same reason, a scenario with an application must not cut the power of brokers (`model.scenario_checks`)."""

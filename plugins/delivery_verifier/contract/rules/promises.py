@@ -39,9 +39,10 @@ def unexplained(anomaly: Anomaly) -> Promise:
 
 LATE = Promise(
     "reordered.late",
-    "An idempotent producer that lives on cannot get a record appended behind a later record of its own, not even one "
-    "of which it never learned the outcome: the broker refuses a sequence that is not the next one, and, once the "
-    "producer has given records up and bumped its epoch, whatever still arrives from the older epoch.",
+    "An idempotent producer that lives on cannot get a record appended behind a later record of its own. That "
+    "includes a record of which it never learned the outcome. "
+    "The broker refuses a sequence that is not the next one. Once the "
+    "producer has given records up and bumped its epoch, the broker also refuses everything of the older epoch.",
     "KIP-98 (sequence numbers); KIP-360 (epoch bump); Kafka: ProducerAppendInfo.checkSequence, checkProducerEpoch; "
     "librdkafka: rd_kafka_idemp_drain_epoch_bump",
 )

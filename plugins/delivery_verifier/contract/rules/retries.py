@@ -56,11 +56,11 @@ RETRIES: tuple[ContractRule, ...] = (
         kinds=(*ELECTIONS, "isr_shrink", "topic_altered"),
         far_enough=_refuses_requests,
         far_enough_text="of min.insync.replicas",
-        sentence="With librdkafka, one request in flight is no guarantee of order: the limit is per connection, so "
-        "that a new leader receives new records before the old one's are retried, and librdkafka's next request is "
+        sentence="With librdkafka, one request in flight is no guarantee of order. The limit is per connection, so "
+        "a new leader receives new records before the old one's are retried. And librdkafka's next request is "
         "already built when a refused one waits for its retry.",
         source=f"librdkafka issue 1092; {MEASURED} (the documentation promises order, we follow behaviour)",
-        java="The Java client keeps the order: with max.in.flight=1 it sends nothing more of a partition until the "
+        java="The Java client keeps the order. With max.in.flight=1 it sends nothing more of a partition until the "
         "request under way has its answer, whichever broker leads (KafkaProducer.newSender: guaranteeMessageOrder; "
         "Sender.sendProducerData: mutePartition; 0 reordered in one run in which librdkafka reordered).",
     ),
@@ -74,8 +74,8 @@ ACKS_0 = ContractRule(
     applies=lambda settings: settings.acks == "0",
     transactional=False,
     kinds=(),
-    sentence="With acks=0 the client waits for no broker, and Kafka keeps the order of one connection alone: what is "
-    "still on its way in a broken connection may be appended behind what the next one brings, and a request that a "
+    sentence="With acks=0 the client waits for no broker, and Kafka keeps the order of one connection alone. What "
+    "is still on its way in a broken connection may be appended behind what the next one brings. A request that a "
     "socket took only in part is sent again, behind what a new leader has by then, even with retries=0 and one in "
     "flight. A broken connection is enough, and no broker need be disturbed for that.",
     source=f"librdkafka: rd_kafka_handle_Produce_error, rd_kafka_buf_was_sent; {MEASURED}, with the same leader and "

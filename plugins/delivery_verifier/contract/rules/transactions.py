@@ -130,8 +130,8 @@ def _of_late_end(anomaly: Anomaly) -> ContractRule:
         source="KAFKA-17754; Jepsen, Bufstream 0.1.0 (aborted reads and torn transactions in Kafka itself); librdkafka "
         f"issue 5423 (it does not speak KIP-890 yet); {MEASURED} with librdkafka 2.16 (the documentation promises "
         "atomicity, we follow behaviour)",
-        java="The Java client since 4.0 speaks version 2 of transactions (KIP-890), the default of new clusters since "
-        "4.0: every end of a transaction raises the producer epoch, and the late request is refused "
+        java="The Java client since 4.0 speaks version 2 of transactions (KIP-890), the default of new clusters "
+        "since 4.0. Every end of a transaction raises the producer epoch, and the late request is refused "
         f"(PRODUCER_FENCED or INVALID_PRODUCER_EPOCH; {JAVA_SOURCE}).",
     )
 

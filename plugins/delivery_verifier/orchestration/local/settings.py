@@ -12,7 +12,7 @@ from pathlib import Path
 
 from delivery_verifier.host import folders, variables
 from delivery_verifier.host.java.runtime import java_home
-from delivery_verifier.model.inputs import whole
+from delivery_verifier.model.inputs import bad_input, whole
 from delivery_verifier.orchestration.local import notifiers
 
 DAG_ID = "verify_delivery"
@@ -116,11 +116,21 @@ def _paths() -> dict[str, str]:
     }
 
 
+def _checkout() -> Path:
+    """Returns the checkout of this project, which has the DAGs. Raises BadInput if this package was installed from a
+    wheel, which has none."""
+    root = folders.project_root()
+    if not (root / "dags" / "verify_delivery.py").is_file():
+        allowed = "a checkout of this project, which holds dags/ and plugins/"
+        raise bad_input("the current folder", str(root), allowed, "go to one, or run without Airflow: kdv run --direct")
+    return root
+
+
 def _airflow(port: int) -> dict[str, str]:
     options: dict[str, dict[str, object]] = {
         "core": {
-            "dags_folder": folders.project_root() / "dags",
-            "plugins_folder": folders.project_root() / "plugins",
+            "dags_folder": _checkout() / "dags",
+            "plugins_folder": _checkout() / "plugins",
             "load_examples": False,
             "dags_are_paused_at_creation": False,
             "executor": "LocalExecutor",

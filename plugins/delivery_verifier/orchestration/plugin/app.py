@@ -15,11 +15,12 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 from delivery_verifier.host import folders
 from delivery_verifier.model import catalogue_run
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
-from delivery_verifier.orchestration.plugin import dag_runs, icons, live_run, unreported
+from delivery_verifier.orchestration.plugin import airflow_runs, dag_runs, icons, live_run, unreported
 from delivery_verifier.orchestration.plugin.dag_runs import State
 from delivery_verifier.pages.matrix import page as catalogue_page
 from delivery_verifier.pages.overview import page
 from delivery_verifier.pages.overview.run_filter import RunFilter
+from delivery_verifier.pages.overview.unfinished import AirflowRun
 from delivery_verifier.store import catalogue_runs
 
 HEADERS = {
@@ -32,6 +33,7 @@ _REPORT = "report.html"
 LISTED = 100
 """The greatest number of catalogue runs in the list on the page of the matrix. The list shows the newest runs."""
 _Field = Annotated[str, Query(max_length=200)]
+_InAirflow = Annotated[dict[str, AirflowRun], Depends(airflow_runs.newest)]
 _Known = Annotated[State | None, Depends(dag_runs.state)]
 # The page of a failed run quotes the log of the failed task.
 _MAY_READ_LOGS = Depends(requires_access_dag("GET", DagAccessEntity.TASK_LOGS))
@@ -67,14 +69,23 @@ async def _guard(request: Request, call_next: Callable[[Request], Awaitable[Resp
 
 
 @app.get("/")
-def index(verdict: _Field = "", profile: _Field = "", fault: _Field = "", text: _Field = "") -> HTMLResponse:
-    """The page that lists all runs that match the filter, newest first. Every run directory counts as a run.
+def index(
+    in_airflow: _InAirflow,
+    verdict: _Field = "",
+    profile: _Field = "",
+    fault: _Field = "",
+    kafka: _Field = "",
+    text: _Field = "",
+) -> HTMLResponse:
+    """The page that lists all runs that match the filter, newest first.
 
-    The parameters are the filter (see RunFilter). An empty parameter matches every run.
+    Every run directory counts as a run, and every DAG run of `in_airflow`. The other parameters are the filter (see
+    RunFilter). An empty parameter matches every run.
     """
-    run_filter = RunFilter(verdict=verdict, profile=profile, fault=fault, text=text)
-    docs = (folders.runs_dir() / folders.DATA_DOCS / "index.html").is_file()
-    return HTMLResponse(page.overview(folders.runs_dir(), run_filter, docs=docs, dag_path=f"../dags/{DAG_ID}"))
+    run_filter = RunFilter(verdict=verdict, profile=profile, fault=fault, kafka=kafka, text=text)
+    runs, dag_path = folders.runs_dir(), f"../dags/{DAG_ID}"
+    docs = (runs / folders.DATA_DOCS / "index.html").is_file()
+    return HTMLResponse(page.overview(runs, run_filter, docs=docs, dag_path=dag_path, in_airflow=in_airflow))
 
 
 @app.get("/matrix/")

@@ -168,8 +168,8 @@ def _load() -> dict[str, Param]:
             type="integer",
             **fields.bounds(FEWEST_TO_ABORT, limits(Load, "abort_every")[1]),
             title="Abort every",
-            description="Of profiles with a transactional.id: the second transaction, and every so many from it on, "
-            "is aborted on purpose; a read_committed consumer must not see it.",
+            description="Profiles with a transactional.id only. Aborts the second transaction and every Nth from it "
+            "on, on purpose; a read_committed consumer must never see them.",
             section=section,
         ),
     }

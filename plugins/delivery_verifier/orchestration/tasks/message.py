@@ -10,9 +10,11 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.orchestration.tasks.addresses import run_url
+from delivery_verifier.pages.brief import plain_lines
 from delivery_verifier.pages.matrix import page
 from delivery_verifier.pages.overview.rows import read
 from delivery_verifier.store import catalogue_runs
+from delivery_verifier.store.run_directory import RunDirectory
 
 
 class Message(Struct, frozen=True):
@@ -37,10 +39,17 @@ class Message(Struct, frozen=True):
 
 
 def of_run(run_id: str) -> Message:
-    """Returns the message about `run_id`, a red run of verify_delivery. If the run has no verdict, it says why."""
-    row = read(folders.run_directory(run_id))
+    """Returns the message about `run_id`, a red run of verify_delivery. If the run has no verdict, it says why.
+
+    Otherwise it has the figures of the arms, what to change, what the run does not show, and the command that repeats
+    the run.
+    """
+    run = folders.run_directory(run_id)
+    row = read(run)
     sentence = row.sentence or f"The run failed before a verdict could be given; {row.why}."
     lines = [row.verdict, sentence, f"Run {run_id}"]
+    if row.sentence:  # only a verdict that can be trusted has one
+        lines += plain_lines(run, RunDirectory(run).verdict())
     subject = f"Delivery run is red: {row.verdict} ({run_id})"
     return Message(subject, lines, DAG_ID, run_id, run_url(DAG_ID, run_id), row.verdict)
 

@@ -1,4 +1,4 @@
-"""The note of a DAG run in the Airflow UI: the verdict of the run in one sentence, or why there is no verdict."""
+"""The note of a DAG run in the Airflow UI: the verdict and what to change, in few lines, or why there is no verdict."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.orchestration.local import settings
 from delivery_verifier.orchestration.local.client import AirflowError, Client
-from delivery_verifier.pages.words import clean, note_text
+from delivery_verifier.pages.brief import note_text
+from delivery_verifier.pages.words import clean
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 _log = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ def attach_verdict(run: Path, run_id: str) -> None:
     """
     if (run / "conclude.json").is_file():
         # Without the manifest of conclude, verdict.json may come from an earlier try, and does not count.
-        _attach(run_id, lambda _: note_text(RunDirectory(run).verdict()))
+        _attach(run_id, lambda _: note_text(RunDirectory(run).verdict(), run))
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shlex
 from pathlib import Path
 
 from delivery_verifier.model.scenario import Scenario
@@ -16,11 +17,14 @@ def properties(scenario: Scenario, master: str) -> dict[str, str]:
     from delivery_verifier.host.java.jars import spark_jars
     from spark_jobs import session
 
-    conf = session.settings(sum(arm.records for arm in scenario.loaded))
+    records = sum(arm.records for arm in scenario.loaded)
+    conf = session.settings(records)
     conf["spark.jars"] = ",".join(str(jar) for jar in spark_jars())
     if not master.startswith("local"):
         # Executors on other hosts must reach the driver under its own address.
         del conf["spark.driver.host"], conf["spark.driver.bindAddress"]
+        if options := session.executor_options(records):
+            conf["spark.executor.extraJavaOptions"] = shlex.join(options)
     return conf
 
 

@@ -86,6 +86,7 @@ def produce() -> None:
 def inject_fault() -> None:
     """The step inject_fault: carries out the fault plan, while the step produce sends the load in parallel."""
     run_dir = _open_run_directory()
+    connections.provide(run_dir)
     from delivery_verifier.run.steps import inject_fault as step
 
     step.inject_fault(run_dir)

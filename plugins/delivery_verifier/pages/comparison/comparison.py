@@ -9,15 +9,14 @@ from pathlib import Path
 import msgspec
 
 from delivery_verifier.model.scenario import Arm, Scenario
-from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict, exposed
-from delivery_verifier.pages.latency import spreads
+from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
+from delivery_verifier.pages.comparison.figures import figures
 from delivery_verifier.pages.material import Material, read
-from delivery_verifier.pages.throughput import records_per_s
-from delivery_verifier.pages.words import application_properties, latency, number
+from delivery_verifier.pages.words import application_properties, number
 from delivery_verifier.store.run_directory import RunDirectory
 
-BOOKS = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "found")
-"""The columns of the books that the comparison shows. It takes the numbers of anomalies from the verdict."""
+FORMAT = "format of the run directory"
+"""The name of the row that says in which version of the format the two run directories are."""
 
 ABSENT = "–"
 """The text of a figure that a run does not have."""
@@ -40,6 +39,11 @@ class Row:
         """Whether the texts of the two values differ."""
         return self.left != self.right
 
+    @property
+    def is_half_known(self) -> bool:
+        """Whether only one of the two runs has a value."""
+        return (self.left == ABSENT) != (self.right == ABSENT)
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -59,6 +63,11 @@ class Pair:
     figures: list[Row]
     anomalies: list[Row]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether both runs have a verdict on the arm."""
+        return None not in self.verdicts
+
 
 @dataclass(frozen=True)
 class Side:
@@ -75,8 +84,8 @@ class Comparison:
 
     * `obstacles`: the properties, except for versions, in which the two scenarios differ. An obstacle may cause a
       difference between the figures.
-    * `versions`: a row for each piece of software, e.g. Kafka, with its version in each run. Equal versions are
-      included.
+    * `versions`: a row for each piece of software, e.g. Kafka, with its version in each run, and a row for the format
+      of the run directories. Equal versions are included.
     * `missing`: the parts of the two runs that could not be read, each with the reason.
     """
 
@@ -97,8 +106,8 @@ def compare(left: Path, right: Path) -> Comparison:
     first, second = (side.scenario for side in sides)
     return Comparison(
         *sides,
-        obstacles=[row for row in _rows(_properties(first), _properties(second)) if row.differs],
-        versions=_rows(_versions(first), _versions(second)),
+        obstacles=[row for row in _rows(_properties(first, second), _properties(second, first)) if row.differs],
+        versions=_rows(*({**_versions(side.scenario), FORMAT: _format(side)} for side in sides)),
         pairs=[_pair(role, arms, sides) for role, arms in _arm_pairs(first, second)],
         missing=[f"{side.verdict.run_id}: {part.name}: {part.why}" for side in sides for part in side.material.missing],
     )
@@ -111,19 +120,24 @@ def _side(path: Path) -> Side:
     return Side(verdict, run.read_scenario(), read(path, verdict))
 
 
-def _properties(scenario: Scenario) -> dict[str, object]:
+def _properties(scenario: Scenario, other: Scenario) -> dict[str, object]:
     """The properties of a scenario, by their names on the page.
 
-    Versions are left out, because `_versions` returns them.
+    Versions are left out, because `_versions` returns them. `other`: the scenario of the other run. An arm that `other`
+    lacks is one property, and its settings are left out.
     """
     properties: dict[str, object] = {"seed": scenario.seed, "min_exposed": scenario.min_exposed}
     properties |= _prefixed("load", msgspec.to_builtins(scenario.load)) | _prefixed(
         "fault", msgspec.to_builtins(scenario.fault)
     )
     properties |= _prefixed("cluster", {**msgspec.to_builtins(scenario.cluster), "kafka_version": ""})
+    lacking = [arm.name for key, arm in _keys(scenario).items() if key not in _keys(other)]
     for index, arm in enumerate(scenario.loaded):
         name = arm.role if arm.role == "subject" else arm.name
         prefix = f"{name} {index + 1}" if arm.role == "subject" and len(scenario.subjects) > 1 else name
+        if arm.name in lacking:
+            properties[f"{prefix}: arm"] = arm.name
+            continue
         properties |= _prefixed(prefix, {"claim": arm.claim, "records": arm.records, "producers": arm.producers})
         properties |= _prefixed(prefix, arm.profile.producer) | _prefixed(f"{prefix} topic", arm.profile.topic)
         properties |= _prefixed(f"{prefix} application", application_properties(arm.application))
@@ -139,6 +153,10 @@ def _versions(scenario: Scenario) -> dict[str, object]:
     return {"Kafka under test": scenario.cluster.kafka_version, **scenario.versions, "commit": scenario.commit}
 
 
+def _format(side: Side) -> int:
+    return RunDirectory(side.material.path).manifest("conclude").format_version
+
+
 def _rows(left: Mapping[str, object], right: Mapping[str, object]) -> list[Row]:
     names = dict.fromkeys([*left, *right])
     return [Row(name, _text(left.get(name)), _text(right.get(name))) for name in names]
@@ -147,7 +165,7 @@ def _rows(left: Mapping[str, object], right: Mapping[str, object]) -> list[Row]:
 def _text(value: object) -> str:
     if value is None:
         return ABSENT
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return "; ".join(_text(item) for item in value) or "none"
     if isinstance(value, dict):
         return ", ".join(f"{key} {_text(item)}" for key, item in value.items()) or "none"
@@ -176,7 +194,9 @@ def _keys(scenario: Scenario) -> dict[tuple[str, str], Arm]:
 
 def _pair(role: str, arms: tuple[Arm | None, Arm | None], sides: tuple[Side, Side]) -> Pair:
     verdicts = tuple(_verdict(side, arm) for side, arm in zip(sides, arms, strict=True))
-    figures = [_figures(side, verdict) for side, verdict in zip(sides, verdicts, strict=True)]
+    of_sides = [
+        figures(side.material, verdict) if verdict else {} for side, verdict in zip(sides, verdicts, strict=True)
+    ]
     anomalies = [
         {
             anomaly: ", ".join(_case(finding) for finding in verdict.findings if finding.anomaly == anomaly)
@@ -187,7 +207,7 @@ def _pair(role: str, arms: tuple[Arm | None, Arm | None], sides: tuple[Side, Sid
         for verdict in verdicts
     ]
     name = " / ".join(dict.fromkeys(arm.name for arm in arms if arm is not None))
-    return Pair(name, role, verdicts, _rows(*figures), _rows(*anomalies))  # type: ignore[arg-type]
+    return Pair(name, role, verdicts, _rows(*of_sides), _rows(*anomalies))  # type: ignore[arg-type]
 
 
 def _verdict(side: Side, arm: Arm | None) -> ArmVerdict | None:
@@ -196,38 +216,3 @@ def _verdict(side: Side, arm: Arm | None) -> ArmVerdict | None:
 
 def _case(finding: Finding) -> str:
     return f"{number(finding.count + finding.also)} ({finding.ruling.lower()})"
-
-
-def _figures(side: Side, arm: ArmVerdict | None) -> dict[str, object]:
-    if arm is None:
-        return {}
-    counts: dict[str, object] = {name: number(arm.books[name]) for name in BOOKS if name in arm.books}
-    gap = None if arm.longest_gap_s is None else f"{arm.longest_gap_s:.1f} s"
-    counts |= {
-        "exposed records": number(exposed(arm.exposure)) if arm.exposure else None,
-        "outstanding at the bite": number(exposed(arm.exposure, "outstanding")) if arm.exposure else None,
-        "longest silence": gap,
-    }
-    return counts | _throughput(side.material, arm.arm) | _latency(side.material, arm.arm)
-
-
-def _throughput(material: Material, arm: str) -> dict[str, object]:
-    """The throughput of `arm` as text, under the name that this figure has on the page.
-
-    Returns an empty dictionary if the throughput is not known.
-    """
-    rate = material.take("ledger", lambda: records_per_s(RunDirectory(material.path), arm))
-    return {} if rate is None else {"reported per second": number(round(rate))}
-
-
-def _latency(material: Material, arm: str) -> dict[str, object]:
-    figures: dict[str, object] = {}
-    for spread in spreads(material):
-        if spread.arm == arm:
-            half, ninety_nine = spread.bounds_ms[:2]
-            when = "during faults" if spread.inside else "outside faults"
-            figures |= {
-                f"latency {when}, half within": latency(half),
-                f"latency {when}, 99 % within": latency(ninety_nine),
-            }
-    return figures

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from delivery_verifier.pages.comparison.comparison import Comparison, Row, Side
 from delivery_verifier.pages.html import asset, environment, source_of
+from delivery_verifier.pages.report.arm_rows import run_tone, tone
 from delivery_verifier.pages.terminal import PLAIN_WIDTH, STYLES
 from delivery_verifier.pages.words import clean, number
 
@@ -38,16 +39,25 @@ def render(comparison: Comparison) -> str:
     template = environment().get_template("compare.html.j2")
     return template.render(
         comparison=comparison,
+        headline=headline(comparison),
         heading=heading(comparison),
         caution=caution(comparison),
+        tone=tone,
+        run_tone=run_tone,
         scripts=[Markup(script)],
         policy=source_of(script),
         style=Markup(asset("page.css")),
     )
 
 
+def headline(comparison: Comparison) -> str:
+    """The two verdicts in one line, e.g. `HELD beside VIOLATED`."""
+    left, right = comparison.left.verdict.verdict, comparison.right.verdict.verdict
+    return f"Both runs {left}" if left == right else f"{left} beside {right}"
+
+
 def heading(comparison: Comparison) -> str:
-    """The sentence above the figures: whether the scenarios of both runs are equal except for the versions.
+    """The sentence below the verdicts: whether the scenarios of both runs are equal except for the versions.
 
     If the scenarios differ, the sentence says that a difference between figures may have other causes than the
     versions.

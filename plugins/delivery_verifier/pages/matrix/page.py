@@ -12,6 +12,7 @@ from markupsafe import Markup
 from delivery_verifier.model.catalogue_run import STATES, CatalogueRun
 from delivery_verifier.pages.html import asset, environment, source_of
 from delivery_verifier.pages.matrix import tables as matrix
+from delivery_verifier.pages.matrix.columns import columns
 from delivery_verifier.pages.words import enumeration, number, share
 from delivery_verifier.store import catalogue_runs
 
@@ -37,7 +38,7 @@ def render(catalogue: CatalogueRun, runs: str, history: Sequence[CatalogueRun] =
     """The page of `catalogue` as HTML text.
 
     `runs`: the address of the folder with all run directories, relative to the page. `history`: the catalogue runs that
-    the page lists below the tables, including `catalogue`. If `history` is empty, the page has no such list.
+    the page lists at its end, including `catalogue`. If `history` is empty, the page has no such list.
     """
     script, tables = asset("page.js"), matrix.tables(catalogue)
     return (
@@ -46,7 +47,7 @@ def render(catalogue: CatalogueRun, runs: str, history: Sequence[CatalogueRun] =
         .render(
             catalogue=catalogue,
             tables=tables,
-            everyday=matrix.everyday(tables),
+            columns=columns(tables),
             headline=headline(catalogue),
             counts=counts(catalogue),
             excused=excused(catalogue),

@@ -1,9 +1,9 @@
 """The tables of the matrix, computed from the record of a catalogue run.
 
 Each kind of scenario has a table, with a row per scenario and a column per profile or, for arms with an application,
-per profile and application. A catalogue run runs each scenario in one or more rounds. If a scenario's first run in a
-round is INCONCLUSIVE, the round has a second run of this scenario. In this module, an `Attempt` is one run of a
-scenario, not a send of a record.
+per profile and application. The page shows all tables as one map (see `columns`). A catalogue run runs each scenario in
+one or more rounds. If a scenario's first run in a round is INCONCLUSIVE, the round has a second run of this scenario.
+In this module, an `Attempt` is one run of a scenario, not a send of a record.
 """
 
 from __future__ import annotations
@@ -17,21 +17,12 @@ from delivery_verifier.model.catalogue_run import ArmResult, Attempt, CatalogueR
 from delivery_verifier.pages.anomaly_columns import cases, columns, heading
 from delivery_verifier.pages.words import latency, number
 
-EVERYDAY = "everyday"
-"""The kind of the scenarios with everyday faults."""
-HEADINGS = {
-    "acks": "Acknowledgements",
-    "replication": "Replication",
-    "duplicates": "Duplicates",
-    "order": "Order",
-    "clients": "Clients",
-    "transactions": "Transactions",
-    "consumers": "Consumers",
-    "network": "The network",
-    "power": "Power",
-    EVERYDAY: "Everyday faults",
-}
-"""The heading of each kind of scenario. A kind that is not listed here has its own name as heading."""
+_HEADINGS = {"acks": "Acknowledgements", "network": "The network", "everyday": "Everyday faults"}
+
+
+def heading_of_kind(kind: str) -> str:
+    """The heading of a kind of scenario, e.g. `Acknowledgements` for `acks`."""
+    return _HEADINGS.get(kind, kind.capitalize())
 
 
 @dataclass(frozen=True)
@@ -59,6 +50,11 @@ class Cell:
     figures: list[tuple[str, str]]
     sentence: str
 
+    @property
+    def letters(self) -> str:
+        """The first letter of each verdict, e.g. `H`, or `H/V` if the verdicts of the rounds differ."""
+        return "/".join(verdict[0] for verdict in self.verdict.split(" / "))
+
 
 @dataclass(frozen=True)
 class ScenarioRow:
@@ -69,6 +65,7 @@ class ScenarioRow:
     * `state`: the state of the first round that is not green. If all rounds are green, the state of the first round.
     * `note`: why this same round has no results, e.g. `not run yet`; empty if it has results.
     * `runs`: for each run of the scenario, the text of the link to its report, e.g. `round 2`, and the run.
+    * `most`: the heading of each kind of anomaly that an arm has, and the greatest number of cases in one arm.
     """
 
     name: str
@@ -81,6 +78,7 @@ class ScenarioRow:
     note: str
     cells: dict[str, list[Cell]]
     runs: list[tuple[str, Attempt]]
+    most: list[tuple[str, int]]
 
     @property
     def doubts(self) -> list[str]:
@@ -108,21 +106,13 @@ def tables(catalogue: CatalogueRun) -> list[Table]:
     return [_table(kind, [item for item in catalogue.items if item.kind == kind]) for kind in kinds]
 
 
-def everyday(all_tables: Iterable[Table]) -> Table | None:
-    """The table of the everyday faults. Returns None if no scenario with an everyday fault has results.
-
-    The top of the page also shows this table in short, as a grid of faults and profiles.
-    """
-    return next((table for table in all_tables if table.kind == EVERYDAY and table.columns), None)
-
-
 def _table(kind: str, items: Sequence[Item]) -> Table:
     last = [item.attempts[-1] for item in items if item.attempts]
     anomalies = columns(arm.counts for attempt in last for arm in attempt.arms)
     names = dict.fromkeys(item.name for item in items)
     rows = [_row([item for item in items if item.name == name], anomalies) for name in names]
     profiles = list(dict.fromkeys(profile for row in rows for profile in row.cells))
-    return Table(kind, HEADINGS.get(kind, kind), profiles, [heading(anomaly) for anomaly in anomalies], rows)
+    return Table(kind, heading_of_kind(kind), profiles, [heading(anomaly) for anomaly in anomalies], rows)
 
 
 def _row(rounds: Sequence[Item], anomalies: Sequence[Anomaly]) -> ScenarioRow:
@@ -145,7 +135,13 @@ def _row(rounds: Sequence[Item], anomalies: Sequence[Anomaly]) -> ScenarioRow:
         note=_note(worst),
         cells=cells,
         runs=_runs(rounds),
+        most=_most([arm for attempt in last for arm in attempt.arms], anomalies),
     )
+
+
+def _most(arms: Sequence[ArmResult], anomalies: Sequence[Anomaly]) -> list[tuple[str, int]]:
+    greatest = {anomaly: max((cases(arm.counts, anomaly) or 0 for arm in arms), default=0) for anomaly in anomalies}
+    return [(heading(anomaly), count) for anomaly, count in greatest.items() if count]
 
 
 def _note(item: Item) -> str:

@@ -1,12 +1,12 @@
 """The rows of the page of all runs, one per run directory.
 
-Unknown fields in files are ignored, and missing fields have defaults, because this version must also list the runs of
-older versions. A run is green if it ended as expected. It is never green if its verdict is missing or damaged, or was
-changed after the step `conclude` wrote it.
+A run is green if it ended as expected. It is never green if its verdict is missing or damaged, or was changed after the
+step `conclude` wrote it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -19,46 +19,17 @@ from delivery_verifier.catalogue.applications import profile_and_application
 from delivery_verifier.host import folders
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.steps import STEPS
-from delivery_verifier.model.verdict import Exposure, exposed
+from delivery_verifier.model.verdict import exposed
 from delivery_verifier.pages.anomaly_columns import ALWAYS, cases, columns, heading
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.pages.overview import recorded
+from delivery_verifier.pages.overview.recorded import RecordedArmVerdict
+from delivery_verifier.store.run_directory import IncompleteRun
 
-NO_VERDICT = "NO VERDICT"
+NO_VERDICT, RUNNING, QUEUED = "NO VERDICT", "RUNNING", "QUEUED"
+"""What stands in place of a verdict: the run ended without a verdict, it still runs, or it waits for its turn."""
 READ_AT_MOST = 2000
 """The greatest number of run directories that are read. Those with the newest scenario.json are read."""
 _CACHE_SIZE = 4 * READ_AT_MOST
-
-
-class _Named(Struct, frozen=True):
-    name: str = ""
-
-
-class _Arm(Struct, frozen=True):
-    name: str
-    role: str
-    profile: _Named = _Named()
-    application: _Named | None = None
-
-
-class _Scenario(Struct, frozen=True):
-    name: str = ""
-    created_at: str = ""
-    fault: _Named = _Named()
-    arms: list[_Arm] = []
-
-
-class _ArmVerdict(Struct, frozen=True):
-    role: str
-    books: dict[str, int] = {}
-    exposure: list[Exposure] = []
-    longest_gap_s: float | None = None
-
-
-class _Verdict(Struct, frozen=True):
-    verdict: str
-    green: bool
-    sentence: str = ""
-    arms: list[_ArmVerdict] = []
 
 
 class Figures(Struct, frozen=True, kw_only=True):
@@ -78,9 +49,11 @@ class Figures(Struct, frozen=True, kw_only=True):
     exposed: int | None = None
     others: dict[Anomaly, int] = {}
 
-    def cases(self, anomaly: Anomaly) -> int | None:
-        """Returns `others[anomaly]`. If `others` lacks `anomaly`, returns 0, or None if `lost` is not known."""
-        return self.others.get(anomaly, None if self.lost is None else 0)
+    @property
+    def cases(self) -> list[tuple[str, int]]:
+        """The heading and the number of cases of each anomaly that a subject has."""
+        counts = dict(zip(ALWAYS, (self.lost, self.duplicated, self.reordered), strict=True)) | self.others
+        return [(heading(anomaly), count) for anomaly in Anomaly if (count := counts.get(anomaly))]
 
 
 class StoredRunRow(Struct, frozen=True, kw_only=True):
@@ -88,7 +61,9 @@ class StoredRunRow(Struct, frozen=True, kw_only=True):
     each with the name of the subject's application, if there is one.
 
     `report`: whether the run has a report.html. `sentence`: the sentence of the verdict. If the verdict is missing or
-    cannot be trusted, `verdict` is NO VERDICT, and `why` gives the reason or the last finished step.
+    cannot be trusted, `verdict` is NO VERDICT, and `why` gives the reason or the last finished step. The function
+    `unfinished.merged` replaces NO VERDICT with RUNNING or QUEUED, and sets `airflow_page`, the address of the DAG run
+    in Airflow's UI; it is empty for a run that Airflow does not know. `concluded`: whether the step conclude finished.
     """
 
     name: str
@@ -102,6 +77,9 @@ class StoredRunRow(Struct, frozen=True, kw_only=True):
     why: str = ""
     report: bool = False
     figures: Figures = Figures()
+    kafka_version: str = ""
+    airflow_page: str = ""
+    concluded: bool = False
 
 
 def rows(runs: Path) -> list[StoredRunRow]:
@@ -117,6 +95,16 @@ def rows(runs: Path) -> list[StoredRunRow]:
 def profiles(listed: Iterable[StoredRunRow]) -> list[str]:
     """The names of the profiles of all subjects in the listed runs, sorted, each once."""
     return sorted({name for row in listed for name in row.profiles})
+
+
+def kafka_versions(listed: Iterable[StoredRunRow]) -> list[str]:
+    """The Kafka versions of the listed runs, each once, the newest version first."""
+    return sorted({row.kafka_version for row in listed if row.kafka_version}, key=_version_key, reverse=True)
+
+
+def _version_key(version: str) -> tuple[list[int], str]:
+    """A key that sorts versions by their numbers, e.g. 4.10.0 after 4.9.1."""
+    return [int(part) for part in re.findall(r"\d+", version)], version
 
 
 def faults(listed: Iterable[StoredRunRow]) -> list[str]:
@@ -160,7 +148,7 @@ def _decode(run: Path, stamps: tuple[tuple[int, int], ...], last_step: str) -> S
     """
     written_at = datetime.fromtimestamp(stamps[0][0] / 1e9, UTC)
     try:
-        plan = msgspec.json.decode((run / "scenario.json").read_bytes(), type=_Scenario)
+        plan = recorded.scenario(run)
     except FileNotFoundError:
         return StoredRunRow(
             name=run.name, planned_at=written_at, scenario="", fault="", profiles=(), why="it was never planned"
@@ -169,7 +157,7 @@ def _decode(run: Path, stamps: tuple[tuple[int, int], ...], last_step: str) -> S
         why = f"scenario.json cannot be read: {error}"
         return StoredRunRow(name=run.name, planned_at=written_at, scenario="", fault="", profiles=(), why=why)
     subjects = [arm for arm in plan.arms if arm.role == "subject"]
-    tested = [profile_and_application(arm.profile.name, (arm.application or _Named()).name) for arm in subjects]
+    tested = [profile_and_application(arm.profile.name, (arm.application or recorded.Named()).name) for arm in subjects]
     row = StoredRunRow(
         name=run.name,
         planned_at=_time(plan.created_at) or written_at,
@@ -177,6 +165,8 @@ def _decode(run: Path, stamps: tuple[tuple[int, int], ...], last_step: str) -> S
         fault=plan.fault.name,
         profiles=tuple(dict.fromkeys(tested)),
         report=stamps[3] != _ABSENT,
+        kafka_version=plan.cluster.kafka_version,
+        concluded=last_step == "conclude",
     )
     return _with_verdict(row, run, last_step)
 
@@ -186,7 +176,7 @@ def _with_verdict(row: StoredRunRow, run: Path, last_step: str) -> StoredRunRow:
         step = f"last finished step: {last_step}" if last_step else "no step finished"
         return msgspec.structs.replace(row, why=step)
     try:
-        verdict = _sealed_verdict(run)
+        verdict = recorded.sealed_verdict(run)
     except (IncompleteRun, OSError, msgspec.MsgspecError) as error:
         return msgspec.structs.replace(row, why=f"verdict.json cannot be believed: {error}")
     return msgspec.structs.replace(
@@ -198,17 +188,7 @@ def _with_verdict(row: StoredRunRow, run: Path, last_step: str) -> StoredRunRow:
     )
 
 
-def _sealed_verdict(run: Path) -> _Verdict:
-    """The verdict of a run. Checks that its file was not changed since the step `conclude`.
-
-    Unlike `RunDirectory.verdict`, decodes only the fields that the page shows, because verdicts of older versions may
-    have other fields. Does not hash the report, a large file, because the page lists thousands of runs. Raises
-    IncompleteRun, OSError or msgspec.MsgspecError if the verdict is missing, altered or damaged.
-    """
-    return msgspec.json.decode(RunDirectory(run).sealed_alone("conclude", "verdict.json"), type=_Verdict)
-
-
-def _figures(subjects: list[_ArmVerdict]) -> Figures:
+def _figures(subjects: list[RecordedArmVerdict]) -> Figures:
     gaps = [arm.longest_gap_s for arm in subjects if arm.longest_gap_s is not None]
     exposed_records = [exposed(arm.exposure) for arm in subjects if arm.exposure]
     return Figures(
@@ -225,16 +205,7 @@ def _figures(subjects: list[_ArmVerdict]) -> Figures:
     )
 
 
-def others(rows: Iterable[StoredRunRow]) -> dict[Anomaly, str]:
-    """The kinds of anomaly that need a further column, with the heading of the column.
-
-    The kinds in ALWAYS have columns anyway. Another kind needs a column if a run in `rows` has cases of this kind.
-    """
-    anomalies = {anomaly for row in rows for anomaly in row.figures.others}
-    return {anomaly: heading(anomaly).capitalize() for anomaly in Anomaly if anomaly in anomalies}
-
-
-def _sum(subjects: list[_ArmVerdict], anomaly: Anomaly) -> int | None:
+def _sum(subjects: list[RecordedArmVerdict], anomaly: Anomaly) -> int | None:
     """The number of cases of `anomaly` in all subjects together. Returns None if the number is known for no subject."""
     counts = [count for arm in subjects if (count := cases(arm.books, anomaly)) is not None]
     return sum(counts) if counts else None

@@ -1,20 +1,22 @@
-"""The trend over the runs: two bar charts, with a bar per run and the oldest run on the left.
+"""The trend over the runs: two bar charts per Kafka version, with a bar per run and the oldest run on the left.
 
-One chart shows the lost records. The other shows the longest gap, which is the longest time without a report.
+One chart shows the lost records. The other shows the longest gap, which is the longest time without a report. The
+charts of all versions have the same scale.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from delivery_verifier.pages.overview.rows import StoredRunRow
+from delivery_verifier.pages.overview.rows import StoredRunRow, kafka_versions
 
 RUNS_DRAWN = 60
 """The greatest number of runs in the trend. If more runs are listed, the trend shows the newest of them."""
-WIDTH, HEIGHT, _LEAST = 600.0, 64.0, 2.5
+WIDTH, HEIGHT, _LEAST = 600.0, 40.0, 2.5
 """Sizes in the units of the SVG drawing. WIDTH, HEIGHT: the size of a chart. _LEAST: the height of a bar for the
 value 0."""
 
@@ -49,40 +51,74 @@ class Lane(Struct, frozen=True):
     bars: list[Bar]
 
 
-def lanes(listed: Sequence[StoredRunRow]) -> list[Lane]:
-    """Two bar charts of the newest RUNS_DRAWN runs: lost records, and longest gaps without a report. `listed`: the rows
-    of runs, newest first.
+class VersionTrend(Struct, frozen=True):
+    """The trend of the runs on one Kafka version.
+
+    `kafka_version` is empty for runs that do not name their version. `verdicts`: how many of the runs have each
+    verdict, the most frequent verdict first.
+    """
+
+    kafka_version: str
+    verdicts: list[tuple[str, int]]
+    lanes: list[Lane]
+
+
+class _Measure(Struct, frozen=True):
+    """A figure of runs that a chart shows. `logarithmic` and `unit` are as in Lane."""
+
+    title: str
+    unit: str
+    logarithmic: bool
+    value: Callable[[StoredRunRow], float | int | None]
+
+
+_MEASURES = (
+    _Measure("Records lost by the subject", "", True, lambda row: row.figures.lost),
+    _Measure("Longest gap without a report", " s", False, lambda row: row.figures.longest_gap_s),
+)
+
+
+def trends(listed: Sequence[StoredRunRow]) -> list[VersionTrend]:
+    """The trend of the newest RUNS_DRAWN runs, per Kafka version, the newest version first. `listed`: the rows of runs,
+    newest first.
 
     Returns an empty list if the number of lost records is known for fewer than two of these runs, because one bar is no
     trend.
     """
-    shown = list(reversed(listed[:RUNS_DRAWN]))
+    shown = list(reversed([row for row in listed if row.kafka_version or row.scenario][:RUNS_DRAWN]))
     if sum(row.figures.lost is not None for row in shown) < 2:
         return []
+    versions = [*kafka_versions(shown), *([""] if any(not row.kafka_version for row in shown) else [])]
+    of_versions = [[row for row in shown if row.kafka_version == version] for version in versions]
+    most = max(len(rows) for rows in of_versions)
+    tops = [
+        max((figure for row in shown if (figure := measure.value(row)) is not None), default=0.0)
+        for measure in _MEASURES
+    ]
     return [
-        _lane("Records lost by the subject", "", shown, lambda row: row.figures.lost, logarithmic=True),
-        _lane("Longest gap without a report", " s", shown, lambda row: row.figures.longest_gap_s, logarithmic=False),
+        VersionTrend(
+            version,
+            Counter(row.verdict for row in rows).most_common(),
+            [_lane(measure, rows, float(top), most) for measure, top in zip(_MEASURES, tops, strict=True)],
+        )
+        for version, rows in zip(versions, of_versions, strict=True)
     ]
 
 
-def _lane(
-    title: str,
-    unit: str,
-    shown: list[StoredRunRow],
-    value: Callable[[StoredRunRow], float | int | None],
-    *,
-    logarithmic: bool,
-) -> Lane:
-    values = [value(row) for row in shown]
-    top = max((float(figure) for figure in values if figure is not None), default=0.0)
-    pitch = WIDTH / max(len(shown), 12)
+def _lane(measure: _Measure, shown: list[StoredRunRow], top: float, most: int) -> Lane:
+    """The chart of `measure` over the runs `shown`.
+
+    `top`: the highest value in the charts of all versions. `most`: the greatest number of runs on one version.
+    """
+    pitch = WIDTH / max(most, 12)
     bars = []
-    for index, (row, figure) in enumerate(zip(shown, values, strict=True)):
-        height = _height(figure, top, logarithmic)
+    for index, row in enumerate(shown):
+        figure = measure.value(row)
+        height = _height(figure, top, measure.logarithmic)
         bars.append(
             Bar(row, index * pitch, pitch * 0.8, HEIGHT - height, height, None if figure is None else float(figure))
         )
-    return Lane(title, unit, top, logarithmic, bars)
+    return Lane(measure.title, measure.unit, top, measure.logarithmic, bars)
 
 
 def _height(value: float | int | None, top: float, logarithmic: bool) -> float:

@@ -19,6 +19,7 @@ from delivery_verifier.model.anomalies import column as books_column
 from delivery_verifier.pages.anomaly_columns import heading
 from delivery_verifier.pages.html import asset, environment, source_of
 from delivery_verifier.pages.price.price import MeasuredRun, Price
+from delivery_verifier.pages.price.relative import BASE, charts
 from delivery_verifier.pages.terminal import PLAIN_WIDTH, STYLES
 from delivery_verifier.pages.words import clean, latency, number
 
@@ -194,10 +195,12 @@ def render(price: Price) -> str:
             price=price,
             how=how(price),
             caution=CAUTION,
+            charts=charts(price),
+            base=BASE,
             groups=[(group, rows(price, group)) for group in groups(price)],
             scripts=[Markup(script)],
             policy=source_of(script),
-            style=Markup(asset("page.css")),
+            style=Markup(asset("page.css") + asset("price.css")),
         )
     )
 

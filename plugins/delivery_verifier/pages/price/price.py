@@ -15,9 +15,11 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from delivery_verifier.catalogue.prices import CONDITIONS, PRICED, PRICES, RATE, Condition
+from delivery_verifier.contract.guarantees import matrix
+from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import column
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import Scenario, VerdictName
+from delivery_verifier.model.scenario import Claim, Scenario, VerdictName
 from delivery_verifier.model.verdict import ArmVerdict
 from delivery_verifier.pages.anomaly_columns import ALWAYS, cases, columns
 from delivery_verifier.pages.latency import Bucket, Spread
@@ -34,6 +36,7 @@ class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     * `latency_ms_p...`: a percentile of the latency, rounded up by at most 12 %, e.g. `latency_ms_p999` is the 99.9th.
       None under `flat_out`, where records wait in the client's own queue.
     * `unanswered`: the number of attempts that were FAILED or INDETERMINATE.
+    * `guarantees`: the claims that the settings of the arm guarantee if a broker crashes, by the contract.
     * `other_cases`: the number of cases of each other kind of anomaly, by the column of the kind in the books. Kinds
       without a case are left out.
 
@@ -57,6 +60,7 @@ class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     reordered: int | None
     unanswered: int | None
     other_cases: dict[str, int] = {}
+    guarantees: list[Claim] = []
 
 
 class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -136,9 +140,17 @@ def measure(path: Path, scenario: Scenario) -> MeasuredRun:
         latency_ms_p99=latency[1],
         latency_ms_p999=latency[2],
         longest_gap_s=arm.longest_gap_s,
+        guarantees=_guarantees(scenario, arm.arm),
         other_cases=_other_cases(arm),
         **_counts(arm),
     )
+
+
+def _guarantees(scenario: Scenario, arm: str) -> list[Claim]:
+    """The claims that the settings of `arm` guarantee under the fault class `crash`: a broker is killed."""
+    rows = matrix(Settings.of_arm(scenario, scenario.arm(arm)))
+    crash = next(row for row in rows if row.fault_class == "crash")
+    return [claim for claim, holds in crash.guarantees.items() if holds]
 
 
 def _scenario(path: Path) -> Scenario:

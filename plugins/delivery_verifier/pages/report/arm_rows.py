@@ -34,10 +34,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class ArmRow:
-    """One row of the table: an arm, its figures, and the tone of its verdict.
+    """One row of the table: an arm, its figures, and the tone of its verdict. `under_test`: whether the arm is a
+    subject.
 
-    `tone`: the verdict, or `NONE` if the arm HELD although it shows anomalies, which its settings permit. Green is kept
-    for arms without a case. `under_test`: whether the arm is a subject.
+    `tone`: the verdict, or `NONE` for an arm that HELD and has cases, which its settings permit. So only an arm without
+    any case is green.
     """
 
     arm: ArmVerdict
@@ -58,13 +59,15 @@ def arm_rows(material: Material) -> list[ArmRow]:
 
 
 def tone(arm: ArmVerdict) -> str:
-    """The tone of an arm's verdict: the verdict itself, or `NONE` if it HELD with cases, which its settings permit."""
+    """The tone of an arm's verdict: the verdict itself, or `NONE` for an arm that HELD and has cases, which its
+    settings permit."""
     with_cases = any(finding.cases for finding in arm.findings)
     return "NONE" if arm.verdict == "HELD" and arm.role != "canary" and with_cases else arm.verdict
 
 
 def run_tone(verdict: RunVerdict | None) -> str:
-    """The tone of the run's verdict. It is that of the arms if all subjects share one, else that of the verdict."""
+    """The tone of the run's verdict. If all subjects have the same tone, this is the tone of the run, too. Otherwise
+    the tone is the verdict."""
     if verdict is None:
         return "NONE"
     tones = {tone(arm) for arm in verdict.arms if arm.role == "subject" and arm.verdict == verdict.verdict}

@@ -25,10 +25,11 @@ RULED = (
 
 
 def beside(material: Material, judged: ArmVerdict, broken: list[Finding]) -> list[str]:
-    """A sentence for each arm that held and has no case of the anomalies of `broken`, the findings that convict the arm
+    """One sentence for each other arm that held where the arm `judged` did not. `broken`: the findings that convict
     `judged`.
 
-    An arm counts only if its own settings or claim forbid these anomalies. The sentence names the settings that differ.
+    An arm counts only if it has no case of the anomalies of `broken`, and if its own settings or claim forbid these
+    anomalies. The sentence names the settings that differ.
     """
     kinds = [finding.anomaly for finding in broken]
     sentences = []
@@ -53,7 +54,8 @@ def beside(material: Material, judged: ArmVerdict, broken: list[Finding]) -> lis
 
 
 def _settings(material: Material, arm: str, other: str) -> str:
-    """A sentence on the settings of `arm` that `other` has not; empty if they are not known, or equal."""
+    """A sentence on the settings that differ between `arm` and `other`, with the values in `arm`. The sentence is empty
+    if the settings are not known, or are equal."""
     scenario = material.scenario
     if scenario is None or not {arm, other} <= set(scenario.arm_names):
         return ""

@@ -25,8 +25,8 @@ from delivery_verifier.pages.words import number
 
 Row = dict[str, Any]
 HopState = Literal["done", "missing", "excess", "unknown"]
-"""Whether a record has passed a hop. `excess`: it has passed the hop more often than it should. `unknown`: no data
-tell."""
+"""Whether a record has passed a hop. `excess`: the record has passed the hop more often than it should. `unknown`: the
+run has no data about this hop."""
 PASSINGS_SHOWN = 2
 """The greatest number of times that a record passed a hop that are shown one by one."""
 INVISIBLE = subset("consumers see all other kinds in the log", (Anomaly.GHOST, Anomaly.TORN, Anomaly.LOST))
@@ -93,9 +93,10 @@ def _to_commit(material: Material, row: Row, clock: Clock) -> list[Hop]:
 
 
 def _passed(passings: list[Row], column: str, clock: Clock, is_told: bool = True) -> str:
-    """Says how often a record passed a hop, and when (see the column `column`) and by whom the first times.
+    """Says how often a record passed a hop and, for the first times, when and by whom. `column` is the column of
+    `passings` with the time.
 
-    Returns an empty text if `is_told` is false, i.e. the journal cannot be read.
+    Returns an empty text if `is_told` is false, which means that the journal cannot be read.
     """
     if not is_told:
         return ""

@@ -166,7 +166,8 @@ def _sentence(entry: Row) -> str:
         return f"{member_name(entry)} is handed {offsets}{rest}."
     if entry["answer"]:
         return f"{member_name(entry)} is refused the commit of offset {number(entry['until'])} ({entry['answer']})."
-    return f"{member_name(entry)} has committed offset {number(entry['until'])}: whoever takes over begins there."
+    committed = f"{member_name(entry)} has committed offset {number(entry['until'])}"
+    return f"{committed}: the member that takes over begins there."
 
 
 def member_name(entry: Row) -> str:

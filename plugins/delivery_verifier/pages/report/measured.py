@@ -23,10 +23,11 @@ _UNREADABLE = (OSError, ValueError, KeyError, StopIteration, IncompleteRun, pa.A
 class Measured:
     """The price of settings on this host as text.
 
-    * `speed`: the throughput, e.g. `81,300 records/s`, or an empty text. `latency`: 99 % of the latencies, likewise.
+    * `speed`: the throughput, e.g. `81,300 records/s`; empty if it was not measured.
+    * `latency`: the latency that 99 % of the records do not exceed; empty if it was not measured.
     * `day`: the day of the newest of these runs, in UTC.
     * `unmeasured`: the profile whose price `kdv price` would measure; empty if it was measured, or cannot be.
-    * `rank`: the sort key of the price. The highest throughput comes first, then what was not measured.
+    * `rank`: the sort key of the price. The highest throughput comes first. Prices that were not measured come last.
     """
 
     speed: str = ""

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from delivery_verifier.catalogue.applications import application_lines
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages import latency
+from delivery_verifier.pages.brief import LIMITS_SHOWN
 from delivery_verifier.pages.charts import bands, timeline
 from delivery_verifier.pages.charts.figures import arm_colour, broker_colour
 from delivery_verifier.pages.charts.lanes import LANES_SHOWN
@@ -83,6 +84,7 @@ def render(run_dir: Path, verdict: RunVerdict | None) -> str:
             policy=" ".join(source_of(script) for script in scripts),
             style=Markup(asset("page.css")),
             missing=material.missing,
+            limits_shown=LIMITS_SHOWN,
         )
     )
 

@@ -45,6 +45,19 @@
     code.replaceChildren(...words.flat().slice(0, -1));
   }
 
+  // A link into a folded part unfolds it.
+  function reveal() {
+    const target = document.querySelector(":target");
+    if (!target) return;
+    for (let part = target; part; part = part.parentElement) {
+      if (part.tagName === "DETAILS") part.open = true;
+    }
+    target.scrollIntoView();
+    if (target.tabIndex === -1) target.focus({ preventScroll: true });
+  }
+  window.addEventListener("hashchange", reveal);
+  reveal();
+
   // What is folded on a screen must not be missing on paper.
   let opened = [];
   window.addEventListener("beforeprint", function () {

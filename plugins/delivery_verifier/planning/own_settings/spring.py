@@ -88,12 +88,14 @@ def _is_conditional(entries: Mapping[str, str]) -> bool:
 
 
 def client_properties(properties: Mapping[str, str], role: Role) -> dict[str, str]:
-    """Returns the settings of the producer or the consumer under Kafka's own names.
+    """Returns the settings of the producer or the consumer under Kafka's own names. Spring Boot uses the Java client.
 
-    A consumer gets enable.auto.commit=false if the file does not set this property: Spring for Apache Kafka does the
-    same since version 2.3 (Spring for Apache Kafka reference, "Committing Offsets"). Spring Boot uses the Java client,
-    with a StringSerializer or StringDeserializer for keys unless the file names another. A setting of the client counts
-    more than the common one. In each of the two, what stands below `properties` counts more than Spring's own names.
+    * A setting of the producer or consumer replaces a setting that is common to all clients.
+    * A setting below `properties` replaces the same setting under Spring's own name.
+    * If the file names no serializer or deserializer for keys, StringSerializer or StringDeserializer is used, as in
+      Spring Boot.
+    * If the file does not set enable.auto.commit, a consumer gets the value false, as in Spring for Apache Kafka since
+      version 2.3 (its reference, "Committing Offsets").
     """
     client = "org.apache.kafka.common.serialization.String"
     settings = (

@@ -36,7 +36,8 @@ def inject_fault(run_dir: Path) -> None:
 
         load = RunningLoad(scenario, cluster.workspace)
         # `has_ended` raises ParallelStepFailed if the load has failed meanwhile.
-        applications = RunningApplications(scenario, cluster.workspace)
+        connection = cluster.load_connection.client_properties()
+        applications = RunningApplications(scenario, cluster.workspace, connection)
         runner = FaultRunner(cluster, scenario, load, lambda: signals.has_ended("produce"), applications)
         runner.listener = Marks(cluster.workspace).add
         injections = runner.run()

@@ -33,6 +33,7 @@ from delivery_verifier.run.replicas import READING_S, read_replicas
 from delivery_verifier.run.sealing import seal_ledgers
 from delivery_verifier.run.snapshot import DEADLINE_S, AckedWriter, take_snapshot
 from delivery_verifier.run.unreadable import with_unreadable
+from delivery_verifier.run.witness import write_witness
 from delivery_verifier.store import ledger
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 
@@ -46,6 +47,7 @@ def settle(run_dir: Path) -> None:
     * the canary's ledgers
     * offsets.json: the snapshot. It also names the offsets that cannot be read, because bytes on the leader's disk have
       changed. If a partition was not searched completely for such offsets, a note in the step's manifest names it.
+    * witness/: what the brokers keep of the groups of the applications.
     * replicas.parquet. If a replica differs from its leader, or cannot be read, the verdict cannot be HELD.
     * observations.json: all that the cluster's observer saw (changes of leaders, of in-sync replicas and of brokers'
       processes), and its own heartbeats.
@@ -76,6 +78,7 @@ def settle(run_dir: Path) -> None:
         connection, folder = cluster.load_connection.client_properties(), cluster.workspace / "canary-effects"
         apply_canary(scenario, layout, offsets, snapshot, folder, connection, output, VisibleRecords(cluster))
         drain_applications(scenario, cluster, snapshot, output)
+        write_witness(scenario, cluster, output)
         with output.timed("replicas"):
             end_s = time.monotonic() + READING_S
             replicas = read_replicas(cluster, snapshot.partitions)

@@ -1,0 +1,83 @@
+"""The TOML file of an own application, as a run uses it: where its effects land, and the values of its environment."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+from msgspec.structs import replace
+
+from delivery_verifier.applications.own.scan import RecordPattern
+from delivery_verifier.applications.sink import SinkInputs
+from delivery_verifier.host import folders
+from delivery_verifier.model.data import dumps
+from delivery_verifier.model.effects_place import EffectsPlace, several_at_one_path
+from delivery_verifier.model.errors import StepFailed
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.own_application import OwnApplication, parse, short_secret
+
+
+def read_own(name: str) -> OwnApplication:
+    """Returns the own application called `name`. Raises BadInput if its file is wrong, and FileNotFoundError if there
+    is none."""
+    file = folders.applications_dir() / f"{name}.toml"
+    return parse(file.read_bytes(), file)
+
+
+def landing_of(inputs: SinkInputs) -> EffectsPlace:
+    """Returns where the effects of an arm land. Those of the canary land in lines.
+
+    Raises BadInput if all members of the arm would write to the same place, and StepFailed if the file of the
+    application has changed since the first call for the arm, or since the run was planned.
+    """
+    application = inputs.arm.application
+    if application is None:
+        return EffectsPlace()
+    own = read_own(application.name)
+    if problem := several_at_one_path(own.effects, application.members):
+        raise BadInput(f"{application.name}.toml: effects.where {problem}")
+    seal, digest = inputs.folder / "toml.sha256", _digest(own)
+    if not seal.exists():
+        inputs.folder.mkdir(parents=True, exist_ok=True)
+        seal.write_text(digest)
+    if seal.read_text() != digest or (application.effects or own.effects.kind) != own.effects.kind:
+        raise StepFailed(
+            f"{application.name}.toml has changed during the run, so its effects would be read in another way than "
+            "they were written; leave the file alone while a run uses it, and run again"
+        )
+    return own.effects
+
+
+def _digest(own: OwnApplication) -> str:
+    """Returns the digest of an application without its environment, which holds secrets."""
+    return hashlib.sha256(dumps(replace(own, environment={}, connections={}))).hexdigest()
+
+
+def pattern_of(inputs: SinkInputs, landing: EffectsPlace) -> RecordPattern:
+    """Returns what to look for in the effects of an arm."""
+    return RecordPattern(
+        inputs.run_token,
+        inputs.arm.ordinal,
+        inputs.payload_bytes,
+        landing.identity == "header",
+        landing.containing.encode(),
+    )
+
+
+def secret_environment(own: OwnApplication) -> dict[str, str]:
+    """Returns the variables that the operator gives to the application, with the URIs of its connections.
+
+    Raises BadInput if a connection has no value, or a password that is too short to be found in a text.
+    """
+    uris = {}
+    for name, connection in own.connections.items():
+        variable = f"AIRFLOW_CONN_{connection.upper()}"
+        uri = os.environ.get(variable)
+        if not uri:
+            raise BadInput(
+                f"connections.{name} names the connection {connection!r}, which is not known; set {variable}"
+            )
+        if problem := short_secret(name, uri):
+            raise BadInput(f"connections.{name}: the connection {connection!r} {problem}")
+        uris[name] = uri
+    return own.environment | uris

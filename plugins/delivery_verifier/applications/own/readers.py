@@ -1,0 +1,73 @@
+"""Readers of the effects of own applications. One interface for files, output topics and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from delivery_verifier.applications.own.described import landing_of, read_own, secret_environment
+from delivery_verifier.applications.own.files import Files
+from delivery_verifier.applications.own.scan import RecordPattern, Scan
+from delivery_verifier.applications.own.table import CANARY_FILE, Table
+from delivery_verifier.applications.own.topic import Topic
+from delivery_verifier.applications.sink import SinkInputs
+from delivery_verifier.model.application import output_topic
+from delivery_verifier.model.effects_place import EffectsPlace
+from delivery_verifier.model.errors import StepFailed
+
+
+class EffectReader(Protocol):
+    """Reads the effects of one member from their place. A place has parts, each with a name: files, the partitions of a
+    topic, or one table."""
+
+    def sizes(self) -> dict[str, int]:
+        """Maps each part to its size. The unit is that of the positions in `scans`: bytes, offsets or rows."""
+
+    def scans(self, pattern: RecordPattern) -> Iterator[tuple[str, Scan]]:
+        """Yields all effects, in portions: the name of a part, and effects with their positions in this part."""
+
+    def count(self, pattern: RecordPattern) -> int:
+        """Returns how many effects there are. Counts them in another way than `scans`."""
+
+    def markers(self, pattern: RecordPattern, searched: dict[str, int]) -> Iterator[tuple[int, int]]:
+        """Yields the markers that were applied since the last call: the partition, and the number of the round.
+
+        `searched` maps each part to the position up to which markers were looked for. The call updates it.
+        """
+
+    def undecided(self) -> int:
+        """Returns how many offsets of the place belong to transactions that have not ended."""
+
+    def keep(self) -> None:
+        """Remembers which effects there are now, at the end of a life, if their positions do not say so."""
+
+
+def reader_of(inputs: SinkInputs, folder: Path, landing: EffectsPlace | None = None) -> EffectReader:
+    """Returns the reader of a member's effects. `folder` is the folder of the member.
+
+    `landing` is what the file of the application says; the canary must give it. The canary's rows are in a database of
+    the verifier. Raises BadInput and StepFailed as `landing_of` and `secret_environment`.
+    """
+    landing = landing or landing_of(inputs)
+    topic = inputs.arm.topic_name
+    if landing.kind == "topic":
+        return Topic(output_topic(topic), inputs.connection, landing, inputs.count_visible)
+    if landing.kind == "table":
+        if inputs.arm.application is None:
+            return Table(f"sqlite:///{inputs.folder / CANARY_FILE}", landing, topic, folder)
+        environment = secret_environment(read_own(inputs.arm.application.name))
+        return Table(environment[landing.where], landing, topic, folder)
+    return Files(landing, folder)
+
+
+def check_grown(before: Mapping[str, int], sizes: Mapping[str, int]) -> None:
+    """Raises StepFailed if a part of a place is gone or has shrunk: effects are lost then, and the program has not lost
+    them. `before` has the earlier sizes of the parts."""
+    for name, size in before.items():
+        if sizes.get(name, -1) < size:
+            what = f"has shrunk from {size} to {sizes[name]}" if name in sizes else "is gone"
+            raise StepFailed(
+                f"{name} held effects, and {what}: its effects can be counted no more; let the program only append to "
+                "the place in [effects]: it must not rotate, truncate or remove files, and not delete rows"
+            )

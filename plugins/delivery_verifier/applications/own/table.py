@@ -1,0 +1,239 @@
+"""A table of a database as the place of effects: each row is one effect.
+
+The rows are only read. Their order is unknown, so this module remembers at the end of each life which rows there are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from urllib.parse import unquote
+
+import numpy as np
+import sqlalchemy
+from sqlalchemy import exc
+
+from delivery_verifier.applications.own.scan import MAGIC, RecordPattern, Scan, scan_values
+from delivery_verifier.applications.sink import CRC_OK, EFFECT, PARSED
+from delivery_verifier.model import record
+from delivery_verifier.model.effects_place import OF_COLUMNS, TOPIC, EffectsPlace
+from delivery_verifier.model.errors import StepFailed, VerifierError
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.own_application import redacted, secrets_of
+
+CANARY_FILE = "canary.sqlite"
+"""The name of the SQLite database that holds the canary's rows."""
+_KEPT = "rows.npy"
+_PART = "table"
+_SQLITE_S = 1.0
+"""Seconds that a reader waits for the lock of an SQLite database: a frozen member may hold it."""
+
+
+class PlaceBusy(VerifierError):
+    """The effects cannot be read now, because a transaction of the application has locked them."""
+
+
+class Table:
+    """Reads effects from a table. `url` is the URL of the database, as SQLAlchemy or Airflow writes it. `landing`
+    names the table and its columns. `topic` is the arm's topic. `folder` is the folder of the member.
+
+    Every method raises StepFailed if the database cannot be read, and PlaceBusy if SQLite has locked it. No message has
+    the URL or its password. Raises BadInput if there can be no such database.
+    """
+
+    def __init__(self, url: str, landing: EffectsPlace, topic: str, folder: Path) -> None:
+        self._landing, self._topic, self._folder, self._url = landing, topic, folder, url
+        schema, _, name = landing.table.rpartition(".")
+        columns = [*OF_COLUMNS, TOPIC] if landing.identity == "columns" else [landing.column]
+        self._table = sqlalchemy.table(name, *map(sqlalchemy.column, columns), schema=schema or None)
+        self._engine = self._create_engine()
+
+    def sizes(self) -> dict[str, int]:
+        """Returns the number of rows, of all runs; nothing while there is no such table."""
+        with self._connection() as connection:
+            if not sqlalchemy.inspect(connection).has_table(self._table.name, schema=self._table.schema):
+                return {}
+            query = sqlalchemy.select(sqlalchemy.func.count()).select_from(self._table)
+            return {_PART: int(connection.execute(query).scalar_one())}
+
+    def scans(self, pattern: RecordPattern) -> Iterator[tuple[str, Scan]]:
+        """Yields the effects. Their positions are those of the rows: first those that `keep` has remembered, in the
+        same order as then, and then all others."""
+        if values := self._values():
+            yield _PART, self._scan(values, pattern, self._order(values))
+
+    def count(self, pattern: RecordPattern) -> int:
+        """Returns how many effects there are: all rows, by a query of its own, without those of other runs.
+
+        Raises StepFailed if there is no such table.
+        """
+        if not (sizes := self.sizes()):
+            raise StepFailed(
+                f"effects.table is {self._landing.table!r}, which the database does not have; there are: "
+                f"{', '.join(self._tables()) or 'none'}; name the table to which the program writes"
+            )
+        return sizes[_PART] - sum(self._is_foreign(value, pattern) for value in self._values())
+
+    def markers(self, pattern: RecordPattern, searched: dict[str, int]) -> Iterator[tuple[int, int]]:
+        """Yields the partition and the round of each marker, unless there are as many rows as in `searched`. Updates
+        `searched`."""
+        sizes = self.sizes()
+        if sizes == searched:
+            return
+        values = self._values()
+        rows = self._scan(values, pattern, range(len(values))).rows
+        for row in rows[rows["producer"] == record.MARKER_PRODUCER]:
+            yield int(row["attempt"]), int(row["sequence"])
+        searched |= sizes
+
+    def undecided(self) -> int:
+        """Returns 0: nobody sees the rows of a transaction that has not ended."""
+        return 0
+
+    def keep(self) -> None:
+        """Remembers the rows and their order. Raises StepFailed if a row that was remembered is gone."""
+        values = self._values()
+        keys = np.array([_key(value) for value in values], np.uint64)
+        np.save(self._folder / _KEPT, keys[np.argsort(self._order(values))])
+
+    def plant(self, values: Sequence[bytes]) -> None:
+        """Creates the table, and writes rows with the identities `values`. Those of columns have three numbers or, for
+        a value that is no record, -1 in each column."""
+        text, number = sqlalchemy.LargeBinary, sqlalchemy.BigInteger
+        columns = {TOPIC: sqlalchemy.Text, **dict.fromkeys(OF_COLUMNS, number), self._landing.column: text}
+        is_columns = self._landing.identity == "columns"
+        kinds = {column.name: columns[column.name] for column in self._table.columns}
+        table = sqlalchemy.Table(
+            self._table.name,
+            sqlalchemy.MetaData(),
+            *[sqlalchemy.Column(name, kind) for name, kind in kinds.items()],
+        )
+        rows = [self._columns(value) if is_columns else {self._landing.column: value} for value in values]
+        with self._engine.begin() as connection:
+            table.create(connection)
+            connection.execute(sqlalchemy.insert(table), rows)
+
+    def _columns(self, value: bytes) -> dict[str, object]:
+        header = record.parse(value)
+        return {TOPIC: self._topic, **{name: getattr(header, name, -1) for name in OF_COLUMNS}}
+
+    def _values(self) -> list[bytes | None]:
+        """Returns the identities of all rows. Those of columns are texts: topic, producer, sequence, attempt."""
+        if not self.sizes():
+            return []
+        columns = [self._table.c[name] for name in (TOPIC, *OF_COLUMNS)] if self._is_columns else [*self._table.columns]
+        with self._connection() as connection:
+            rows = connection.execute(sqlalchemy.select(*columns))
+            if self._is_columns:
+                return [" ".join(map(str, row)).encode() for row in rows]
+            return [_as_bytes(value) for (value,) in rows]
+
+    def _scan(self, values: Sequence[bytes | None], pattern: RecordPattern, positions: Sequence[int]) -> Scan:
+        if not self._is_columns:
+            return scan_values(values, pattern, positions)
+        own = [index for index, value in enumerate(values) if not self._is_foreign(value, pattern)]
+        rows = np.zeros(len(own), EFFECT)
+        texts = [(values[index] or b"").split()[1:] for index in own]
+        for column, name in enumerate(OF_COLUMNS):
+            rows[name] = [int(row[column]) if row[column].isdigit() else -1 for row in texts]
+        rows["flags"] = PARSED | CRC_OK
+        return Scan(rows, np.asarray(positions, np.int64)[own], len(values) - len(own))
+
+    @property
+    def _is_columns(self) -> bool:
+        return self._landing.identity == "columns"
+
+    def _is_foreign(self, value: bytes | None, pattern: RecordPattern) -> bool:
+        """Returns whether a row holds only records of other runs."""
+        if self._is_columns:
+            return not (value or b"").startswith(f"{self._topic} ".encode())
+        return MAGIC in (value or b"") and pattern.beginning not in (value or b"")
+
+    def _order(self, values: Sequence[bytes | None]) -> list[int]:
+        """Returns the position of each row: that of an equal row that was remembered or, without one, a later one.
+
+        Raises StepFailed if a row that was remembered is gone.
+        """
+        file = self._folder / _KEPT
+        earlier = np.load(file).tolist() if file.exists() else []
+        free = defaultdict[int, deque[int]](deque)
+        for position, key in enumerate(earlier):
+            free[key].append(position)
+        positions, later = list[int](), len(earlier)
+        for value in values:
+            if places := free.get(_key(value)):
+                positions.append(places.popleft())
+            else:
+                positions.append(later)
+                later += 1
+        if gone := sum(map(len, free.values())):
+            raise StepFailed(
+                f"{gone} rows of the table {self._landing.table} are gone that were there when a life ended: their "
+                "effects can be counted no more; let the program only insert rows: it must not change or delete them"
+            )
+        return positions
+
+    def _tables(self) -> list[str]:
+        with self._connection() as connection:
+            return sqlalchemy.inspect(connection).get_table_names(schema=self._table.schema)
+
+    def _create_engine(self) -> sqlalchemy.Engine:
+        """Returns the engine, which opens a connection for each query. Raises BadInput without a driver, and for what
+        is no URL."""
+        try:
+            url = sqlalchemy.make_url(_as_url(self._url))
+            is_sqlite = url.get_backend_name() == "sqlite"
+            options = {"connect_args": {"timeout": _SQLITE_S}} if is_sqlite else {}
+            return sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, **options)
+        except (exc.NoSuchModuleError, ModuleNotFoundError):
+            problem = (
+                "names a database without a driver here; install one beside the verifier, e.g. psycopg2 for PostgreSQL"
+            )
+        except (exc.ArgumentError, ValueError):
+            problem = "holds no URL of a database; write e.g. postgresql://user:password@host/database"
+        raise BadInput(f"effects.where: the variable {self._landing.where} {problem}")
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlalchemy.Connection]:
+        """Gives a connection. Turns errors of the database into StepFailed and PlaceBusy, without secrets and without
+        the original, whose text may hold some."""
+        try:
+            with self._engine.connect() as connection:
+                yield connection
+            return
+        except exc.SQLAlchemyError as error:
+            text = redacted(str(getattr(error, "orig", None) or error), secrets_of({"URL": self._url}))
+        if "database is locked" in text:
+            raise PlaceBusy(f"the table {self._landing.table} cannot be read now: {text}")
+        raise StepFailed(
+            f"the table {self._landing.table} cannot be read: {text}; effects.where ({self._landing.where}), "
+            "effects.table and effects.column say where the rows are: correct them, or the right to read them"
+        )
+
+
+def _as_url(text: str) -> str:
+    """Returns the URL of a database as SQLAlchemy writes it. Airflow writes postgres:// and sqlite://<quoted path>."""
+    scheme, separator, rest = text.partition("://")
+    if scheme == "postgres":
+        scheme = "postgresql"
+    if scheme == "sqlite" and not rest.startswith("/"):
+        rest = f"/{unquote(rest)}"
+    return f"{scheme}{separator}{rest}"
+
+
+def _as_bytes(value: object) -> bytes | None:
+    """Returns the value of a column as the bytes in which records are looked for."""
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, memoryview | bytearray):
+        return bytes(value)
+    return (value if isinstance(value, str) else json.dumps(value, default=str)).encode()
+
+
+def _key(value: bytes | None) -> int:
+    """Returns a number that stands for a row. Equal rows have the same number."""
+    return int.from_bytes(blake2b(value or b"", digest_size=8).digest(), "big")

@@ -1,0 +1,129 @@
+"""The output topic of an own application: each record that a read_committed consumer is handed is one effect."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from confluent_kafka import IsolationLevel, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from delivery_verifier.applications.output import DEADLINE_S
+from delivery_verifier.applications.output_topic import CANARY_PRODUCER, read_committed
+from delivery_verifier.applications.own.scan import MAGIC, RecordPattern, Scan, scan_values
+from delivery_verifier.host.waiting import pause
+from delivery_verifier.model.effects_place import EffectsPlace
+from delivery_verifier.model.record import MARKER_PRODUCER
+
+PATIENCE_S = 30.0
+"""Seconds in which a leader must tell the end of its partition, e.g. after a change of the leader."""
+_PORTION = 10_000
+
+
+class Topic:
+    """Reads effects from the topic `name`. `landing` says which part of a record has the identity. `connection`
+    has the client properties. `count_visible`: see SinkInputs."""
+
+    def __init__(
+        self,
+        name: str,
+        connection: Mapping[str, str],
+        landing: EffectsPlace,
+        count_visible: Callable[[str], int],
+    ) -> None:
+        self._name, self._connection, self._landing = name, connection, landing
+        self._count_visible = count_visible
+        self._admin: AdminClient | None = None
+        self._partitions = list[int]()
+
+    def sizes(self) -> dict[str, int]:
+        """Maps each partition, as `<topic>/<partition>`, to its high watermark. Raises KafkaException."""
+        return self._ends(IsolationLevel.READ_UNCOMMITTED)
+
+    def scans(self, pattern: RecordPattern) -> Iterator[tuple[str, Scan]]:
+        """Yields the effects. Their positions are offsets. Raises KafkaException, and DeadlinePassed."""
+        yield from self._scans(pattern, {})
+
+    def count(self, pattern: RecordPattern) -> int:
+        """Returns how many effects there are: the number of visible records by the headers of their batches or, while
+        members run, by reading; without records that hold only records of other runs."""
+        total = foreign = 0
+        for message in read_committed(self._name, self._connection):
+            value = self._identity(message) or b""
+            total += 1
+            foreign += MAGIC in value and pattern.beginning not in value
+        visible = self._count_visible(self._name)
+        return (total if visible < 0 else visible) - foreign
+
+    def markers(self, pattern: RecordPattern, searched: dict[str, int]) -> Iterator[tuple[int, int]]:
+        """Yields the partition and the round of each marker behind the offsets in `searched`. Updates `searched`."""
+        ends = self._ends(IsolationLevel.READ_COMMITTED)
+        if all(searched.get(name, 0) >= end for name, end in ends.items()):
+            return
+        begin = {int(name.rpartition("/")[2]): offset for name, offset in searched.items()}
+        for _, part in self._scans(pattern, begin):
+            for row in part.rows[part.rows["producer"] == MARKER_PRODUCER]:
+                yield int(row["attempt"]), int(row["sequence"])
+        searched |= ends
+
+    def undecided(self) -> int:
+        """Returns how many offsets belong to transactions that have not ended."""
+        stable = self._ends(IsolationLevel.READ_COMMITTED)
+        return sum(end - stable[name] for name, end in self.sizes().items())
+
+    def keep(self) -> None:
+        """Does nothing: an offset says in which life its record was written."""
+
+    def plant(self, values: Sequence[bytes]) -> None:
+        """Writes records with the identities `values` in one transaction. Writes them once more in a transaction that
+        is aborted, so that a reader that takes aborted records for effects is noticed."""
+        client = Producer({**self._connection, **CANARY_PRODUCER, "transactional.id": f"kdv-canary-{self._name}"})
+        client.init_transactions(DEADLINE_S)
+        for end in (client.commit_transaction, client.abort_transaction):
+            client.begin_transaction()
+            for value in values:
+                key = value if self._landing.column == "key" else None
+                client.produce(self._name, None if key else value, key, partition=0)
+            client.flush(DEADLINE_S)
+            end(DEADLINE_S)
+
+    def _scans(self, pattern: RecordPattern, begin: Mapping[int, int]) -> Iterator[tuple[str, Scan]]:
+        """Yields the effects from the offsets `begin` on, by partition. A missing partition is read from its start."""
+        messages = read_committed(self._name, self._connection, begin)
+        while portion := list(islice(messages, _PORTION)):
+            by_partition = defaultdict[int, list[Message]](list)
+            for message in portion:
+                by_partition[message.partition() or 0].append(message)
+            for partition, group in by_partition.items():
+                offsets = [message.offset() or 0 for message in group]
+                part = scan_values([self._identity(message) for message in group], pattern, offsets)
+                yield f"{self._name}/{partition}", part
+
+    def _identity(self, message: Message) -> bytes | None:
+        text = message.key() if self._landing.column == "key" else message.value()
+        return text.encode() if isinstance(text, str) else text
+
+    def _ends(self, isolation: IsolationLevel) -> dict[str, int]:
+        """Returns the end of each partition. Asks again for `PATIENCE_S` seconds if a leader gives no answer."""
+        end_s = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                client = self._client()
+                specs = {TopicPartition(self._name, number): OffsetSpec.latest() for number in self._partitions}
+                answers = client.list_offsets(specs, isolation_level=isolation, request_timeout=10.0)
+                return {f"{self._name}/{key.partition}": future.result(10.0).offset for key, future in answers.items()}
+            except KafkaException:
+                if time.monotonic() >= end_s:
+                    raise
+                pause(0.2)
+
+    def _client(self) -> AdminClient:
+        if self._admin is None:
+            client = AdminClient({**self._connection, "log_level": 0})
+            described = client.list_topics(self._name, timeout=PATIENCE_S).topics[self._name]
+            if described.error is not None:
+                raise KafkaException(described.error)
+            self._admin, self._partitions = client, sorted(described.partitions)
+        return self._admin

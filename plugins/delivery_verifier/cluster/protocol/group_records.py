@@ -1,0 +1,146 @@
+"""Decodes the records of `__consumer_offsets`, the topic in which brokers keep the state of consumer groups.
+
+The formats are those of Kafka's generated schemas (`group-coordinator/src/main/resources/common/message`). A key begins
+with the number of its type. Four types are decoded:
+
+* 0 and 1: a committed offset (`OffsetCommitKey`, and `OffsetCommitValue` in the versions 0 to 4)
+* 2: a generation of a classic group (`GroupMetadataKey`, and `GroupMetadataValue` in the versions 0 to 4)
+* 3: an epoch of a group with the protocol of KIP-848 (`ConsumerGroupMetadataValue`)
+* 5: a member of such a group (`ConsumerGroupMemberMetadataValue`)
+
+Of all other types, e.g. the assignments of a KIP-848 group and all records of share groups, nothing is decoded.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import NamedTuple
+
+from delivery_verifier.cluster.protocol.encoding import Reader
+from delivery_verifier.model.errors import VerifierError
+
+_FLEXIBLE_SINCE = 4
+"""From this version on, the values of the types 0, 1 and 2 write strings and arrays in the compact form of KIP-482."""
+
+
+class GroupCommit(NamedTuple):
+    """A committed offset. `offset`: None if the record removes the offset. `at_ms`: when the coordinator wrote it, in
+    ms since the epoch; -1 if the record removes the offset. `leader_epoch`: -1 if the client sent none."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int | None
+    leader_epoch: int = -1
+    metadata: str = ""
+    at_ms: int = -1
+
+
+class GroupMember(NamedTuple):
+    """A member of a group."""
+
+    member_id: str
+    client_id: str
+
+
+class GroupGeneration(NamedTuple):
+    """A generation of a group. `number`: the generation of a classic group, or the epoch of a KIP-848 group; -1 if the
+    record is about a member of a KIP-848 group, and names no epoch. `members`: all members of a classic generation, or
+    the one member that the record is about."""
+
+    group: str
+    number: int
+    members: tuple[GroupMember, ...]
+
+
+class UnknownFormat(VerifierError, ValueError):
+    """A record of `__consumer_offsets` does not have the format of its type."""
+
+
+def decode(key: bytes, value: bytes | None) -> GroupCommit | GroupGeneration | None:
+    """Decodes one record. Returns None if nothing of its type is decoded, or if it removes a group or a member.
+
+    `value` is None if the record removes what `key` names. Raises UnknownFormat if the record has another format.
+    """
+    try:
+        return _decode(Reader(key), value)
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise UnknownFormat(f"a record of __consumer_offsets cannot be read: {error}") from None
+
+
+def _decode(key: Reader, value: bytes | None) -> GroupCommit | GroupGeneration | None:
+    kind = key.number("h")
+    if kind in (0, 1):
+        group, topic, partition = _text(key), _text(key), key.number("i")
+        return GroupCommit(group, topic, partition, None) if value is None else _commit(group, topic, partition, value)
+    if value is None or kind not in _GENERATIONS:
+        return None
+    return _GENERATIONS[kind](key, Reader(value))
+
+
+def _commit(group: str, topic: str, partition: int, value: bytes) -> GroupCommit:
+    reader = Reader(value)
+    version = _version(reader, 4)
+    offset = reader.number("q")
+    epoch = reader.number("i") if version >= 3 else -1
+    metadata = _text(reader, compact=version >= _FLEXIBLE_SINCE)
+    return GroupCommit(group, topic, partition, offset, epoch, metadata, reader.number("q"))
+
+
+def _classic(key: Reader, value: Reader) -> GroupGeneration:
+    group, version = _text(key), _version(value, 4)
+    compact = version >= _FLEXIBLE_SINCE
+    _text(value, compact)  # protocol type
+    number = value.number("i")
+    for _ in ("protocol", "leader"):
+        _text(value, compact)
+    if version >= 2:
+        value.skip(8)  # time of the state
+    count = value.varint() - 1 if compact else value.number("i")
+    return GroupGeneration(group, number, tuple(_classic_member(value, version) for _ in range(count)))
+
+
+def _classic_member(value: Reader, version: int) -> GroupMember:
+    compact = version >= _FLEXIBLE_SINCE
+    member_id = _text(value, compact)
+    if version >= 3:
+        _text(value, compact)  # group.instance.id
+    client_id = _text(value, compact)
+    _text(value, compact)  # host
+    value.skip(8 if version >= 1 else 4)  # timeouts
+    for _ in ("subscription", "assignment"):
+        value.blob(value.varint() - 1 if compact else value.number("i"))
+    if compact:
+        value.tags()
+    return GroupMember(member_id, client_id)
+
+
+def _epoch(key: Reader, value: Reader) -> GroupGeneration:
+    _version(value, 0)
+    return GroupGeneration(_text(key), value.number("i"), ())
+
+
+def _member(key: Reader, value: Reader) -> GroupGeneration:
+    _version(value, 0)
+    group, member_id = _text(key), _text(key)
+    for _ in ("instance", "rack"):
+        _text(value, compact=True)
+    return GroupGeneration(group, -1, (GroupMember(member_id, _text(value, compact=True)),))
+
+
+_GENERATIONS: dict[int, Callable[[Reader, Reader], GroupGeneration]] = {2: _classic, 3: _epoch, 5: _member}
+"""Maps the type of a key to the function that decodes a record of this type. The function gets the key behind its type,
+and the value."""
+
+
+def _version(value: Reader, newest: int) -> int:
+    version = value.number("h")
+    if not 0 <= version <= newest:
+        raise UnknownFormat(f"a record of __consumer_offsets has version {version}, must be at most {newest}")
+    return version
+
+
+def _text(reader: Reader, compact: bool = False) -> str:
+    """Reads a string; empty if it is null. Raises IndexError if the record ends too early."""
+    return reader.blob(reader.varint() - 1 if compact else reader.number("h")).decode()

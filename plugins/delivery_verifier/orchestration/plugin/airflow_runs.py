@@ -1,0 +1,36 @@
+"""Lists the DAG runs of verify_delivery from Airflow's database, for the page of all runs.
+
+This code runs in Airflow's api-server.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from airflow.models.dagrun import DagRun
+from airflow.utils.session import create_session
+from sqlalchemy import select
+
+from delivery_verifier.host import folders
+from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.pages.overview.unfinished import AirflowRun
+
+LISTED = 2000
+"""The greatest number of DAG runs that are read. The newest ones are read."""
+
+
+def newest() -> dict[str, AirflowRun]:
+    """Returns the newest DAG runs of verify_delivery, at most LISTED, by the name of the run directory."""
+    columns = DagRun.run_id, DagRun.state, DagRun.run_after
+    query = select(*columns).where(DagRun.dag_id == DAG_ID).order_by(DagRun.id.desc()).limit(LISTED)
+    with create_session(scoped=False) as session:
+        runs = [
+            AirflowRun(
+                name=folders.run_directory_name(run_id),
+                page=f"../dags/{quote(DAG_ID)}/runs/{quote(run_id, safe='')}",
+                state=str(state),  # type: ignore[arg-type]
+                begun_at=run_after,
+            )
+            for run_id, state, run_after in session.execute(query)
+        ]
+    return {run.name: run for run in runs}

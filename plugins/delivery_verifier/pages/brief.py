@@ -1,0 +1,142 @@
+"""A verdict in few lines, for a terminal, the note of a run in Airflow and a mail.
+
+All of them have the order of the report: verdict and headline, arms, what to change, what the run does not show, and
+how to repeat it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.pages.material import Material, read_outline
+from delivery_verifier.pages.report.arm_rows import ArmRow, arm_rows
+from delivery_verifier.pages.report.changes import Advice, Option, advices
+from delivery_verifier.pages.report.commands import again
+from delivery_verifier.pages.words import without_verdict
+
+ARMS, CHANGE = "What became of the records", "What to change"
+LIMITS, REPEAT = "What this run does not show", "Repeat it"
+"""The headings of the sections, which are those of the report."""
+LIMITS_SHOWN = 2
+"""How many limits the report, a note and a mail show: the last of the verdict, which say what one run cannot prove."""
+
+NOTE_LENGTH = 1000
+"""The greatest length of a note, in characters. Airflow keeps no more."""
+_LEFT_OUT = (LIMITS, ARMS, REPEAT)
+"""The sections that a note leaves out if it would be too long, in this order: the report and the sentence have them."""
+
+
+class Line(Struct, frozen=True):
+    """One line: `text`, and behind it the command that the text proposes, or an empty text."""
+
+    text: str
+    command: str = ""
+
+
+class Section(Struct, frozen=True):
+    """One section: a heading of the report, and its lines."""
+
+    heading: str
+    lines: list[Line]
+
+
+def change(run_dir: Path, verdict: RunVerdict) -> Section:
+    """Returns the section on what to change in the settings under test.
+
+    `run_dir` is the run directory. If files are missing in it, the section says so. It has no lines if the verdict has
+    no subject.
+    """
+    return _change(read_outline(run_dir, verdict))
+
+
+def sections(run_dir: Path, verdict: RunVerdict) -> list[Section]:
+    """Returns all sections behind the headline, in the order of the report. Sections without lines are left out."""
+    material = read_outline(run_dir, verdict)
+    command = again(material.scenario) if material.scenario else ""
+    every = [
+        Section(ARMS, [_arm_line(row) for row in arm_rows(material)]),
+        _change(material),
+        Section(LIMITS, [Line(limit) for limit in verdict.limits[-LIMITS_SHOWN:]]),
+        Section(REPEAT, [Line("The same run again:", command)] if command else []),
+    ]
+    return [section for section in every if section.lines]
+
+
+def note_text(verdict: RunVerdict, run_dir: Path) -> str:
+    """Returns the note of a run in Airflow, as Markdown: the verdict in bold, its sentence, and the sections of the run
+    in `run_dir`.
+
+    Sections that would make the note longer than NOTE_LENGTH are left out, as _LEFT_OUT says. The note then says where
+    they are.
+    """
+    kept = sections(run_dir, verdict)
+    for heading in ("", *_LEFT_OUT):
+        kept = [section for section in kept if section.heading != heading]
+        text = "\n\n".join(_markdown(verdict, kept, whole=not heading))
+        if len(text) <= NOTE_LENGTH:
+            return text
+    return text
+
+
+def _markdown(verdict: RunVerdict, kept: list[Section], *, whole: bool) -> Iterator[str]:
+    """Yields the parts of a note. `whole`: whether no section was left out."""
+    yield f"**{verdict.verdict}**: {without_verdict(verdict.sentence, verdict.verdict)}"
+    for section in kept:
+        lines = [f"* {line.text} `{line.command}`" if line.command else f"* {line.text}" for line in section.lines]
+        yield "\n".join([f"**{section.heading}**", "", *lines])
+    if not whole:
+        yield "More: in the tab *Delivery report* of this run."
+
+
+def plain_lines(run_dir: Path, verdict: RunVerdict) -> list[str]:
+    """Returns the sections of the run in `run_dir` as lines of plain text, e.g. for a mail."""
+    lines = []
+    for section in sections(run_dir, verdict):
+        lines += [f"{section.heading}:", *(f"{line.text} {line.command}".strip() for line in section.lines)]
+    return lines
+
+
+def _arm_line(row: ArmRow) -> Line:
+    """The line of one arm: how many records were reported, and how many cases each anomaly has."""
+    reported, *counts = row.cells
+    cases = [
+        f"{cell.text} {cell.heading}{f' ({cell.note})' if cell.note else ''}"
+        for cell in counts
+        if cell.mark not in ("plain", "none")
+    ]
+    role = "under test" if row.under_test else row.arm.role
+    anomalies = ", ".join(cases) or "no anomaly"
+    return Line(f"{row.arm.arm} ({role}): {row.arm.verdict}, {reported.text} reported, {anomalies}")
+
+
+def _change(material: Material) -> Section:
+    every = advices(material)
+    lines = [line for advice in every for line in _advised(advice, f"{advice.arm}: " if len(every) > 1 else "")]
+    return Section(CHANGE, lines)
+
+
+def _advised(advice: Advice, prefix: str) -> list[Line]:
+    """The lines of one advice: what to change and why, prices, and the commands that try and measure it."""
+    sentences = f"{prefix}{advice.lead} {advice.text}".strip()
+    if advice.options:
+        sentences = f"{sentences.rstrip('.')}: {'; '.join(option.change for option in advice.options)}."
+    lines = [Line(sentences)]
+    if advice.kind != "remedy":
+        return lines
+    priced = [option for option in advice.options if option.price.day]
+    lines += [Line(_price(option)) for option in priced]
+    lines += [Line("Try it:", option.command) for option in advice.options[:1] if option.command]
+    if advice.to_measure and not priced:
+        lines.append(Line("Measure the price on this host:", advice.to_measure))
+    return [*lines, *map(Line, advice.beside[:1])]
+
+
+def _price(option: Option) -> str:
+    """The measured price of a change, e.g. `acks=all: 81,300 records/s, 99 % within 12.6 ms, measured here ...`."""
+    price = option.price
+    figures = [price.speed, f"99 % within {price.latency}" if price.latency else ""]
+    return f"{option.change}: {', '.join(filter(None, figures))}, measured here {price.day}"

@@ -1,0 +1,48 @@
+"""The columns of the map: one for each profile and, for arms with an application, one for each profile and application.
+
+All scenarios have the same columns, so that a reader can scan down one column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from delivery_verifier.catalogue import PROFILES
+from delivery_verifier.pages.matrix.tables import Table
+
+_APPLIED = ", applied by "
+"""The text between profile and application in the name of a column (see `profile_and_application`)."""
+COMMON_PROFILE = "safe"
+"""The profile of almost all arms with an application. The heading of a column leaves it out."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the map. `name`: the profile and, if there is one, the application, e.g. `safe, applied by
+    commit_after`. `heading`: a short form of `name`, e.g. `commit_after`."""
+
+    name: str
+    heading: str
+    is_application: bool
+
+
+def columns(tables: Iterable[Table]) -> list[Column]:
+    """The columns of the map of `tables`: first the profiles in the order of the catalogue, then the applications.
+
+    Profiles that are not in the catalogue come after those that are.
+    """
+    names = dict.fromkeys(name for table in tables for name in table.columns)
+    order = {name: position for position, name in enumerate(PROFILES)}
+    return sorted(
+        (_column(name) for name in names),
+        key=lambda column: (column.is_application, order.get(column.name, len(order))),
+    )
+
+
+def _column(name: str) -> Column:
+    profile, applied, application = name.partition(_APPLIED)
+    if not applied:
+        return Column(name, name, is_application=False)
+    heading = application if profile == COMMON_PROFILE else f"{application} ({profile})"
+    return Column(name, heading, is_application=True)

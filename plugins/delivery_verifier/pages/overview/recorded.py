@@ -1,0 +1,81 @@
+"""The parts of scenario.json and verdict.json that the page of all runs shows.
+
+Unknown fields are ignored, and missing fields have defaults, because the page must also list the runs of other
+versions.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from delivery_verifier.model.verdict import Exposure
+from delivery_verifier.store.run_directory import RunDirectory
+
+
+class Named(Struct, frozen=True):
+    """Anything with a name: a profile, an application or a fault plan."""
+
+    name: str = ""
+
+
+class RecordedArm(Struct, frozen=True):
+    """An arm in scenario.json."""
+
+    name: str
+    role: str
+    profile: Named = Named()
+    application: Named | None = None
+
+
+class RecordedCluster(Struct, frozen=True):
+    """The cluster in scenario.json."""
+
+    kafka_version: str = ""
+
+
+class RecordedScenario(Struct, frozen=True):
+    """The content of scenario.json."""
+
+    name: str = ""
+    created_at: str = ""
+    fault: Named = Named()
+    arms: list[RecordedArm] = []
+    cluster: RecordedCluster = RecordedCluster()
+
+
+class RecordedArmVerdict(Struct, frozen=True):
+    """The verdict of an arm in verdict.json."""
+
+    role: str
+    books: dict[str, int] = {}
+    exposure: list[Exposure] = []
+    longest_gap_s: float | None = None
+
+
+class RecordedVerdict(Struct, frozen=True):
+    """The content of verdict.json."""
+
+    verdict: str
+    green: bool
+    sentence: str = ""
+    arms: list[RecordedArmVerdict] = []
+
+
+def scenario(run: Path) -> RecordedScenario:
+    """The scenario of the run in the directory `run`.
+
+    Raises OSError or msgspec.MsgspecError if scenario.json is missing or damaged.
+    """
+    return msgspec.json.decode((run / "scenario.json").read_bytes(), type=RecordedScenario)
+
+
+def sealed_verdict(run: Path) -> RecordedVerdict:
+    """The verdict of the run in the directory `run`. Checks that its file was not changed since the step `conclude`.
+
+    Does not hash the report, a large file, because the page lists thousands of runs. Raises IncompleteRun, OSError or
+    msgspec.MsgspecError if the verdict is missing, altered or damaged.
+    """
+    return msgspec.json.decode(RunDirectory(run).sealed_alone("conclude", "verdict.json"), type=RecordedVerdict)

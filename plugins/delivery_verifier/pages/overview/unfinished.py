@@ -1,0 +1,117 @@
+"""Runs without a verdict: those that still run or wait, and those that Airflow knows and that have no run directory.
+
+A run without a verdict has ended, or it still runs. Airflow knows this of its own runs. Of a run that a command
+started, the run directory names the process of this command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from delivery_verifier.host.processes import process_of
+from delivery_verifier.pages.overview.rows import NO_VERDICT, QUEUED, RUNNING, StoredRunRow
+from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+
+
+class AirflowRun(Struct, frozen=True, kw_only=True):
+    """A run as Airflow knows it.
+
+    `name`: the name of the run directory, whether or not this directory exists. `page`: the address of the DAG run in
+    Airflow's UI, relative to the page of all runs. `state`: the state of the DAG run. `begun_at`: the time from which
+    Airflow may start the DAG run.
+    """
+
+    name: str
+    page: str
+    state: Literal["queued", "running", "success", "failed"]
+    begun_at: datetime
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no task of the run will change any more."""
+        return self.state in ("success", "failed")
+
+
+_WITHOUT_DIRECTORY = {
+    "queued": "it waits until the host is free",
+    "running": "it is being planned",
+    "success": "its run directory was removed",
+    "failed": "it failed before it was planned, or its run directory was removed; Airflow has its log",
+}
+"""Why a run of Airflow has no run directory, by the state of the DAG run."""
+
+
+def merged(stored: Sequence[StoredRunRow], in_airflow: Mapping[str, AirflowRun], runs: Path) -> list[StoredRunRow]:
+    """The rows `stored`, and a row for each run of `in_airflow` that has no run directory; newest first.
+
+    `in_airflow`: the runs that Airflow knows, by the name of the run directory. `runs`: the folder of the run
+    directories. A row without a verdict becomes RUNNING or QUEUED if its run still runs or waits.
+    """
+    owners = _living_owners(stored, in_airflow, runs)
+    newest_of_owner = {owner: name for name, owner in reversed(owners.items())}  # `stored` begins with the newest
+    rows = []
+    for row in stored:
+        if row.name in in_airflow:
+            rows.append(_known_to_airflow(row, in_airflow[row.name]))
+        elif row.name in owners:
+            rows.append(_of_command(row, newest=newest_of_owner[owners[row.name]] == row.name))
+        else:
+            rows.append(row)
+    known = {row.name for row in stored}
+    rows += [_without_directory(run) for name, run in in_airflow.items() if name not in known]
+    return sorted(rows, key=lambda row: (row.planned_at, row.name), reverse=True)
+
+
+def _known_to_airflow(row: StoredRunRow, run: AirflowRun) -> StoredRunRow:
+    linked = replace(row, airflow_page=run.page)
+    if row.concluded or run.has_ended:
+        return linked
+    return replace(linked, verdict=QUEUED if run.state == "queued" else RUNNING)
+
+
+def _of_command(row: StoredRunRow, newest: bool) -> StoredRunRow:
+    """The row of a run whose command still lives. A command may do several runs one after another.
+
+    The newest of them is at work. An older one may have failed, or may be judged now: the files do not tell which.
+    """
+    if newest:
+        return replace(row, verdict=RUNNING)
+    return replace(row, why=f"{row.why}; its command still runs, and this run may be judged now")
+
+
+def _without_directory(run: AirflowRun) -> StoredRunRow:
+    verdict = {"queued": QUEUED, "running": RUNNING}.get(run.state, NO_VERDICT)
+    return StoredRunRow(
+        name=run.name,
+        planned_at=run.begun_at,
+        scenario="",
+        fault="",
+        profiles=(),
+        verdict=verdict,
+        why=_WITHOUT_DIRECTORY[run.state],
+        airflow_page=run.page,
+    )
+
+
+def _living_owners(stored: Sequence[StoredRunRow], in_airflow: Mapping[str, AirflowRun], runs: Path) -> dict[str, str]:
+    """The commands that still live, by the name of each run without a verdict that they started. Newest runs first.
+
+    Leaves out the runs that Airflow knows.
+    """
+    owners = {}
+    for row in stored:
+        if not row.concluded and row.name not in in_airflow:
+            try:
+                owner = RunDirectory(runs / row.name).manifest("plan").notes.get("owner", "")
+            except IncompleteRun:
+                continue
+            process = process_of(owner)
+            if process is not None and process.alive:
+                owners[row.name] = owner
+    return owners

@@ -1,0 +1,72 @@
+"""Reads the witness of a run, i.e. what brokers wrote down of consumer groups, beside the journals of the members."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
+
+from delivery_verifier.store.effect_tables import JOURNAL
+from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.store.table import Table
+from delivery_verifier.store.witness_tables import COMMITS, GENERATIONS, POSITIONS, WITNESS_SINCE
+
+Row = dict[str, Any]
+
+
+class Witness(NamedTuple):
+    """The rows of the tables witness/commits, witness/generations, witness/positions and journal. The rows of a table
+    of the witness are in the order of the log."""
+
+    commits: list[Row]
+    generations: list[Row]
+    positions: list[Row]
+    journal: list[Row]
+
+
+def read_witness(run: RunDirectory) -> Witness | None:
+    """Returns the witness of a run in which an arm has an application. Call `run.require("settle")` before.
+
+    Returns None if the run is of an older format, which has no witness. Raises IncompleteRun if a table is missing, and
+    pyarrow.ArrowException if a table lacks a column.
+    """
+    if run.manifest("settle").format_version < WITNESS_SINCE:
+        return None
+    commits, generations, positions = (_rows(run.path, table) for table in (COMMITS, GENERATIONS, POSITIONS))
+    journal = [row for file in sorted(run.path.glob(JOURNAL.file)) for row in _of_file(file, JOURNAL)]
+    return Witness(commits, generations, positions, journal)
+
+
+def last_positions(run: RunDirectory) -> dict[tuple[str, int], int] | None:
+    """Maps (arm, partition) to the offset that the arm's group has committed last, as `last_commits` does.
+
+    Returns None if the run has no witness.
+    """
+    file = run.path / COMMITS.file
+    return last_commits(_of_file(file, COMMITS)) if file.is_file() else None
+
+
+def last_commits(commits: list[Row]) -> dict[tuple[str, int], int]:
+    """Maps (arm, partition) to the offset that the group has committed last. A partition without a committed offset is
+    missing. `commits`: rows of witness/commits of the arms' own topics, in the order of the log.
+
+    An offset that a transaction commits takes its place in the order when it is sent, not when the transaction ends
+    (Kafka: `OffsetMetadataManager.replayEndTransactionMarker`).
+    """
+    last: dict[tuple[str, int], int | None] = {
+        (row["arm"], row["partition"]): row["offset"] for row in commits if row["committed"]
+    }
+    return {key: offset for key, offset in last.items() if offset is not None}
+
+
+def _rows(folder: Path, table: Table) -> list[Row]:
+    file = folder / table.file
+    if not file.is_file():
+        raise IncompleteRun(f"{table.file} is missing: nobody knows what the groups of the applications committed")
+    return _of_file(file, table)
+
+
+def _of_file(file: Path, table: Table) -> list[Row]:
+    rows: list[Row] = pq.read_table(file, columns=list(table.column_names)).to_pylist()
+    return rows

@@ -1,0 +1,69 @@
+"""The witness: what the brokers themselves wrote down of the groups of the applications, in `__consumer_offsets`.
+
+The journal is what members say that they did. The witness is independent of it: it does not depend on what a client was
+told. A *group* is the consumer group of one arm's application.
+"""
+
+from __future__ import annotations
+
+from delivery_verifier.store.table import ARM, PARTITION, Column, Table
+
+WITNESS_SINCE = 5
+"""The first version of the run directory's format that has the tables of the witness."""
+
+_LOG_PARTITION = Column("log_partition", "int32", "partition of `__consumer_offsets` that keeps the group")
+_LOG_OFFSET = Column("log_offset", "int64", "offset of the record in this partition")
+
+COMMITS = Table(
+    "witness/commits",
+    "witness/commits.parquet",
+    "one commit of a group, or one removal of what it had committed",
+    (
+        ARM,
+        Column("topic", "string", "topic of the committed offset"),
+        Column("partition", "int32", "partition of this topic"),
+        Column("offset", "int64", "the committed offset; null if the record removes it", nullable=True),
+        Column("leader_epoch", "int32", "leader epoch of the last record that the client was given; -1: not said"),
+        Column("metadata", "string", "what the client added to the commit"),
+        Column("at", "timestamp", "when the coordinator wrote the commit", unit="UTC, µs"),
+        _LOG_PARTITION,
+        _LOG_OFFSET,
+        Column("transactional", "boolean", "whether the commit is part of a transaction"),
+        Column("committed", "boolean", "whether the commit counts; false if its transaction was aborted"),
+    ),
+    may_be_empty=True,
+    since=WITNESS_SINCE,
+)
+
+GENERATIONS = Table(
+    "witness/generations",
+    "witness/generations.parquet",
+    "one member of one generation of a group; of a generation without members, one row without a member",
+    (
+        ARM,
+        Column("generation", "int32", "number of the generation, or epoch (KIP-848); -1: the record is of a member"),
+        Column("member_id", "string", "id that the coordinator gave the member", nullable=True),
+        Column("client_id", "string", "client.id of the member", nullable=True),
+        Column("at", "timestamp", "when the coordinator wrote the record", unit="UTC, µs"),
+        _LOG_PARTITION,
+        _LOG_OFFSET,
+    ),
+    may_be_empty=True,
+    since=WITNESS_SINCE,
+)
+
+POSITIONS = Table(
+    "witness/positions",
+    "witness/positions.parquet",
+    "one partition of an arm with an application, at the end of the run",
+    (
+        ARM,
+        PARTITION,
+        Column("position", "int64", "committed offset, as the group's coordinator answers; 0 if there is none"),
+        Column("removed", "int64", "records of the group's log that the broker has compacted away", unit="records"),
+    ),
+    since=WITNESS_SINCE,
+)
+
+WITNESS_TABLES = (COMMITS, GENERATIONS, POSITIONS)
+"""All tables of the witness."""

@@ -1,0 +1,103 @@
+"""The order of buckets: finds the stretches that may have records out of order because of other buckets.
+
+A record is out of order if a record that its producer sent later to the same partition stands before it in the log.
+Two measures are compared: the partition sequences, in the order of sending, and the offsets, in the order of the log. A
+bucket is here the claims and the copies of a stretch in one partition (see `spark_jobs.screen`).
+
+A bucket is *passed* if a record of an earlier bucket may stand behind the beginning of this bucket in the log, e.g. a
+late duplicate. This makes no record of the passed bucket out of order, but maybe the earlier bucket's record. If each
+offset from the first to the last copy of the passed bucket is one of its copies, then the earlier bucket's record
+stands behind all of them, or before all of them. So the last copy alone shows whether the record is out of order: this
+copy is the bucket's *border*.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Set
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from spark_jobs.buckets import Row, Stretch, stretch_of
+
+_MEASURES = ("partition_sequence", "position")
+Span = tuple[int, int]
+"""The least and the greatest value of a measure in a bucket."""
+
+
+class Order(NamedTuple):
+    """`entangled`: the stretches that may have records out of order. `passed`: the rows of BUCKETS that are passed, and
+    whose last copy is their border. The rows of entangled stretches among them have no meaning."""
+
+    entangled: set[Stretch]
+    passed: list[Row]
+
+
+class _Extent(NamedTuple):
+    """Where a bucket is: the spans of its partition sequences and of its offsets."""
+
+    sent: Span
+    stands: Span
+    row: Row
+
+
+def order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> Order:
+    """Returns the order of `rows` (rows of BUCKETS). `damaged`: every (arm, partition) with corrupted records.
+
+    Only copies are compared. In damaged partitions, claims are compared, too, because a corrupted record may hide the
+    position of an attempt.
+    """
+    by_producer: defaultdict[tuple[Any, ...], list[_Extent]] = defaultdict(list)
+    for row in rows:
+        sides = ("logged", "claimed") if (row["arm"], row["partition"]) in damaged else ("logged",)
+        if any(row[f"{side}_position_min"] is not None for side in sides):
+            sent, stands = (_span(row, sides, measure) for measure in _MEASURES)
+            key = row["arm"], row["producer"], row["session"], row["partition"]
+            by_producer[key].append(_Extent(sent, stands, row))
+    entangled, passed = set[Stretch](), list[Row]()
+    for extents in by_producer.values():
+        for extent, is_passed in _compared(sorted(extents, key=lambda extent: extent.sent)):
+            if not is_passed:
+                entangled.add(stretch_of(extent.row))
+            else:
+                passed.append(extent.row)
+    return Order(entangled, passed)
+
+
+def _compared(extents: list[_Extent]) -> Iterator[tuple[_Extent, bool]]:
+    """Yields each bucket that is not apart from all others, and whether it is passed. If not, it is entangled.
+
+    `extents`: the buckets of one producer in one partition, sorted by their partition sequences. A bucket is apart from
+    the others if, in both measures, every earlier bucket ends below it, and every later bucket begins above it.
+    """
+    sent_until, stands_until = (
+        list(accumulate((high for _, high in spans), max))
+        for spans in ([extent.sent for extent in extents], [extent.stands for extent in extents])
+    )
+    sent_from, stands_from = (
+        list(accumulate((low for low, _ in reversed(spans)), min))[::-1]
+        for spans in ([extent.sent for extent in extents], [extent.stands for extent in extents])
+    )
+    for index, extent in enumerate(extents):
+        is_first, is_last = index == 0, index + 1 == len(extents)
+        is_sent_apart = (is_first or sent_until[index - 1] < extent.sent[0]) and (
+            is_last or sent_from[index + 1] > extent.sent[1]
+        )
+        is_before = is_last or stands_from[index + 1] > extent.stands[1]
+        is_behind = is_first or stands_until[index - 1] < extent.stands[0]
+        if not (is_sent_apart and is_before and is_behind):
+            yield extent, is_sent_apart and is_before and _is_gapless(extent.row)
+
+
+def _is_gapless(row: Row) -> bool:
+    """Whether each offset from the first to the last copy of a bucket is one of its copies."""
+    first, last = row["logged_position_min"], row["logged_position_max"]
+    return first is not None and row["copies"] == last - first + 1
+
+
+def _span(row: Row, sides: Iterable[str], measure: str) -> Span:
+    low, high = (
+        end(value for side in sides if (value := row[f"{side}_{measure}_{end.__name__}"]) is not None)
+        for end in (min, max)
+    )
+    return low, high

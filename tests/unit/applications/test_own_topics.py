@@ -1,0 +1,83 @@
+"""Tests of effects in an output topic, on librdkafka's mock broker. Transactions are tested on real brokers only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from support import own_applications
+from support.mock_broker import MockBroker
+from support.own_members import ARM, OTHER_RUN, Member, value
+
+from delivery_verifier.applications.own.described import landing_of, pattern_of
+from delivery_verifier.applications.own.topic import Topic
+from delivery_verifier.model.application import output_topic
+from delivery_verifier.model.effects_place import EffectsPlace
+from delivery_verifier.model.record import HEADER_BYTES, MARKER_PRODUCER
+
+TOPIC = output_topic(ARM.topic_name)
+
+
+@pytest.fixture
+def broker() -> MockBroker:
+    return MockBroker()
+
+
+@pytest.fixture
+def member(broker: MockBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Member:
+    monkeypatch.setenv("KDV_APPLICATIONS", str(tmp_path / "own"))
+    own_applications.toml(tmp_path / "own", "true", "[effects]", 'kind = "topic"')
+    return Member(tmp_path, broker.connection)
+
+
+def test_records_belong_to_the_lives_in_which_they_were_written(broker: MockBroker, member: Member) -> None:
+    broker.write(TOPIC, [value(1), b'{"v": "%s"}' % value(2), OTHER_RUN])
+    member.end_life()
+    broker.write(TOPIC, [b"a greeting", value(2), value(3)])
+    member.end_life()
+    lives = member.read()
+    assert [life.rows["sequence"].tolist() for life in lives] == [[1, 2], [0, 2, 3]]
+    assert [life.counted for life in lives] == [2, 3]
+
+
+def test_the_count_comes_from_the_brokers_once_no_member_runs(broker: MockBroker, member: Member) -> None:
+    broker.write(TOPIC, [value(1), value(2)])
+    member.end_life()
+    member.inputs = member.inputs._replace(count_visible=lambda topic: 3 if topic == TOPIC else 0)
+    (life,) = member.read()
+    assert (len(life.rows), life.counted) == (2, 3), "a record that the reader misses breaks the law effects_read"
+
+
+def test_a_key_may_name_the_record(broker: MockBroker, member: Member, tmp_path: Path) -> None:
+    fields = ('kind = "topic"', 'identity = "header"', 'column = "key"')
+    own_applications.toml(tmp_path / "own", "true", "[effects]", *fields)
+    client = Producer(broker.connection)
+    for number in range(2):
+        client.produce(TOPIC, b"forwarded", value(number)[:HEADER_BYTES], partition=0)
+    client.flush(10)
+    member.end_life()
+    assert member.sequences() == [0, 1]
+
+
+def test_markers_are_found_once_they_are_written(broker: MockBroker, member: Member) -> None:
+    broker.write(TOPIC, [value(1), value(0, attempt=2, producer=MARKER_PRODUCER)])
+    pattern, searched = pattern_of(member.inputs, landing_of(member.inputs)), dict[str, int]()
+    reader = member.reader
+    assert list(reader.markers(pattern, searched)) == [(2, 0)]
+    assert list(reader.markers(pattern, searched)) == []
+    broker.write(TOPIC, [value(1, attempt=2, producer=MARKER_PRODUCER)])
+    assert list(reader.markers(pattern, searched)) == [(2, 1)]
+    assert searched[f"{TOPIC}/0"] == 3 and reader.undecided() == 0
+
+
+@pytest.mark.parametrize("column", ["value", "key"])
+def test_the_canary_is_planted_where_the_reader_looks(broker: MockBroker, tmp_path: Path, column: str) -> None:
+    landing = EffectsPlace(kind="topic", column=column)
+    topic = Topic("canary-out", broker.connection, landing, lambda _: -1)
+    broker.write("canary-out", [])
+    member = Member(tmp_path)
+    topic.plant([value(1), value(2)])
+    pattern = pattern_of(member.inputs, landing)
+    sequences = [number for _, part in topic.scans(pattern) for number in part.rows["sequence"].tolist()]
+    assert sequences[:2] == [1, 2]
