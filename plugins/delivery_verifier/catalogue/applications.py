@@ -31,6 +31,8 @@ _OUTPUTS: dict[Discipline, dict[str, Setting]] = {
     "transform_first": _PRODUCER,
     "transform": _PRODUCER,
     "transform_transactional": _PRODUCER | _TRANSACTIONAL,
+    "transform_assigned": _PRODUCER | _TRANSACTIONAL,
+    "transform_fenced": _PRODUCER | _TRANSACTIONAL,
 }
 """The producer settings of transforms, i.e. applications that write to an output topic."""
 
@@ -67,6 +69,14 @@ APPLICATIONS: dict[str, Application] = {
         application_of(
             "transform_transactional",
             "Exactly once: writes a batch to an output topic and commits it in one transaction.",
+        ),
+        application_of(
+            "transform_assigned",
+            "As transform_transactional, with assign(): nobody fences a process that was replaced.",
+        ),
+        application_of(
+            "transform_fenced",
+            "Exactly once: as transform_assigned, but its successor gets its transactional.id.",
         ),
         application_of("database_apart", "Into SQLite: a transaction for the rows, and another for the offset."),
         application_of("database_together", "Into SQLite: rows and offset in one transaction."),

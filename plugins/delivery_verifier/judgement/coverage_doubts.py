@@ -15,6 +15,7 @@ from delivery_verifier.judgement.damage import damage_doubts
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.excuses import excuse_doubts
 from delivery_verifier.judgement.replicas import replica_doubts
+from delivery_verifier.judgement.sentences import deed
 from delivery_verifier.judgement.stakes import stakes
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import Doubt
@@ -67,7 +68,8 @@ def _faults(evidence: Evidence) -> Iterator[NamedDetail]:
     for injection in evidence.injections:
         name = injection.in_words
         if not injection.bit:
-            yield "fault_did_not_bite", f"{name} has no proof that it bit"
+            reason = injection.proof.get("failed") or f"nothing shows that {deed(evidence, injection.action)}"
+            yield "fault_did_not_bite", f"{name} has no proof that it bit: {reason}"
         if injection.healed_at_us is None or injection.recovered_at_us is None:
             yield "fault_not_healed", f"{name} was never healed and recovered"
 
