@@ -28,12 +28,12 @@ MessageOf = Callable[[str], Message]
 
 def chosen(message_of: MessageOf) -> list[Any]:
     """Returns a notifier for each channel that the environment chooses. Raises BadInput if a channel cannot be used."""
-    channels = list[Any]()
+    selected = []
     if connection := notifiers.connection_of(notifiers.SLACK):
-        channels.append(_slack(connection, message_of))
+        selected.append(_slack(connection, message_of))
     if connection := notifiers.connection_of(notifiers.WEBHOOK):
-        channels.append(_webhook(connection, message_of))
-    return channels
+        selected.append(_webhook(connection, message_of))
+    return selected
 
 
 # Each notifier sets its text in `notify`, because Airflow renders the fields of a notifier as templates before it calls
