@@ -139,7 +139,7 @@ class Stage:
         with run.writing("plan") as output:
             output.write_json("scenario.json", self.scenario)
         with run.writing("settle") as output:
-            write_witness(self.scenario, self.cluster, output)
+            write_witness(self.scenario, self.cluster, output, began_us=0)
             for member in self.members.members:
                 lives = lives_of(member.folder).items()
                 rows = [row for life, path in lives for row in journal_rows(member.arm, member.number, life, path)]

@@ -105,7 +105,7 @@ about acknowledgement acks action addresses airflow all although am an and anoma
 become benchmark beside big bit broker by can case catalogue change ci class classes client cluster comma command
 configurations consumer contributing copies cost could count cut database decides default dies directory distribution
 disturbance do docker-compose.yml does door duplicate effect end every everyday everything exactly expectation
-exposure extending field figure file finding first for format found four gap glossary go group guarantee guide
+exposure extending field figure file finding first five for format found four gap glossary go group guarantee guide
 happened happens has have host house how if in install is isolation it its java journal judge judged kafka
 kafka-delivery-verifier kind known latency later law leave librdkafka limit load long made mail more most must my name
 needs network night no not now number of on once one operating or order other over overtake own page part partition

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,9 @@ from delivery_verifier.model.data import Setting, dumps
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.scenario import Arm
 
+ASKED_S = 0.5
+"""The least time in seconds between two questions to brokers or databases how far an own member has come."""
+
 
 class MemberDied(VerifierError, RuntimeError):
     """A member of an application ended by itself, or did not end as it was told to."""
@@ -29,7 +33,8 @@ class MemberProcess:
     """One member of an arm's application, with its control block.
 
     `process` is None while the member does not run. `progress` is that of an own member; None for all others. `sizes`
-    maps the parts of an own member's place to the sizes that they had when the member was looked at last.
+    maps the parts of an own member's place to the sizes that they had when the member was looked at last, at
+    `looked_s` of the monotonic clock.
     """
 
     arm: Arm
@@ -40,6 +45,7 @@ class MemberProcess:
     process: subprocess.Popen[bytes] | None = None
     progress: Progress | None = None
     sizes: dict[str, int] = field(default_factory=dict)
+    looked_s: float = 0.0
 
     @property
     def is_own(self) -> bool:
@@ -55,12 +61,15 @@ class MemberProcess:
             self.process.send_signal(number)
 
     def update(self) -> None:
-        """Looks how far an own member has come. Does nothing for all others.
+        """Looks how far an own member has come. Does nothing for all others. Brokers and databases are asked at most
+        once in `ASKED_S` seconds.
 
         Raises StepFailed if a part of its place is gone or has shrunk since the last call or the last life.
         """
-        if self.progress is None:
+        now_s = time.monotonic()
+        if self.progress is None or (self.progress.is_remote and now_s - self.looked_s < ASKED_S):
             return
+        self.looked_s = now_s
         *earlier, _ = lives_of(self.folder).values()
         before = self.sizes or (read_end(earlier[-1]).sizes if earlier else {})
         self.sizes = dict(self.progress.update(before))

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from delivery_verifier.applications.handle import RunningApplications
+from delivery_verifier.applications.own.handle import OwnHandle
 from delivery_verifier.applications.own.table import PlaceBusy
 from delivery_verifier.applications.pool import applications_of, group_of
 from delivery_verifier.cluster import groups, topics
@@ -171,11 +173,14 @@ def are_caught_up(context: ActionContext) -> bool:
 
 def _committed(context: ActionContext) -> dict[str, int]:
     """Maps each arm with an own application to the number of records that its group has committed."""
+    return _commits(context)() if applications_in(context).own.arms else {}
+
+
+def _commits(context: ActionContext) -> Callable[[], dict[str, int]]:
+    """Returns a function that reads what `_committed` returns. All calls share one client."""
     scenario, own = scenario_in(context), applications_in(context).own
-    if not own.arms:
-        return {}
     client, partitions = topics.admin(context.cluster.connection), range(scenario.load.partitions)
-    return {
+    return lambda: {
         arm.name: sum(groups.committed_offsets(client, group_of(scenario, arm), arm.topic_name, partitions).values())
         for arm in own.arms
     }
@@ -184,22 +189,24 @@ def _committed(context: ActionContext) -> dict[str, int]:
 def _freeze_in_hand(context: ActionContext) -> None:
     """Freezes the members of own applications at a moment at which each has records in hand. Gives up after 20 s."""
     own, begin_s = applications_in(context).own, time.monotonic()
-    while own.arms and (passed_s := time.monotonic() - begin_s) < IN_HAND_S:
+    if not own.arms:
+        return
+    committed = _commits(context)
+    while (passed_s := time.monotonic() - begin_s) < IN_HAND_S:
         own.send(signal.SIGSTOP)
         pause(_UNDER_WAY_S)
         is_any = passed_s >= UNCOMMITTED_S
-        if _have_in_hand(context, is_any_difference=is_any):
+        if _have_in_hand(own, committed(), is_any_difference=is_any):
             pause(_LATE_S)
-            if _have_in_hand(context, is_any_difference=is_any):
+            if _have_in_hand(own, committed(), is_any_difference=is_any):
                 return
         own.send(signal.SIGCONT)
         pause(_RUN_S)
 
 
-def _have_in_hand(context: ActionContext, *, is_any_difference: bool) -> bool:
+def _have_in_hand(own: OwnHandle, committed: Mapping[str, int], *, is_any_difference: bool) -> bool:
     """Returns whether each own application has records in hand. With `is_any_difference`, it is enough that it has
     applied more or fewer records than its group has committed. Call it while the members are frozen."""
-    own, committed = applications_in(context).own, _committed(context)
     try:
         in_hand = own.in_hand(committed)
         apart = own.apart(committed) if is_any_difference else {}

@@ -61,9 +61,12 @@ def _faults(evidence: Evidence) -> Iterator[NamedDetail]:
     for action, per_cycle in planned.items():
         count = per_cycle * fault.cycles
         if recorded[action] < count:
-            yield "fault_did_not_bite", f"the plan asks for {count} x {action}, {recorded[action]} were recorded"
+            yield (
+                "fault_did_not_bite",
+                f"the plan asks for {count} x {action.replace('_', ' ')}, {recorded[action]} were recorded",
+            )
     for injection in evidence.injections:
-        name = f"injection {injection.id} ({injection.action})"
+        name = injection.in_words
         if not injection.bit:
             reason = injection.proof.get("failed") or f"nothing shows that {deed(evidence, injection.action)}"
             yield "fault_did_not_bite", f"{name} has no proof that it bit: {reason}"
@@ -188,7 +191,7 @@ def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
     ]
     if unplanned:
         counts = Counter(disturbance.kind for disturbance in unplanned)
-        kinds = ", ".join(f"{count} x {kind}" for kind, count in counts.items())
+        kinds = ", ".join(f"{count} x {kind.replace('_', ' ')}" for kind, count in counts.items())
         yield "unplanned_disturbance", f"{arm.name}: {kinds}, first: {unplanned[0].detail}"
 
 

@@ -23,6 +23,7 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── FilterError                     the packet filter could not be read or changed (RuntimeError)
 ├── NotKafka                        the proxy got bytes that are no frame of Kafka's protocol (ValueError)
 ├── Closed                          a rule of the proxy demands that a connection be closed
+├── UnknownFormat                   a record of `__consumer_offsets` has another format (ValueError)
 ├── ProducerDied                    a producer process ended before it had sent all of its load (RuntimeError)
 ├── MemberDied                      a member of an application ended unasked (RuntimeError)
 ├── OutputFailed                    records of an output topic were not acknowledged, or not as they were written
