@@ -315,6 +315,11 @@ def test_an_entry_ends_with_the_numbers_that_it_expects(entry: Entry, cluster: C
     stage = Stage(cluster, workspace, entry)
     injections = stage.play()
     assert [injection.proof for injection in injections if not injection.bit] == [] != injections
+    proofs = {injection.action: injection.proof["process_before_heal"] for injection in injections if injection.bit}
+    if "freeze_application" in proofs:
+        names = [f"member {arm.name}/0" for arm in entry.arms]
+        assert [name for name in names if name not in str(proofs["freeze_application"])] == []
+        assert [name for name in names if f"{name} when thawed" not in str(proofs["thaw_application"])] == []
     effects = stage.effects()
     for arm in entry.arms:
         counts = Counter(offset for life in effects.get(arm.name, []) for offset in life)

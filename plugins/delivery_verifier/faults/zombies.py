@@ -189,5 +189,6 @@ def _deeds(zombie: Zombie, before: tuple[int, int, int]) -> str:
     if zombie.ended:
         return f"ended with {zombie.ended}"
     _, applied, refusals = (now - then for now, then in zip(_counts(zombie), before, strict=True))
-    deeds = (f"applied {applied} records" if applied else "", f"was refused {refusals} times" if refusals else "")
+    often = "once" if refusals == 1 else f"{refusals} times"
+    deeds = (f"applied {applied} records" if applied else "", f"was refused {often}" if refusals else "")
     return ", ".join(filter(None, deeds))

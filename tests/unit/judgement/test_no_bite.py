@@ -46,6 +46,8 @@ MISSES = {
 PROOFS = {
     "kill_application": "test_applications.py::test_a_crash_in_a_batch_takes_from_each_discipline_what_it_promises",
     "rewind": "test_applications.py::test_a_crash_in_a_batch_takes_from_each_discipline_what_it_promises",
+    "freeze_application": "test_applications.py::test_an_entry_ends_with_the_numbers_that_it_expects",
+    "thaw_application": "test_applications.py::test_an_entry_ends_with_the_numbers_that_it_expects",
 }
 """For each action on applications, the test on real brokers that reads the proof that this action has bitten."""
 
