@@ -168,6 +168,15 @@ def test_the_last_three_records_that_stand_twice_are_applied_twice_once_and_thre
     assert [times[value] for value, count in copies.items() if count == 2][-3:] == [2, 1, 3]
 
 
+def test_records_are_applied_where_they_stand_and_some_twice_or_four_times() -> None:
+    layout = canary.lay_out(applied(PLAIN))
+    standing = [effect for effect in layout.effects if effect.position < NOWHERE]
+    assert all(layout.values[effect.position][1] == effect.value for effect in standing)
+    copies = Counter(value for _, value in layout.values)
+    times = Counter(effect.value for effect in standing)
+    assert {times[value] for value, count in copies.items() if count == 1} == {0, 1, 2, 4}
+
+
 def test_a_ghost_is_applied_at_the_offset_that_was_acknowledged_and_holds_nothing() -> None:
     made = applied(PLAIN)
     layout = canary.lay_out(made)
