@@ -9,17 +9,23 @@ from __future__ import annotations
 import glob
 from pathlib import Path
 
+from delivery_verifier.model.anomalies import Anomaly, subset
 from delivery_verifier.model.record import MARKER_PRODUCER
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets
 
-COLUMNS: dict[str, tuple[str, ...]] = {
-    "skipped": ("skipped",),
-    "reapplied": ("reapplied",),
-    "ghost": ("ghost",),
-    "overtaken": ("overtaken", "also_overtaken"),
-}
-"""Maps each count of `QUERY` to the columns of the table PRODUCERS whose sum must be the same."""
+COLUMNS: dict[Anomaly, tuple[str, ...]] = subset(
+    "the kinds of the log are counted in `spark_jobs.second_opinion`",
+    {
+        Anomaly.SKIPPED: ("skipped",),
+        Anomaly.REAPPLIED: ("reapplied",),
+        Anomaly.GHOST: ("ghost",),
+        Anomaly.OVERTAKEN: ("overtaken", "also_overtaken"),
+    },
+)
+"""Maps each kind that `QUERY` counts to the columns of the table PRODUCERS whose sum must be the same."""
+NAMES = tuple(columns[0] for columns in COLUMNS.values())
+"""The names of the counts of `QUERY`, in its order."""
 _READER = "read_parquet(?, union_by_name = true, hive_partitioning = false)"
 _KEY = "arm, producer, session, sequence, attempt"
 QUERY = f"""
@@ -58,7 +64,7 @@ SELECT arm, count(*) FILTER (copies > 0 AND times = 0 AND is_drained), count(*) 
        count(*) FILTER (copies = 0 AND times > 0), count(*) FILTER (is_late)
 FROM arms LEFT JOIN attempts USING (arm) GROUP BY arm
 """
-"""Counts attempts per arm, in the order of COLUMNS. `shown` is the view of the log that consumers of the arm are shown.
+"""Counts attempts per arm, in the order of NAMES. `shown` is the view of the log that consumers of the arm are shown.
 A late attempt is one whose first effect came after that of a higher offset of the partition."""
 
 

@@ -24,7 +24,7 @@ from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.store.books import SECOND_OPINION, has_second_opinion
 from delivery_verifier.store.run_directory import StepOutput
 from delivery_verifier.store.versions import versions
-from spark_jobs.effects_opinion import COLUMNS, QUERY, parameters
+from spark_jobs.effects_opinion import COLUMNS, NAMES, QUERY, parameters
 from spark_jobs.law import Law
 
 MEMORY = "1GB"
@@ -72,7 +72,7 @@ FROM arms LEFT JOIN counts USING (arm) LEFT JOIN damage USING (arm)
 
 Opinion = dict[str, dict[str, int]]
 """Maps each arm to its counts. These are the counts in COUNTS, and `damaged`: the number of records in log/ that cannot
-be parsed or have a wrong checksum. An arm with an application also has the counts in COLUMNS."""
+be parsed or have a wrong checksum. An arm with an application also has the counts in NAMES."""
 
 
 def opinion(scenario: Scenario, offsets: Offsets, output: StepOutput) -> Opinion | None:
@@ -105,7 +105,7 @@ def count(run_dir: Path, scenario: Scenario, folder: Path) -> Opinion:
 def _count_effects(run_dir: Path, scenario: Scenario, offsets: Offsets, folder: Path) -> Opinion:
     """Returns what DuckDB counts in effects/ and log/ of `run_dir`, per arm whose effects it counts."""
     rows = _rows(QUERY, parameters(run_dir, scenario, offsets), folder)
-    return {arm: dict(zip(COLUMNS, counts, strict=True)) for arm, *counts in rows}
+    return {arm: dict(zip(NAMES, counts, strict=True)) for arm, *counts in rows}
 
 
 def _rows(query: str, values: list[object], folder: Path) -> list[tuple[Any, ...]]:
@@ -129,7 +129,7 @@ def opinion_laws(counted: Mapping[str, Mapping[str, int]], producers: pa.Table, 
         yield _equation(arm, "damaged records in log/", counts["damaged"], damaged[arm, "corrupted"])
         for name in COUNTS if not counts["damaged"] else ():
             yield _equation(arm, name.replace("_", " "), counts[name], booked[arm, name])
-        for name, columns in COLUMNS.items() if not counts["damaged"] else ():
+        for name, columns in zip(NAMES, COLUMNS.values(), strict=True) if not counts["damaged"] else ():
             if name in counts:
                 yield _equation(arm, name, counts[name], sum(_sums(producers, each)[arm, each] for each in columns))
 

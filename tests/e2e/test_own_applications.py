@@ -1,5 +1,5 @@
-"""Own applications, from the name in a form to a verdict, on real brokers. Two of them nobody here wrote: Kafka's own
-ConsoleConsumer and VerifiableConsumer."""
+"""Own applications, from their names to a verdict, on real brokers. One commits what it has applied to a table. The
+other commits what it has not yet written to a topic."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from delivery_verifier import catalogue
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.parts import AT_ONCE, step
 from delivery_verifier.host import folders
-from delivery_verifier.host.java.jars import fetch
-from delivery_verifier.host.java.runtime import java_home
 from delivery_verifier.model.fault_plan import FaultPlan, Trigger
 from delivery_verifier.model.scenario import Load
 from delivery_verifier.model.verdict import RunVerdict
@@ -30,59 +28,29 @@ from delivery_verifier.planning.own_applications import known
 from delivery_verifier.run import direct
 from delivery_verifier.store.run_directory import RunDirectory
 
-TOOLS = "org.apache.kafka.tools"
-COMMANDS = {
-    "console": f"{TOOLS}.consumer.ConsoleConsumer --bootstrap-server {{bootstrap.servers}} --topic {{topic}} "
-    "--group {group} --from-beginning --command-property session.timeout.ms=6000 "
-    "--command-property auto.commit.interval.ms=1000",
-    "verifiable": f"{TOOLS}.VerifiableConsumer --bootstrap-server {{bootstrap.servers}} --topic {{topic}} "
-    "--group-id {group} --verbose --session-timeout 6000 --reset-policy earliest",
-}
-QUIET = """status=off
-rootLogger.level=ERROR
-rootLogger.appenderRefs=c
-rootLogger.appenderRef.c.ref=C
-appender.c.type=Console
-appender.c.target=SYSTEM_ERR
-appender.c.name=C
-appender.c.layout.type=PatternLayout
-appender.c.layout.pattern=%m%n
-"""
 PLAN = FaultPlan(
     name="killed_and_started_again",
     summary="",
     steps=(
-        step(Trigger(kind="reported", value=1000), "park", "none", at="applied"),
+        step(Trigger(kind="reported", value=400), "park", "none", at="applied"),
         step(Trigger(kind="parked"), "kill_application", "none"),
         step(AT_ONCE, "restart_application", "none"),
     ),
 )
-AT_LEAST_ONCE = ("console", "verifiable", "loader")
-
-
-def kafkas_own(folder: Path) -> None:
-    """Writes the TOML files of both applications of Kafka to `folder`."""
-    (folder / "log4j2.properties").write_text(QUIET)
-    options = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xmx128m"
-    classes = ":".join(map(str, fetch("kafka-tools-4.3.1")))
-    for name, command in COMMANDS.items():
-        java = f"{java_home()}/bin/java {options} -Dlog4j2.configurationFile={{home}}/log4j2.properties -cp {classes}"
-        only = 'containing = "record_data"\n' if name == "verifiable" else ""
-        text = f"command = '{java} {command}'\n[effects]\n{only}[environment]\nSINK_DSN = 'db://u:{SECRET}@h/d'\n"
-        (folder / f"{name}.toml").write_text(text)
 
 
 def entry() -> Entry:
-    """Returns a scenario that kills three applications and the control at the same moment."""
-    applications = known()
-    plans = [
-        ArmPlan(name=name, role="subject", profile=catalogue.PROFILES["safe"], application=applications[name])
-        for name in AT_LEAST_ONCE
-    ]
-    compared = catalogue.APPLICATIONS["database_compared"]
-    plans.append(ArmPlan(name="control", role="control", profile=catalogue.PROFILES["safe"], application=compared))
-    load, words = Load(partitions=1, rate=1000), {"title": "", "promise": "", "source": ""}
-    return Entry(name="own", tags=(), arms=tuple(plans), records=3000, load=load, fault=PLAN, **words)
+    """Returns a scenario that kills both applications and the control at the same moment."""
+    applications, safe = known(), catalogue.PROFILES["safe"]
+    plans = (
+        ArmPlan(name="loader", role="subject", profile=safe, application=applications["loader"]),
+        ArmPlan(
+            name="forwarder", role="subject", profile=safe, application=applications["forwarder"], claim="at_most_once"
+        ),
+        ArmPlan(name="control", role="control", profile=safe, application=catalogue.APPLICATIONS["database_compared"]),
+    )
+    load, words = Load(partitions=2, rate=150), {"title": "", "promise": "", "source": ""}
+    return Entry(name="own", tags=(), arms=plans, records=1000, load=load, fault=PLAN, **words)
 
 
 @pytest.fixture
@@ -136,37 +104,21 @@ def claimed(run: RunDirectory, claim: str) -> RunVerdict:
     return judge_again(copy)
 
 
-def test_programs_that_commit_what_they_have_applied_hold_at_least_once_and_break_exactly_once(
+def test_own_applications_keep_what_they_claim_and_no_more(
     programs: Path, kafka_spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kafkas_own(programs)
     monkeypatch.setitem(catalogue.SCENARIOS, "own", entry())
-    run, verdict = run_directly("own-at-least-once", kafka_spark, scenario="own")
+    run, verdict = run_directly("own-applications", kafka_spark, scenario="own")
     assert (verdict.verdict, verdict.exit_code) == ("HELD", 0), verdict.sentence
-    assert arm(verdict, "control").books["reapplied"] == 0
-    for name in AT_LEAST_ONCE:
-        books = arm(verdict, name).books
-        assert (books["skipped"], books["ghost"], arm(verdict, name).doubts) == (0, 0, [])
-        assert books["reapplied"] > 0, f"{name} had records in hand, which its group had not committed"
-    kept = (run.path / "printed" / "loader-0-0.txt").read_text()
-    assert "hello with *** ***" in kept
-    broken = claimed(run, "exactly_once")
-    assert {name: arm(broken, name).verdict for name in (*AT_LEAST_ONCE, "control")} == {
-        **dict.fromkeys(AT_LEAST_ONCE, "VIOLATED"),
-        "control": "HELD",
-    }
-
-
-def test_a_program_that_commits_what_it_has_not_written_to_its_topic_breaks_at_least_once(
-    programs: Path, kafka_spark: SparkSession
-) -> None:
-    name, fault = "own-commit-first", "kill_application"
-    load: dict[str, Any] = {"records": 1000, "duration_s": 8, "partitions": 2}
-    run, verdict = run_directly(name, kafka_spark, application="forwarder", fault=fault, **load)
-    subject = arm(verdict, "safe")
-    assert (subject.verdict, verdict.exit_code) == ("VIOLATED", 1), verdict.sentence
-    assert subject.books["skipped"] > 0 == subject.books["reapplied"] + subject.books["ghost"]
-    assert arm(verdict, "control-safe").books["skipped"] == 0
+    loader, forwarder = (arm(verdict, name) for name in ("loader", "forwarder"))
+    assert loader.books["reapplied"] > 0 == loader.books["skipped"] + loader.books["ghost"]
+    assert forwarder.books["skipped"] > 0 == forwarder.books["reapplied"] + forwarder.books["ghost"]
+    assert arm(verdict, "control").books["reapplied"] + arm(verdict, "control").books["skipped"] == 0
+    assert "hello with *** ***" in (run.path / "printed" / "loader-0-0.txt").read_text()
     rows = pq.read_table(run.path / "effects").to_pylist()
-    lives = {row["life"] for row in rows if row["arm"] == "safe"}
-    assert lives == {0, 1, 2}, "offsets of the output topic say in which life a record was written"
+    lives = {(row["arm"], row["life"]) for row in rows if row["arm"] in ("loader", "forwarder")}
+    assert lives == {(name, life) for name in ("loader", "forwarder") for life in range(3)}
+    for claim, broken in (("at_least_once", {"forwarder"}), ("exactly_once", {"loader", "forwarder"})):
+        again = claimed(run, claim)
+        assert {each.arm for each in again.arms if each.verdict == "VIOLATED"} == broken, claim
+        assert arm(again, "control").verdict == "HELD"

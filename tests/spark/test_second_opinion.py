@@ -182,6 +182,7 @@ def test_the_second_opinion_shares_no_code_with_the_matching() -> None:
     names = {name for file in files for _, name in imported(file, types_too=False)}
     own = {name.rsplit(".", 1)[0] for name in names if name.startswith(("spark_jobs", "delivery_verifier", "pyspark"))}
     assert own == {
+        "delivery_verifier.model.anomalies",
         "delivery_verifier.model.record",
         "delivery_verifier.model.scenario",
         "delivery_verifier.model.snapshot",

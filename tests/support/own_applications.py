@@ -31,27 +31,31 @@ consumer.close()
 """
 """A consumer that writes each record to the file argv[1], cut after argv[2] bytes, and then commits it."""
 LOADER = """
-import os, signal, sqlite3
+import os, signal, sqlite3, time
 from urllib.parse import unquote
 from confluent_kafka import Consumer
 print("hello with", os.environ["ORDERS_DSN"], os.environ["SINK_DSN"], flush=True)
 stop = []
 signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
 database = sqlite3.connect(unquote(os.environ["ORDERS_DSN"].removeprefix("sqlite://")), timeout=30)
+database.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF")
 database.execute("CREATE TABLE IF NOT EXISTS orders(payload BLOB)")
 consumer = Consumer({"bootstrap.servers": os.environ["KDV_BOOTSTRAP_SERVERS"], "group.id": os.environ["KDV_GROUP"],
                      "auto.offset.reset": "earliest", "enable.auto.commit": False, "session.timeout.ms": 6000})
 consumer.subscribe([os.environ["KDV_TOPIC"]])
+applied, committed_s = 0, time.monotonic()
 while not stop:
-    messages = [message for message in consumer.consume(20, 0.1) if message.error() is None]
-    for message in messages:
-        database.execute("INSERT INTO orders VALUES (?)", (message.value(),))
-        database.commit()
-    if messages:
+    for message in consumer.consume(20, 0.1):
+        if message.error() is None:
+            database.execute("INSERT INTO orders VALUES (?)", (message.value(),))
+            database.commit()
+            applied += 1
+    if applied and time.monotonic() - committed_s > 1:
         consumer.commit(asynchronous=False)
+        applied, committed_s = 0, time.monotonic()
 consumer.close()
 """
-"""A consumer that writes each record to a table of SQLite, and commits all that it was given."""
+"""A consumer that writes each record to a table of SQLite, and commits once a second."""
 FORWARDER = """
 import os, signal, time
 from confluent_kafka import Consumer, Producer
@@ -62,9 +66,9 @@ consumer = Consumer({"bootstrap.servers": os.environ["KDV_BOOTSTRAP_SERVERS"], "
 consumer.subscribe([os.environ["KDV_TOPIC"]])
 producer = Producer({"bootstrap.servers": os.environ["KDV_BOOTSTRAP_SERVERS"], "acks": "all", "linger.ms": 0})
 while not stop:
-    messages = [message for message in consumer.consume(20, 0.1) if message.error() is None]
-    for message in messages:
-        consumer.commit(message=message, asynchronous=False)
+    messages = [message for message in consumer.consume(50, 0.1) if message.error() is None]
+    if messages:
+        consumer.commit(asynchronous=False)
     for message in messages:
         producer.produce(os.environ["KDV_OUTPUT_TOPIC"], b"forwarded", message.value()[:60])
         producer.flush()

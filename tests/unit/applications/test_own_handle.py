@@ -8,8 +8,13 @@ import pytest
 from msgspec.structs import replace
 from support import own_applications
 
+from delivery_verifier.applications.control import Control, Word
+from delivery_verifier.applications.handle import RunningApplications
 from delivery_verifier.applications.lives import folder_of
+from delivery_verifier.applications.own import handle as own_handle
 from delivery_verifier.applications.own.handle import OwnHandle
+from delivery_verifier.applications.own.scan import RecordPattern, Scan
+from delivery_verifier.catalogue import APPLICATIONS
 from delivery_verifier.model import record
 from delivery_verifier.model.scenario import Claim
 
@@ -54,3 +59,35 @@ def test_records_that_are_committed_and_not_applied_are_in_hand_only_if_the_clai
 ) -> None:
     own = handle(tmp_path, monkeypatch, values(3), claim)
     assert (own.in_hand({ARM.name: 5}), own.apart({ARM.name: 5})) == ({ARM.name: in_hand}, {ARM.name: -2})
+
+
+def test_only_the_control_is_ordered_to_park(tmp_path: Path) -> None:
+    control = replace(ARM, name="control", role="control", application=APPLICATIONS["database_compared"])
+    running = RunningApplications(replace(SCENARIO, arms=(ARM, control, SCENARIO.canary)), tmp_path)
+    running.park("applied", batch=1, record=1)
+    assert not running.are_parked()
+    parked = Control(folder_of(tmp_path, "control", 0))
+    parked[Word.PARKED] = parked[Word.PARKS]
+    assert running.are_parked() and running.parked_at() == {"control/0": "applied"}
+    alone = RunningApplications(SCENARIO, tmp_path)
+    alone.park("applied", batch=1, record=1)
+    assert not alone.are_parked(), "nobody has parked"
+
+
+class Transactions:
+    """A reader of an output topic in which 3 records stand in a transaction that has not ended."""
+
+    def scans(self, pattern: RecordPattern) -> list[tuple[str, Scan]]:
+        return []
+
+    def undecided(self) -> int:
+        return 3
+
+
+def test_what_stands_in_a_transaction_that_has_not_ended_is_in_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = handle(tmp_path, monkeypatch, [])
+    monkeypatch.setattr(own_handle, "reader_of", lambda *_: Transactions())
+    own.begin_life({ARM.name: 5})
+    assert (own.in_hand({ARM.name: 5}), own.apart({ARM.name: 5})) == ({ARM.name: 3}, {ARM.name: 0})

@@ -118,6 +118,11 @@ class Progress(NamedTuple):
         size = sum(sizes.values())
         return cls(inputs, landing_of(inputs), reader, folder, control, time.monotonic(), size, sizes)
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether the effects are in an output topic or a database."""
+        return self.landing.kind in ("topic", "table")
+
     def update(self, before: Mapping[str, int]) -> Mapping[str, int]:
         """Notes in the control block how far the member has come, as far as anybody can see from outside. What the
         member has written (bytes, offsets or rows) stands in place of a number of records. A member that has written
