@@ -8,6 +8,7 @@ The pages are files on disk, so these tests need no Airflow. tests/e2e/test_brow
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,20 +17,25 @@ import msgspec
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
-from support import catalogue_runs, report_material, runs_for_overview, runs_for_prices, sealed_runs
+from support import catalogue_runs, live_runs, report_material, runs_for_overview, runs_for_prices, sealed_runs
 from support.browser import CHROMIUM, browser, check_look, shots  # noqa: F401  (two are fixtures)
 
 from delivery_verifier.catalogue.prices import PRICES
 from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.orchestration.plugin import unreported
+from delivery_verifier.orchestration.plugin.dag_runs import State, Step
+from delivery_verifier.orchestration.plugin.live_run import LiveRun
 from delivery_verifier.pages.comparison import comparison
 from delivery_verifier.pages.comparison import page as compare_page
 from delivery_verifier.pages.matrix import page as matrix
 from delivery_verifier.pages.overview import page as overview
+from delivery_verifier.pages.overview.live import view as view_of
 from delivery_verifier.pages.overview.run_filter import RunFilter
 from delivery_verifier.pages.overview.unfinished import AirflowRun
 from delivery_verifier.pages.price import page as price_page
 from delivery_verifier.pages.price.price import price
 from delivery_verifier.pages.report import page as report
+from delivery_verifier.run import live as flow
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
@@ -40,14 +46,15 @@ WIDTHS = (400, 1400, 1920)
 TAB = {"width": 1031, "height": 617}
 """What the frame of the report's tab shows in Airflow, in a window of 1400 x 900."""
 REPORTS = ("held", "violated", "inconclusive", "stored-held", "stored-violated")
-OTHERS = ("no-verdict", "price", "matrix", "compare", "overview")
+OTHERS = ("no-verdict", "price", "matrix", "compare", "overview", "live", "failed")
 LONG = "manual__2026-11-22T06-12-36.120261-00-00-a75fee16"
 """The name of a run as Airflow makes it, too long for a column."""
 _BOTTOM = "element => element.getBoundingClientRect().bottom + scrollY"
 _LAST_BOTTOM = (
     "section => Math.max(...[...section.children].map(each => each.getBoundingClientRect().bottom)) + scrollY"
 )
-_UNFOLD = "() => document.querySelectorAll('details').forEach(each => each.open = true)"
+_UNFOLD = "() => document.querySelectorAll('details:not(.scenario + .scenario)').forEach(each => each.open = true)"
+"""Unfolds everything but, on the matrix, only the first scenario of each kind: all scenarios have the same parts."""
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +86,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     compare_page.write(comparison.compare(*sides), folder / "compare.html")
     (folder / "overview.html").write_text(_overview(folder / "listed"))
+    (folder / "live.html").write_text(_live(folder))
+    failed = State("failed", [Step("plan", "success"), Step("settle", "failed", ["a line of the log"])])
+    (folder / "failed.html").write_text(unreported.run_without_report(LONG, failed))
     return folder
 
 
@@ -97,6 +107,15 @@ def _overview(runs: Path) -> str:
         for name, state in states.items()
     }
     return overview.overview(runs, RunFilter(), docs=True, dag_path="../dags/verify_delivery", in_airflow=known)
+
+
+def _live(folder: Path) -> str:
+    """The page of a run whose load is flowing. It does not reload itself, which would disturb a test."""
+    look = flow.look(live_runs.flowing(folder / "flowing", "run", folder / "workspace").path)
+    assert look is not None
+    state = State("running", [Step("plan", "success"), Step("produce", "running"), Step("settle", None)])
+    live = LiveRun("38 s so far, about 60 s left (from 7 earlier runs on this host)", load=view_of(look))
+    return re.sub(r'<meta http-equiv="refresh"[^>]*>', "", unreported.run_without_report(LONG, state, live))
 
 
 @pytest.fixture(scope="module", params=["light", "dark"])
