@@ -10,7 +10,6 @@ from delivery_verifier.host import folders
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.orchestration.tasks.addresses import run_url
-from delivery_verifier.pages.brief import plain_lines
 from delivery_verifier.pages.matrix import page
 from delivery_verifier.pages.overview.rows import read
 from delivery_verifier.store import catalogue_runs
@@ -49,6 +48,8 @@ def of_run(run_id: str) -> Message:
     sentence = row.sentence or f"The run failed before a verdict could be given; {row.why}."
     lines = [row.verdict, sentence, f"Run {run_id}"]
     if row.sentence:  # only a verdict that can be trusted has one
+        from delivery_verifier.pages.brief import plain_lines  # it imports more than the DAG's file may
+
         lines += plain_lines(run, RunDirectory(run).verdict())
     subject = f"Delivery run is red: {row.verdict} ({run_id})"
     return Message(subject, lines, DAG_ID, run_id, run_url(DAG_ID, run_id), row.verdict)

@@ -11,7 +11,6 @@ from pathlib import Path
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.orchestration.local import settings
 from delivery_verifier.orchestration.local.client import AirflowError, Client
-from delivery_verifier.pages.brief import note_text
 from delivery_verifier.pages.words import clean
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
@@ -28,6 +27,8 @@ def attach_verdict(run: Path, run_id: str) -> None:
     cannot be written, the function logs the error and raises nothing.
     """
     if (run / "conclude.json").is_file():
+        from delivery_verifier.pages.brief import note_text  # it imports more than the DAG's file may
+
         # Without the manifest of conclude, verdict.json may come from an earlier try, and does not count.
         _attach(run_id, lambda _: note_text(RunDirectory(run).verdict(), run))
 
