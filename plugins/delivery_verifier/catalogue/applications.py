@@ -70,6 +70,11 @@ APPLICATIONS: dict[str, Application] = {
             "transform_transactional",
             "Exactly once: writes a batch to an output topic and commits it in one transaction.",
         ),
+        application_of("database_apart", "Into SQLite: a transaction for the rows, and another for the offset."),
+        application_of("database_together", "Into SQLite: rows and offset in one transaction."),
+        application_of(
+            "database_compared", "Into SQLite: rows and offset in one transaction, if the offset is as left."
+        ),
         application_of(
             "transform_assigned",
             "As transform_transactional, with assign(): nobody fences a process that was replaced.",
@@ -77,11 +82,6 @@ APPLICATIONS: dict[str, Application] = {
         application_of(
             "transform_fenced",
             "Exactly once: as transform_assigned, but its successor gets its transactional.id.",
-        ),
-        application_of("database_apart", "Into SQLite: a transaction for the rows, and another for the offset."),
-        application_of("database_together", "Into SQLite: rows and offset in one transaction."),
-        application_of(
-            "database_compared", "Into SQLite: rows and offset in one transaction, if the offset is as left."
         ),
     )
 }

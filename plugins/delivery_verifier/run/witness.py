@@ -22,8 +22,8 @@ Row = dict[str, object]
 def write_witness(scenario: Scenario, cluster: Cluster, output: StepOutput, began_us: int) -> None:
     """Writes the tables of the witness to `output`. No member of an application runs any more.
 
-    `began_us` is a time before the members began, in µs since the epoch. Writes nothing if no arm has an application. Raises as `read_groups` does, and KafkaException if the coordinator of
-    a group does not answer.
+    `began_us` is a time before the first member began, in µs since the epoch. Writes nothing if no arm has an
+    application. Raises as `read_groups` does, and KafkaException if the coordinator of a group does not answer.
     """
     arms = {group_of(scenario, arm): arm for arm, _ in applications_of(scenario)}
     if not arms:

@@ -33,7 +33,7 @@ _SQLITE_S = 1.0
 """Seconds that a reader waits for the lock of an SQLite database: a frozen member may hold it."""
 
 
-class PlaceBusy(VerifierError):
+class PlaceBusy(VerifierError, RuntimeError):
     """The effects cannot be read now, because a transaction of the application has locked them."""
 
 
