@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
+from support.runs_for_overview import judged
 
 from delivery_verifier import catalogue
 from delivery_verifier.host.java.jars import kafka_versions
@@ -27,6 +30,7 @@ def _schema(name: str) -> dict[str, Any]:
         ("profile", list(catalogue.PROFILES)),
         ("application", [None, *catalogue.APPLICATIONS]),
         ("fault", list(catalogue.FAULTS)),
+        ("scenario", [None, *catalogue.SCENARIOS]),
         ("claim", list(get_args(Claim))),
         ("pacing", list(get_args(OwnPacing))),
         ("kafka_version", kafka_versions()),
@@ -64,6 +68,28 @@ def test_a_number_has_the_limits_of_the_scenario(name: str, minimum: int, maximu
 def test_the_question_itself_is_never_folded_away() -> None:
     unfolded = [name for name in PARAMS if "section" not in _schema(name)]
     assert unfolded == ["profile", "application", "fault", "claim", "records"]
+
+
+def test_a_section_says_what_it_holds_before_it_is_opened() -> None:
+    sections = list(dict.fromkeys(_schema(name)["section"] for name in PARAMS if "section" in _schema(name)))
+    version = PARAMS["kafka_version"].value
+    assert sections == [
+        "Catalogue: no scenario",
+        "Own settings: none",
+        "Load: spread, 1 producer per arm, 100 bytes",
+        f"Topic and cluster: 3 partitions, 3 replicas, Kafka {version}",
+        "Repetition: 1 cycle, seed 0",
+        "Testing the verifier",
+    ]
+
+
+def test_the_form_says_how_long_a_run_takes_on_this_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KDV_RUNS", str(tmp_path))
+    assert "a run takes about 1.5 minutes on this host" in (form.params()["records"].description or "")
+    slow = judged(tmp_path, "slow").path
+    times = {"step": "reconcile", "started_at_us": 0, "finished_at_us": 120_000_000}
+    (slow / "reconcile.json").write_text(json.dumps(times))
+    assert "a run takes about 3 minutes on this host" in (form.params()["records"].description or "")
 
 
 def test_the_self_test_has_a_section_of_its_own() -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import own_applications
 from support.airflow import LocalAirflow
 from support.browser import PLAIN, RUN_ID
 from support.own_host import alive
@@ -67,14 +66,8 @@ def both(plain_run: RunDirectory, plain_run_directly: RunDirectory) -> tuple[Run
 def test_when_the_spark_server_is_killed_in_the_middle_that_run_is_red_and_the_next_one_works(
     local_airflow: LocalAirflow, request: pytest.FixtureRequest
 ) -> None:
-    """The next run is `plain_run`. This test is the first of all that use it.
-
-    The run that is killed has an own application, named as in the form. Its database is an Airflow connection.
-    """
+    """The next run is `plain_run`. This test is the first of all that use it."""
     run = RunDirectory(local_airflow.runs / "spark-killed")
-    for connection in own_applications.connected_loader(local_airflow.home / "applications").values():
-        answer = local_airflow.http("admin").post("/api/v2/connections", json=connection)
-        assert answer.status_code == 201, answer.text
 
     def kill() -> None:
         wait_until(lambda: [*run.path.glob(".re*.partial")], "Spark is at work", 300)
@@ -84,29 +77,14 @@ def test_when_the_spark_server_is_killed_in_the_middle_that_run_is_red_and_the_n
     with ThreadPoolExecutor(1) as pool:
         killer = pool.submit(kill)
         with pytest.raises(RunFailed) as failure:
-            local_airflow.run({**PLAIN, "records": 1000, "application": "loader"}, run.path.name)
+            local_airflow.run({**PLAIN, "records": 1000}, run.path.name)
         killer.result()
     assert failure.value.task_id == "reconcile" and not (run.path / "verdict.json").exists()
     assert "the Spark Connect server has ended" in str(failure.value)
-    _no_secret_is_left_by(run, local_airflow)
     killed_at_us = run.manifest("settle").finished_at_us
     plain: RunDirectory = request.getfixturevalue("plain_run")
     assert plain.manifest("plan").started_at_us > killed_at_us and read_verdict(plain.path).green
     assert len(_spark_servers(local_airflow)) == 1
-
-
-def _no_secret_is_left_by(run: RunDirectory, airflow: LocalAirflow) -> None:
-    """Asserts that the own application of `run` was given its connections and has loaded its table, and that no log of
-    Airflow and no file of a run holds the password, the path of the database or the command."""
-    assert "hello with *** ***" in (run.path / "printed" / "idempotent-0-0.txt").read_text()
-    counts = run.manifest("settle").counts
-    assert counts["applied/idempotent/0/0"] + counts["applied/idempotent/0/1"] > 1000
-    with airflow.environment():
-        written = [*(settings.airflow_home() / "logs").rglob("*"), *airflow.runs.rglob("*")]
-    texts = {file: file.read_bytes() for file in written if file.is_file()}
-    assert any(run.path.name in str(file) and b"settle" in text for file, text in texts.items())
-    for secret in (own_applications.SECRET, "orders.sqlite", "loader.py"):
-        assert [file for file, text in texts.items() if secret.encode() in text] == [], secret
 
 
 def _spark_servers(airflow: LocalAirflow) -> list[int]:

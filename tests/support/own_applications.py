@@ -120,19 +120,6 @@ def loader(folder: Path) -> None:
     program(folder, "loader", LOADER, *LOADED, ORDERS_DSN=f"sqlite:///{folder}/orders.sqlite")
 
 
-def connected_loader(folder: Path) -> dict[str, dict[str, str]]:
-    """Writes `loader`, whose database and DSN are Airflow connections. Returns these, as Airflow's API takes them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "loader.py").write_text(LOADER)
-    command = f"command = '''{sys.executable} {{home}}/loader.py'''"
-    connections = 'ORDERS_DSN = "orders"', 'SINK_DSN = "sink"'
-    (folder / "loader.toml").write_text("\n".join([command, "[effects]", *LOADED, "[connections]", *connections]))
-    return {
-        "orders": {"connection_id": "orders", "conn_type": "sqlite", "host": f"{folder}/orders.sqlite"},
-        "sink": {"connection_id": "sink", "conn_type": "postgres", "host": "h", "login": "u", "password": SECRET},
-    }
-
-
 def forwarder(folder: Path) -> None:
     """Writes `forwarder`, which has its effects in the keys of an output topic."""
     program(folder, "forwarder", FORWARDER, 'kind = "topic"', 'identity = "header"', 'column = "key"')

@@ -83,8 +83,8 @@ def _checked(params: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the fields that are not None. Raises BadInput, which names all fields and overrides that are refused."""
     refusals = Refusals()
     values = check_fields(params, refusals)
-    texts = (str(params.get(field) or "") for field in ("producer_overrides", "topic_overrides"))
-    profiles.check_overrides(*texts, refusals=refusals)
+    of_producer, of_topic = (str(params.get(field) or "") for field in ("producer_overrides", "topic_overrides"))
+    profiles.check_overrides(of_producer, of_topic, refusals)
     refusals.require_none()
     return values
 

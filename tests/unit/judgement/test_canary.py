@@ -15,6 +15,8 @@ from support.oracle import judge
 from support.run_directories import ILLEGIBLE, Row, line, scenario
 
 from delivery_verifier.judgement import canary
+from delivery_verifier.judgement.canary.effects import NEVER_SENT
+from delivery_verifier.judgement.canary.layout import NOWHERE
 from delivery_verifier.model.anomalies import EFFECTS as KINDS_OF_EFFECTS
 from delivery_verifier.model.anomalies import Anomaly, column
 from delivery_verifier.model.record import parse
@@ -157,6 +159,21 @@ def test_what_the_planters_say_of_effects_is_what_the_oracle_of_effects_finds(pl
     assert planted["also_overtaken"] == sum(also for _, also, *_ in cases.elements()) == 1
     assert found["SKIPPED"] == (4 if partitions == 1 else 3), "in a partition without a marker nothing is skipped"
     assert books["pending"] == (0 if partitions == 1 else 1)
+
+
+def test_the_last_three_records_that_stand_twice_are_applied_twice_once_and_three_times() -> None:
+    layout = canary.lay_out(applied(PLAIN))
+    copies = Counter(value for _, value in layout.values)
+    times = Counter(effect.value for effect in layout.effects)
+    assert [times[value] for value, count in copies.items() if count == 2][-3:] == [2, 1, 3]
+
+
+def test_a_ghost_is_applied_at_the_offset_that_was_acknowledged_and_holds_nothing() -> None:
+    made = applied(PLAIN)
+    layout = canary.lay_out(made)
+    acknowledged = canary.ledger_table(made, layout, list(range(len(layout.values))))["offset"].to_pylist()
+    ghosts = {effect.position for effect in layout.effects if NOWHERE <= effect.position < NOWHERE + NEVER_SENT}
+    assert len(ghosts) == 3 and ghosts <= set(acknowledged)
 
 
 @pytest.mark.parametrize("made", [PLAIN, TRANSACTIONAL], ids=["plain", "transactional"])

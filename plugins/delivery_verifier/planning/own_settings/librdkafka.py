@@ -23,7 +23,8 @@ def check_producer(settings: Mapping[str, Setting]) -> None:
 def check_value(name: str, settings: Mapping[str, Setting]) -> None:
     """Raises BadInput, with librdkafka's reason, if librdkafka refuses the value of a producer's property by itself.
 
-    `name` is the name that the user wrote, and `settings` what became of the property. Does not raise if settings only do not fit together, because another setting may still change that.
+    `name` is the name that the user wrote, and `settings` what became of the property. Does not raise if settings only
+    do not fit together, because another setting may still change that.
     """
     try:
         check_producer(settings)
