@@ -101,6 +101,7 @@ def unknown_in(heading: str, known: set[str]) -> set[str]:
 
 
 ORDINARY = """
+text
 about acknowledgement acks action addresses airflow all although am an and anomalies answer anything are as became
 become benchmark beside big bit broker by can case catalogue change ci class classes client cluster comma command
 configurations consumer contributing copies cost could count cut database decides default detail dies directory
