@@ -78,8 +78,11 @@ docs: .venv/.synced ## what is generated from the code: pages of docs/, the suit
 pictures: setup ## the pictures of README and tour, taken anew from a run of the README's example
 	@KDV_PICTURES=1 .venv/bin/pytest tests/e2e/test_pictures.py
 
-dist: .venv-uv/bin/uv ## the wheel, into dist/
+# pyspark-client, which pip takes along, has the same files as pyspark: they must have one version.
+dist: .venv-uv/bin/uv ## the wheel, into dist/, and the versions that it is tested with
 	@$(UV) build --quiet --wheel --out-dir dist
+	@$(UV) export --quiet --frozen --no-dev --no-hashes --no-emit-project --no-annotate --no-header --output-file dist/constraints.txt
+	@sed -n 's/^pyspark==/pyspark-client==/p' dist/constraints.txt >>dist/constraints.txt
 
 lint: .venv/.synced ## format, ruff and mypy --strict
 	@.venv/bin/ruff format --check --quiet . && .venv/bin/ruff check . && .venv/bin/mypy

@@ -49,7 +49,7 @@ from datetime import timedelta
 from airflow.sdk import DAG, task, teardown
 
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, nightly
-from delivery_verifier.orchestration.tasks import catalogue_form, notify
+from delivery_verifier.orchestration.tasks import catalogue_form, message, notify
 from delivery_verifier.orchestration.tasks.verify_catalogue import (
     AGAIN,
     FIRST,
@@ -74,7 +74,7 @@ with DAG(
     doc_md=__doc__,
     default_args={"owner": "delivery-verifier", "retries": 0},
     params=catalogue_form.params(),
-    on_failure_callback=notify.on_red(notify.RedCatalogueMail),
+    on_failure_callback=notify.on_red(message.of_catalogue),
 ) as dag:
     plan = task(task_id="plan", execution_timeout=SHORT)(begin_catalogue)()
     # Only one scenario runs at a time, because all scenarios run on one host. A task that waits for its run holds one

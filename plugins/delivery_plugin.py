@@ -12,15 +12,18 @@ from airflow.plugins_manager import AirflowPlugin
 
 from delivery_verifier.orchestration.plugin import warm
 from delivery_verifier.orchestration.plugin.app import app
+from delivery_verifier.orchestration.plugin.door import Door
 
 
 class DeliveryPlugin(AirflowPlugin):
     """The plugin. It adds two pages to Airflow's navigation, `Delivery` and `Matrix`, and two tabs to each DAG
-    run, `Delivery report` and `Data Docs`. It also registers the listener `warm`, which makes tasks start faster."""
+    run, `Delivery report` and `Data Docs`. It also registers the listener `warm`, which makes tasks
+    start faster, and the middleware `Door`, which refuses bad input when a run is triggered."""
 
     name = "delivery_verifier"
     listeners: list[Any] = [warm]
     fastapi_apps: list[Any] = [{"app": app, "url_prefix": "/delivery", "name": "Delivery"}]
+    fastapi_root_middlewares: list[Any] = [{"middleware": Door, "name": "Door of verify_delivery"}]
     external_views: list[Any] = [
         {
             "name": "Delivery report",

@@ -69,24 +69,24 @@ def settings(records: int = 0) -> dict[str, str]:
 
 
 def java_options(records: int) -> list[str]:
-    """Options of the driver's JVM: those of an executor, little logging, and the class data archive.
-
-    `records`: about how many records the run has.
-    """
-    logging = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
-    return [*executor_options(records), logging, *class_archive().options()]
-
-
-def executor_options(records: int) -> list[str]:
-    """Options of the JVM of an executor, which may be on another host: the serial garbage collector.
+    """Options of the driver's JVM: the serial garbage collector, little logging, and the class data archive.
 
     `records`: about how many records the run has. For fewer than SMALL_RECORDS, the options also leave out the JVM's
     optimizing compiler.
     """
     quick = ["-XX:TieredStopAtLevel=1"] if records < SMALL_RECORDS else []
+    logging = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
     # Without the second compiler, the JVM reserves 48 MB for compiled code. A session that is used often fills
     # them, and then compiles nothing any more.
-    return ["-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=240m", *quick]
+    return ["-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=240m", logging, *quick, *class_archive().options()]
+
+
+def executor_options(records: int) -> list[str]:
+    """Options of the JVM of an executor on another host: the serial garbage collector, and no optimizing compiler.
+
+    `records`: about how many records the run has. From SMALL_RECORDS on, the list is empty: the JVM chooses.
+    """
+    return ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"] if records < SMALL_RECORDS else []
 
 
 def class_archive() -> ClassArchive:

@@ -17,7 +17,7 @@ from support.runs_for_overview import judged
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.orchestration.local import settings
 from delivery_verifier.orchestration.local.run_catalogue import item_of
-from delivery_verifier.orchestration.tasks import notify, verify_catalogue
+from delivery_verifier.orchestration.tasks import message, notify, verify_catalogue
 from delivery_verifier.orchestration.tasks.gate import GateClosed
 from delivery_verifier.orchestration.tasks.verify_catalogue import (
     CatalogueNotGreen,
@@ -230,10 +230,11 @@ def test_the_tasks_in_their_order_make_the_matrix_and_the_gate_is_red_until_all_
 
 def test_the_mail_names_what_is_red(runs: Path) -> None:
     catalogue_runs.write(catalogue(item("a", "as expected"), item("b", "failed"), item("d", "not as expected")))
-    subject, text = notify.catalogue_message("c")
+    content = message.of_catalogue("c")
+    subject, text = content.subject, notify.html_text(content)
     assert subject.startswith("Catalogue run is red: 2 of 3 scenarios")
     assert "b: failed" in text and "d: not as expected" in text and f"/dags/{settings.CATALOGUE_DAG_ID}/runs/c" in text
-    assert "never began" in notify.catalogue_message("other")[0]
+    assert "never began" in message.of_catalogue("other").subject
 
 
 def test_a_run_is_of_the_longest_name_that_fits() -> None:

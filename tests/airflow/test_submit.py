@@ -53,8 +53,7 @@ def test_executors_of_a_remote_master_leave_out_the_optimizing_compiler_as_the_d
         jvms = {name.split(".")[1] for name, value in conf.items() if "-XX:TieredStopAtLevel=1" in value}
         expected = {"driver"} if master.startswith("local") else {"driver", "executor"}
         assert jvms == (expected if quick else set()), master
-    options = conf["spark.executor.extraJavaOptions"]
-    assert "-XX:+UseSerialGC" in options and "/" not in options, "a file of this host may be missing on another"
+    assert ("spark.executor.extraJavaOptions" in conf) == quick, "the user's own stay in a large run"
 
 
 def test_a_job_on_a_server_that_is_ended_before_the_server_listens_never_begins(

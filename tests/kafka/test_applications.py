@@ -6,13 +6,15 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from delivery_verifier.applications.control import Word
 from delivery_verifier.applications.handle import RunningApplications
-from delivery_verifier.applications.lives import lives_of
+from delivery_verifier.applications.lives import FENCED, lives_of
 from delivery_verifier.applications.member_process import MemberProcess
 from delivery_verifier.applications.pool import MemberPool
 from delivery_verifier.applications.sink import LifeEffects, SinkInputs
@@ -25,6 +27,7 @@ from delivery_verifier.catalogue.scenarios import consumers, databases, groups, 
 from delivery_verifier.cluster import groups as consumer_groups
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.faults import zombies
 from delivery_verifier.faults.action import ActionContext
 from delivery_verifier.faults.applications import are_caught_up
 from delivery_verifier.faults.runner import FaultRunner
@@ -60,7 +63,7 @@ class Stage:
         topics.create(self.scenario, cluster.connection)
         names = [arm.topic_name for arm in self.scenario.arms]
         wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
-        properties = cluster.connection.client_properties()
+        properties = cluster.load_connection.client_properties()
         self.pool = ProducerPool(self.scenario, properties, workspace)
         self.members = MemberPool(self.scenario, properties, workspace, cluster.adopt)
         self.handle = RunningApplications(self.scenario, workspace)
@@ -114,6 +117,7 @@ class Stage:
                 self.offsets(life) for life in sink_of(member.application.discipline).read(self.inputs(member))
             ]
             for member in self.members.members
+            if member.number == 0  # the effects of an application are read at once, those of its substitute, too
         }
 
     def offsets(self, life: LifeEffects) -> list[int]:
@@ -121,13 +125,21 @@ class Stage:
         assert life.counted == len(life.rows)
         return [int(offset) for offset in life.rows["offset"]]
 
+    def overtaken(self, arm: str) -> int:
+        """Returns how many records of an arm were first applied after a record with a higher offset."""
+        member = next(each for each in self.members.members if each.arm.name == arm)
+        lives = sink_of(member.application.discipline).read(self.inputs(member))
+        ordered = sorted((int(row["order"]), int(row["offset"])) for life in lives for row in life.rows)
+        first = list(dict.fromkeys(offset for _, offset in ordered))
+        return sum(offset < highest for offset, highest in zip(first, accumulate(first, max), strict=True))
+
     def witness(self) -> Witness:
         """Returns what `__consumer_offsets` has of the groups, written down and read back, beside the journals."""
         run = RunDirectory(self.workspace / "run")
         with run.writing("plan") as output:
             output.write_json("scenario.json", self.scenario)
         with run.writing("settle") as output:
-            write_witness(self.scenario, self.cluster, output)
+            write_witness(self.scenario, self.cluster, output, began_us=0)
             for member in self.members.members:
                 lives = lives_of(member.folder).items()
                 rows = [row for life, path in lives for row in journal_rows(member.arm, member.number, life, path)]
@@ -150,10 +162,10 @@ class Stage:
         return SinkInputs(member.arm, folder, 10, self.scenario.run_token, connection, VisibleRecords(self.cluster))
 
 
-def entry_of(*steps: FaultStep) -> Entry:
-    """Returns an entry with the fault plan `steps`, and an arm for each application in NAMES."""
+def entry_of(*steps: FaultStep, names: tuple[str, ...] = NAMES) -> Entry:
+    """Returns an entry with the fault plan `steps`, and an arm for each application in `names`."""
     arms = tuple(
-        ArmPlan(name=name, role="subject", profile=PROFILES["safe"], application=APPLICATIONS[name]) for name in NAMES
+        ArmPlan(name=name, role="subject", profile=PROFILES["safe"], application=APPLICATIONS[name]) for name in names
     )
     plan = FaultPlan(name="planned", summary="", steps=steps)
     return Entry(name="apps", title="", promise="", source="", tags=(), arms=arms, load=scripted(20), fault=plan)
@@ -216,6 +228,52 @@ def assert_witness_agrees(stage: Stage) -> None:
     assert stage.differences(more, is_rewound=True) == {"witness_stranger"}
 
 
+ZOMBIES = (
+    step(CAUGHT_UP, "park", "none", at="produced"),
+    step(AT_ONCE, "send", "none"),
+    step(PARKED, "freeze_application", "none"),
+    step(AT_ONCE, "thaw_application", "none"),
+)
+
+
+def test_members_that_were_thawed_behind_our_back_were_not_replaced(
+    cluster: Cluster, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No group stands in the way, so that the substitutes have their partitions at once."""
+    stage = Stage(cluster, workspace, entry_of(*ZOMBIES, names=("transform_assigned",)))
+    replace, thaw = stage.handle.zombies.replace, stage.handle.zombies.thaw
+    monkeypatch.setattr(zombies, "TAKEN_OVER_S", 1.0)
+    monkeypatch.setattr(stage.handle.zombies, "replace", lambda: (thaw(), replace()))
+    (frozen,) = stage.play()
+    assert not frozen.bit and frozen.proof["process"] == {}
+    assert "the substitutes to take over: transform_assigned/0 is not frozen" in str(frozen.proof["failed"])
+
+
+def test_a_zombie_that_never_goes_on_has_not_been_thawed(
+    cluster: Cluster, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the recovery behind the plan lets it go on: what it then applies nobody has waited for."""
+    names = ("transform_assigned", "transform_fenced")
+    stage = Stage(cluster, workspace, entry_of(*ZOMBIES, names=names))
+    thaw, calls = stage.handle.zombies.thaw, list[int]()
+    monkeypatch.setattr(zombies, "THAWED_S", 1.0)
+    monkeypatch.setattr(stage.handle.zombies, "thaw", lambda: thaw() if calls else calls.append(1))
+    frozen, thawed = stage.play()
+    proof = frozen.proof["process_before_heal"]
+    assert isinstance(proof, dict)
+    taken_over = {name: proof.pop(f"taken over of {name}") for name in names}
+    assert proof == {
+        **{f"member {name}/0": "frozen" for name in names},
+        **{f"member {name}/0 parked at": "produced" for name in names},
+        **{f"in hand of {name}": 10 for name in names},
+    }
+    assert all(taken_over.values())
+    assert not thawed.bit and thawed.proof["process"] == {}
+    assert "or to be refused: transform_assigned/0, transform_fenced/0" in str(thawed.proof["failed"])
+    (member,) = (each for each in stage.members.members if each.name == "transform_fenced/0")
+    assert member.control[Word.EXIT] == FENCED, "the recovery has thawed it, and it was fenced"
+
+
 def test_members_with_nothing_in_hand_have_not_been_hit(cluster: Cluster, workspace: Path) -> None:
     plan = entry_of(
         step(AT_ONCE, "send", "none"),
@@ -255,13 +313,17 @@ def test_a_group_that_has_committed_nothing_has_not_been_set_back(
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_an_entry_ends_with_the_numbers_that_it_expects(entry: Entry, cluster: Cluster, workspace: Path) -> None:
     stage = Stage(cluster, workspace, entry)
-    assert [injection.bit for injection in stage.play()] == [True]
+    injections = stage.play()
+    assert [injection.proof for injection in injections if not injection.bit] == [] != injections
+    effects = stage.effects()
     for arm in entry.arms:
-        counts = Counter(offset for life in stage.effects().get(arm.name, []) for offset in life)
+        counts = Counter(offset for life in effects.get(arm.name, []) for offset in life)
         ended = {
             "SKIPPED": sum(offset not in counts for offset in range(stage.scenario.arm(arm.name).records)),
             "REAPPLIED": sum(count > 1 for count in counts.values()),
         }
+        if any(bound.count == "OVERTAKEN" for bound in arm.expectation.bounds):
+            ended["OVERTAKEN"] = stage.overtaken(arm.name)
         bounds = {bound.count: bound.value for bound in arm.expectation.bounds if bound.count in ended}
         assert {name: ended[name] for name in bounds} == bounds, arm.name
     is_rewound = any(step.action == "rewind" for step in stage.scenario.fault.steps)

@@ -103,17 +103,17 @@ def unknown_in(heading: str, known: set[str]) -> set[str]:
 ORDINARY = """
 about acknowledgement acks action addresses airflow all although am an and anomalies answer anything are as became
 become benchmark beside big bit broker by can case catalogue change ci class classes client cluster comma command
-configurations consumer contributing copies cost could count cut database decides default dies directory distribution
-disturbance do docker-compose.yml does door duplicate effect end every everyday everything exactly expectation
-exposure extending field figure file finding first for format found four gap glossary go group guarantee guide
-happened happens has have host house how if in install is isolation it its java journal judge judged kafka
-kafka-delivery-verifier kind known latency later law leave librdkafka limit load long made mail more most must my name
-needs network night no not now number of on once one operating or order other over overtake own page part partition
-peer per permitted pip pipeline power price process producer program promise proof published question reach record red
-repeat replica replication report reported room root rule run safe said secret section sending sent separated services
-set setting short should show silence skipped something step story stronger table terminal test than that the then
-there thing this ticket time timeline to together touched tour transaction transform trap two up use user version was
-ways what when where which who why with wrong you your
+configurations consumer contributing copies cost could count cut database decides default detail dies directory
+distribution disturbance do docker-compose.yml does door duplicate each effect end event every everyday everything
+exactly expectation exposure extending field figure file finding first five for format found four gap glossary go
+group guarantee guide happened happens has have host house how if in install is isolation it its java journal judge
+judged kafka kafka-delivery-verifier kind known latency later law leave librdkafka limit load long made mail more most
+must my name needs network night no not now number of on once one operating or order other over overtake own page part
+partition peer per permitted pip pipeline power price process producer program promise proof published question reach
+record red repeat replica replication report reported room root rule run safe said secret section sending sent
+separated services set setting short should show silence skipped something step story stronger table terminal test
+than that the then there thing this ticket time timeline to together topic touched tour transaction transform trap two
+up use user version was ways what when where which who why with word wrong you your
 """
 """The words that headings may have beside those of the glossary: everyday English, and names that every user of Kafka
 knows. A new word of this project belongs into docs/glossary.md."""

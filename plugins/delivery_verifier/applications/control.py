@@ -16,7 +16,7 @@ class Word(IntEnum):
     """The words of the control block of a member (one process of an application): int64 numbers.
 
     The value of an item of this enumeration is the index of its word in the block. The docstring of an item says what
-    its word holds. The member writes the word, unless the docstring names another writer. The words up to PARKED are
+    its word holds. The member writes the word, unless the docstring names another writer. The words up to ZOMBIE are
     about the latest life of the member: the supervisor sets them to 0 when another life begins.
     """
 
@@ -58,30 +58,38 @@ class Word(IntEnum):
     count of PARKS at that time. Otherwise the word holds 0.
 
     If the member is killed while it is parked, the word keeps its value until the next life begins."""
-    KILLS = 10
+    ASSIGNMENTS = 10
+    """Index of the word that counts how often the member was given its partitions in this life."""
+    REFUSALS = 11
+    """Index of the word that counts how often the member was refused: its group refused a commit, or a transaction had
+    to be aborted."""
+    ZOMBIE = 12
+    """Index of the word that is 1 once the fault plan has frozen the member, to give its place to a substitute. The
+    member may then end by itself, if it is fenced. Written by the fault plan."""
+    KILLS = 13
     """Index of the word that counts how often the fault plan asked the supervisor to kill the member. Written by the
     fault plan."""
-    KILLS_DONE = 11
+    KILLS_DONE = 14
     """Index of the word that counts the kills that were carried out, of those that KILLS counts. Written by the
     supervisor."""
-    STOPS = 12
+    STOPS = 15
     """Index of the word that counts how often the fault plan asked the supervisor to stop the member in an orderly way.
     Written by the fault plan."""
-    STOPS_DONE = 13
+    STOPS_DONE = 16
     """Index of the word that counts the stops that were carried out, of those that STOPS counts. Written by the
     supervisor."""
-    STARTS = 14
+    STARTS = 17
     """Index of the word that counts how often the fault plan asked the supervisor to start the member again. Written by
     the fault plan."""
-    STARTS_DONE = 15
+    STARTS_DONE = 18
     """Index of the word that counts the starts that were carried out, of those that STARTS counts. Written by the
     supervisor."""
-    EXIT = 16
+    EXIT = 19
     """Index of the word with the exit code of the process in the latest life that has ended. If a signal ended the
     process, the code is minus the number of the signal. Written by the supervisor."""
-    LIFE = 17
+    LIFE = 20
     """Index of the word with the number of the latest life, counted from 0. Written by the supervisor."""
-    PID = 18
+    PID = 21
     """Index of the word with the pid of the process in the latest life. For a member of the user's own application, the
     pid is the id of its process group, too. Written by the supervisor."""
 

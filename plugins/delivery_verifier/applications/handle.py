@@ -16,6 +16,7 @@ from delivery_verifier.applications.lives import folder_of
 from delivery_verifier.applications.own.handle import OwnHandle
 from delivery_verifier.applications.parking import POINTS
 from delivery_verifier.applications.pool import applications_of
+from delivery_verifier.applications.zombies import Zombies
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.application import STORED, CrashPoint, Discipline
 from delivery_verifier.model.scenario import Scenario
@@ -47,6 +48,7 @@ class RunningApplications:
         }
         self._disciplines = {arm.name: application.discipline for arm, application in applications_of(scenario)}
         self.own = OwnHandle(scenario, workspace, connection)
+        self.zombies = Zombies(scenario, workspace)
 
     @property
     def arms(self) -> list[str]:
@@ -102,12 +104,15 @@ class RunningApplications:
 
     def are_idle(self) -> bool:
         """Whether every member has applied all that was handed over to it. Own members do not say so, and do not
-        count."""
-        return all(
-            control[Word.HANDED_OVER] == control[Word.APPLIED]
+        count. Where a substitute has taken the place of a member, the substitute counts."""
+        controls = [
+            control
             for arm, controls in self._members.items()
             for control in controls
-            if self._disciplines[arm] != "own"
+            if self._disciplines[arm] != "own" and not control[Word.ZOMBIE]
+        ]
+        return all(
+            control[Word.HANDED_OVER] == control[Word.APPLIED] for control in (*controls, *self.zombies.substitutes)
         )
 
     def kill(self) -> None:
@@ -127,8 +132,9 @@ class RunningApplications:
     def restart(self) -> None:
         """Asks the supervisor to start all killed or stopped members again. Waits until they have their partitions.
 
-        Does nothing if all members run. Raises DeadlinePassed.
+        Frozen members go on. Does nothing if all members run. Raises DeadlinePassed.
         """
+        self.zombies.thaw()
         if not any(control.is_down for control in self._controls()):
             return
         self._command(Word.STARTS, Word.STARTS_DONE, "start")

@@ -24,10 +24,12 @@ What = Literal[
     "error",
     "reported",
     "aborted",
+    "fenced",
 ]
 """What happened. `committed`: the answer to a commit came. `stored`: the client refused to store an offset. `error`:
 the client reported an error. `reported`: a member whose offsets are in a database has also committed them to its group,
-for those who watch the group. `aborted`: the member aborted its transaction."""
+for those who watch the group. `aborted`: the member aborted its transaction. `fenced`: the
+member learned that another process had taken its place for good, and ended."""
 
 WHATS: tuple[What, ...] = get_args(What)
 _ROW = struct.Struct("<qiiiiqq24s")

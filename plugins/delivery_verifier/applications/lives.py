@@ -10,6 +10,9 @@ from msgspec import Struct
 from delivery_verifier.model.data import dumps
 
 _FILE, _MARKER = "end.json", "marker-"
+OFFSET_MOVED, FENCED = 5, 6
+"""The exit codes with which a member ends that was fenced, i.e. that learned that another process has taken its place:
+by the offset in its database, or by its transactional.id."""
 
 
 class LifeEnd(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -60,6 +63,11 @@ def _numbered(folder: Path) -> dict[int, Path]:
 def write_end(folder: Path, end: LifeEnd) -> None:
     """Writes down in the `folder` of a life how the life ended."""
     (folder / _FILE).write_bytes(dumps(end))
+
+
+def has_end(folder: Path) -> bool:
+    """Returns whether the supervisor has seen the life in `folder` end."""
+    return (folder / _FILE).exists()
 
 
 def read_end(folder: Path) -> LifeEnd:

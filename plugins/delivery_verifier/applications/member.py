@@ -15,10 +15,12 @@ from delivery_verifier.applications.parking import Parking
 from delivery_verifier.applications.sink import Effects
 from delivery_verifier.applications.slots import is_marker
 from delivery_verifier.applications.spec import MemberSpec, life_folder
-from delivery_verifier.model.application import CrashPoint
+from delivery_verifier.model.application import ASSIGNED, CrashPoint
 
 POLL_S = 0.1
 """Seconds that a member waits for the first record of a batch. After that, it checks whether it must end."""
+LIST_S = 30.0
+"""Seconds in which a broker must tell the partitions of the topic to a member that assigns them to itself."""
 FILL_S = 0.3
 """If no further record comes for this many seconds, a batch is complete, even if it has fewer records than it may
 have."""
@@ -51,12 +53,7 @@ class Member:
     def run(self) -> None:
         """Consumes and applies records until `stop` is called. Raises KafkaException after a fatal client error."""
         self.journal.note("started")
-        self.client.subscribe(
-            [self.spec.topic],
-            on_assign=self._on_assign,
-            on_revoke=self._on_revoke,
-            on_lost=self._on_lost,
-        )
+        self._take_partitions()
         while not self.is_stopping:
             if records := self._next_batch():
                 self._batch += 1
@@ -67,8 +64,26 @@ class Member:
         self.journal.note("closed")
         self.control[Word.STATE] = State.CLOSED
 
+    def _take_partitions(self) -> None:
+        """Subscribes, or assigns all partitions to the member itself, as the discipline says.
+
+        Without an offset, the client asks the group for the committed one, and repeats that while the group's
+        coordinator moves.
+        """
+        topic = self.spec.topic
+        if self.spec.discipline not in ASSIGNED:
+            self.client.subscribe([topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
+            return
+        described = self.client.list_topics(topic, timeout=LIST_S).topics[topic]
+        if described.error is not None:
+            raise KafkaException(described.error)
+        partitions = [TopicPartition(topic, number) for number in described.partitions]
+        self.client.assign(partitions)
+        self._on_assign(self.client, partitions)
+
     def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         self._note_partitions("assigned", partitions)
+        self.control[Word.ASSIGNMENTS] += 1
         self.control[Word.STATE] = State.ASSIGNED
 
     def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
@@ -162,6 +177,8 @@ class Member:
         is_accepted = self._commits.commit(self.spec.topic, records, self._batch)
         if is_accepted:
             self.control[Word.COMMITTED] += len(records)
+        elif is_accepted is False:
+            self.control[Word.REFUSALS] += 1
         return is_accepted
 
     def _apply(self, record: Record) -> None:

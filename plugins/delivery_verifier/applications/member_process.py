@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,8 +15,8 @@ from delivery_verifier.applications.own.ends import describe_end
 from delivery_verifier.applications.own.process import Progress, send_to_group
 from delivery_verifier.applications.spec import MemberSpec, life_folder
 from delivery_verifier.host.processes import dies_with_parent, how_it_ended
-from delivery_verifier.model.application import Application
-from delivery_verifier.model.data import dumps
+from delivery_verifier.model.application import Application, member_client_id
+from delivery_verifier.model.data import Setting, dumps
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.scenario import Arm
 
@@ -101,3 +102,41 @@ def start_process(spec: MemberSpec) -> subprocess.Popen[bytes]:
             stderr=stderr,
             preexec_fn=dies_with_parent(),
         )
+
+
+def spec_of(member: MemberProcess, life: int, group: str, run_token: str, connection: Mapping[str, str]) -> MemberSpec:
+    """Returns the inputs of one life of a member that is not an own one. `group`: the group.id of its application.
+    `run_token`: that of the run. `connection`: the client properties with which it connects."""
+    return MemberSpec(
+        folder=str(member.folder),
+        life=life,
+        connection=dict(connection),
+        settings={
+            **member.application.consumer,
+            "group.id": group,
+            "client.id": member_client_id(member.arm.name, member.number),
+        },
+        topic=member.arm.topic_name,
+        run_token=run_token,
+        arm=member.arm.ordinal,
+        discipline=member.application.discipline,
+        batch=member.application.batch,
+        producer=_producer_settings(member),
+    )
+
+
+def _producer_settings(member: MemberProcess) -> dict[str, Setting]:
+    """Returns the producer settings of a member; empty if its application is no transform.
+
+    Each member has a transactional.id of its own, because members with the same id would fence each other. A member
+    keeps its id in every life. Otherwise a life could not end the transaction that the previous life left open. With
+    `transform_fenced`, the substitute of a member has the member's transactional.id, to fence it.
+    """
+    settings = member.application.producer
+    if not settings:
+        return {}
+    own: dict[str, Setting] = {"client.id": f"{member.arm.name}-output-{member.number}"}
+    if base := member.application.transactional_id:
+        heirs = member.application.members if member.application.discipline == "transform_fenced" else member.number + 1
+        own["transactional.id"] = f"{base}-{member.arm.name}-{member.number % heirs}"
+    return {**settings, **own}

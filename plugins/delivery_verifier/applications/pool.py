@@ -6,19 +6,18 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from delivery_verifier.applications.control import OF_ONE_LIFE, Control, State, Word
-from delivery_verifier.applications.lives import LifeEnd, folder_of, lives_of, write_end
-from delivery_verifier.applications.member_process import MemberProcess, start_process
+from delivery_verifier.applications.lives import FENCED, OFFSET_MOVED, LifeEnd, folder_of, lives_of, write_end
+from delivery_verifier.applications.member_process import MemberProcess, spec_of, start_process
 from delivery_verifier.applications.own.ends import ORDERLY, describe_end, end_of_own
 from delivery_verifier.applications.own.process import Progress, kill_group, start_own
 from delivery_verifier.applications.sink import SinkInputs
-from delivery_verifier.applications.spec import MemberSpec
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.model.application import Application, member_client_id
-from delivery_verifier.model.data import Setting
+from delivery_verifier.model.application import Application
+from delivery_verifier.model.fault_plan import substitutes_of
 from delivery_verifier.model.scenario import Arm, Scenario
 
 ASSIGNMENT_DEADLINE_S = 90.0
@@ -35,27 +34,31 @@ class MemberPool:
     `connection` has the client properties with which the members reach the cluster. `workspace` is the folder of the
     cluster. Several steps of a run may each have a pool, one after the other. A later pool continues the numbers of the
     lives. `adopt` is called with the pid of each new process, so that the process ends with the cluster.
+
+    `members` has the substitutes, too. A substitute is a process that takes the place of a member that the fault plan
+    freezes. It runs only once the fault plan asks for it.
     """
 
     def __init__(
         self, scenario: Scenario, connection: Mapping[str, str], workspace: Path, adopt: Callable[[int], None]
     ) -> None:
         self._scenario, self._connection, self._adopt = scenario, connection, adopt
-        self.members = [
-            MemberProcess(arm, application, number, folder, Control(folder))
-            for arm, application in applications_of(scenario)
-            for number in range(application.members)
-            for folder in (folder_of(workspace, arm.name, number),)
-        ]
+        self._regulars, self._substitutes = list[MemberProcess](), list[MemberProcess]()
+        for arm, application in applications_of(scenario):
+            for number in (*range(application.members), *substitutes_of(scenario.fault, application)):
+                folder = folder_of(workspace, arm.name, number)
+                crew = self._regulars if number < application.members else self._substitutes
+                crew.append(MemberProcess(arm, application, number, folder, Control(folder)))
+        self.members = [*self._regulars, *self._substitutes]
 
     def start(self) -> None:
-        """Begins another life of every member. Waits until each has its partitions.
+        """Begins another life of every member, but not of substitutes. Waits until each has its partitions.
 
         Raises MemberDied, and DeadlinePassed after `ASSIGNMENT_DEADLINE_S` seconds.
         """
-        for member in self.members:
+        for member in self._regulars:
             self._begin_life(member)
-        self._wait_assigned([member for member in self.members if not member.is_own])
+        self._wait_assigned([member for member in self._regulars if not member.is_own])
 
     def wait_applying(self) -> None:
         """Waits until each own member has applied something. If it applies nothing for 60 s, does not wait for it.
@@ -75,14 +78,19 @@ class MemberPool:
     def check(self) -> bool:
         """Looks how far own members have come. Returns True.
 
-        Raises MemberDied if a member ended by itself, and StepFailed if a file of an own member has shrunk.
+        Raises MemberDied if a member ended by itself, and StepFailed if a file of an own member has shrunk. A member
+        that the fault plan has replaced may end by itself if it was fenced: its life is then over.
         """
         for member in self.members:
             if member.process is None:
                 continue
-            if member.process.poll() is not None:
-                raise member.died(member.process.returncode)
-            member.update()
+            code = member.process.poll()
+            if code is None:
+                member.update()
+            elif _is_fenced(member, code):
+                self._end_life(member, killed=False)
+            else:
+                raise member.died(code)
         return True
 
     def note_markers(self) -> None:
@@ -92,71 +100,68 @@ class MemberPool:
                 member.progress.note_markers()
 
     def apply_commands(self) -> None:
-        """Carries out the latest command of the fault plan, once it is in the control blocks of all members.
+        """Carries out the latest command of the fault plan, once it is in the control blocks of all members, or of all
+        substitutes.
 
         The fault plan waits until a command is carried out before it gives another. After a start, this method does not
         wait until the members have partitions. Raises MemberDied if a member does not end as it was told to.
         """
-        for asked, done, carry_out in (
-            (Word.KILLS, Word.KILLS_DONE, self.kill),
-            (Word.STOPS, Word.STOPS_DONE, self.stop),
-            (Word.STARTS, Word.STARTS_DONE, self._begin_lives),
-        ):
-            if self.members and all(member.control[asked] > member.control[done] for member in self.members):
-                carry_out()
-                for member in self.members:
-                    member.control[done] = member.control[asked]
+        for members in (self._regulars, self._substitutes):
+            for asked, done, carry_out in (
+                (Word.KILLS, Word.KILLS_DONE, self.kill),
+                (Word.STOPS, Word.STOPS_DONE, self.stop),
+                (Word.STARTS, Word.STARTS_DONE, self._begin_lives),
+            ):
+                if members and all(member.control[asked] > member.control[done] for member in members):
+                    carry_out(members)
+                    for member in members:
+                        member.control[done] = member.control[asked]
 
-    def kill(self) -> None:
-        """Sends SIGKILL to all members at the same moment. Waits until all have ended, and writes down how each life
-        ended."""
-        processes = self._processes()
-        for index in processes:
-            self.members[index].send(signal.SIGKILL)
-        for index, process in processes.items():
+    def kill(self, members: Sequence[MemberProcess] | None = None) -> None:
+        """Sends SIGKILL to `members`, which are all if None, at the same moment. Waits until all have ended, and writes
+        down how each life ended."""
+        running = _running(self.members if members is None else members)
+        for member, _ in running:
+            member.send(signal.SIGKILL)
+        for member, process in running:
             process.wait()
-            self._end_life(index, killed=True)
+            self._end_life(member, killed=True)
 
-    def stop(self) -> None:
-        """Sends SIGTERM to all members, and waits until all have ended. Before a member ends, it applies what it has in
-        hand, and leaves its group.
+    def stop(self, members: Sequence[MemberProcess] | None = None) -> None:
+        """Sends SIGTERM to `members`, which are all if None, and waits until all have ended. Before a member ends, it
+        applies what it has in hand, and leaves its group.
 
         Raises MemberDied if a member ends with an error, and DeadlinePassed after `STOP_DEADLINE_S` seconds. An own
         member that has not ended by then is killed. Nobody asked for this kill, which breaks the law `lives`.
         """
-        processes, end_s = self._processes(), time.monotonic() + STOP_DEADLINE_S
-        for index in processes:
-            self.members[index].send(signal.SIGTERM)
+        running = _running(self.members if members is None else members)
+        end_s = time.monotonic() + STOP_DEADLINE_S
+        for member, _ in running:
+            member.send(signal.SIGTERM)
 
-        def has_ended(index: int) -> bool:
-            is_late = self.members[index].is_own and time.monotonic() >= end_s
-            return is_late or processes[index].poll() is not None
+        def have_ended() -> bool:
+            is_late = time.monotonic() >= end_s
+            return all((is_late and member.is_own) or process.poll() is not None for member, process in running)
 
-        wait_until(
-            lambda: all(map(has_ended, processes)), "all members of applications to end", STOP_DEADLINE_S + _CHECK_S
-        )
-        for index, process in processes.items():
+        wait_until(have_ended, "all members of applications to end", STOP_DEADLINE_S + _CHECK_S)
+        for member, process in running:
             is_late = process.poll() is None
             if is_late:
                 kill_group(process)
-            self._end_life(index, killed=is_late)
+            self._end_life(member, killed=is_late)
 
     def close(self) -> None:
         """Kills every process that is left, e.g. after an error. Does not write down how these lives ended."""
-        for index, process in self._processes().items():
-            self.members[index].send(signal.SIGKILL)
+        for member, process in _running(self.members):
+            member.send(signal.SIGKILL)
             process.wait()
         for member in self.members:
             if member.process is not None and member.progress is not None:
                 describe_end(member.progress)  # what an own member has printed is kept without secrets
 
-    def _processes(self) -> dict[int, subprocess.Popen[bytes]]:
-        """Maps the index of each member that has a process to the process."""
-        return {index: member.process for index, member in enumerate(self.members) if member.process is not None}
-
-    def _begin_lives(self) -> None:
-        """Begins another life of every member that has no process."""
-        for member in self.members:
+    def _begin_lives(self, members: Sequence[MemberProcess]) -> None:
+        """Begins another life of each of `members` that has no process."""
+        for member in members:
             if member.process is None:
                 self._begin_life(member)
 
@@ -173,34 +178,19 @@ class MemberPool:
             control[Word.PID] = member.process.pid
             self._adopt(member.process.pid)
             return
-        spec = MemberSpec(
-            folder=str(member.folder),
-            life=life,
-            connection=dict(self._connection),
-            settings={
-                **member.application.consumer,
-                "group.id": group_of(self._scenario, member.arm),
-                "client.id": member_client_id(member.arm.name, member.number),
-            },
-            topic=member.arm.topic_name,
-            run_token=self._scenario.run_token,
-            arm=member.arm.ordinal,
-            discipline=member.application.discipline,
-            batch=member.application.batch,
-            producer=_producer_settings(member),
-        )
+        group = group_of(self._scenario, member.arm)
+        spec = spec_of(member, life, group, self._scenario.run_token, self._connection)
         member.process = start_process(spec)
         control[Word.PID] = member.process.pid
         self._adopt(member.process.pid)
 
-    def _end_life(self, index: int, *, killed: bool) -> None:
+    def _end_life(self, member: MemberProcess, *, killed: bool) -> None:
         """Writes down how the latest life of a member has ended. `killed`: whether the pool killed the process.
 
         Raises MemberDied if the process did not end by SIGKILL although it was killed, or did so although it was only
         stopped. Also raises MemberDied if a stopped process ended with an error (of an own member: with another exit
-        code than those in ORDERLY) or without leaving its group.
+        code than those in ORDERLY) or without leaving its group, unless it was fenced.
         """
-        member = self.members[index]
         process, control = member.process, member.control
         assert process is not None, "only a member with a process can end"
         code = control[Word.EXIT] = process.returncode
@@ -210,7 +200,8 @@ class MemberPool:
             end_of_own(member.progress, LifeEnd(applied=0, exit_code=code, killed=killed))
             member.process = member.progress = None
             return
-        if killed != (code == -signal.SIGKILL) or (not killed and (code or control[Word.STATE] != State.CLOSED)):
+        in_order = code == 0 and control[Word.STATE] == State.CLOSED
+        if not (code == -signal.SIGKILL if killed else in_order or _is_fenced(member, code)):
             raise member.died(code)
         end = LifeEnd(applied=control[Word.APPLIED], exit_code=code, killed=killed)
         write_end(lives_of(member.folder)[control[Word.LIFE]], end)
@@ -222,6 +213,16 @@ class MemberPool:
         return SinkInputs(member.arm, folder, member.application.batch, token, self._connection, payload_bytes=size)
 
 
+def _running(members: Sequence[MemberProcess]) -> list[tuple[MemberProcess, subprocess.Popen[bytes]]]:
+    """Returns those of `members` that have a process, each with the process."""
+    return [(member, member.process) for member in members if member.process is not None]
+
+
+def _is_fenced(member: MemberProcess, code: int) -> bool:
+    """Returns whether a member that ended with the exit code `code` was replaced by a substitute, and was fenced."""
+    return bool(member.control[Word.ZOMBIE]) and code in (OFFSET_MOVED, FENCED)
+
+
 def applications_of(scenario: Scenario) -> list[tuple[Arm, Application]]:
     """Returns the arms that have an application, each with its application."""
     return [(arm, arm.application) for arm in scenario.loaded if arm.application is not None]
@@ -230,18 +231,3 @@ def applications_of(scenario: Scenario) -> list[tuple[Arm, Application]]:
 def group_of(scenario: Scenario, arm: Arm) -> str:
     """Returns the group.id of the consumers of the arm's application."""
     return f"kdv-{scenario.run_token}-{arm.name}"
-
-
-def _producer_settings(member: MemberProcess) -> dict[str, Setting]:
-    """Returns the producer settings of a member; empty if its application is no transform.
-
-    Each member has a transactional.id of its own, because members with the same id would fence each other. A member
-    keeps its id in every life. Otherwise a life could not end the transaction that the previous life left open.
-    """
-    settings = member.application.producer
-    if not settings:
-        return {}
-    own: dict[str, Setting] = {"client.id": f"{member.arm.name}-output-{member.number}"}
-    if base := member.application.transactional_id:
-        own["transactional.id"] = f"{base}-{member.arm.name}-{member.number}"
-    return {**settings, **own}

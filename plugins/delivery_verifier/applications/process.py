@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from delivery_verifier.applications.commits import CommitUnknown
 from delivery_verifier.applications.database import OffsetMoved
 from delivery_verifier.applications.database_member import DatabaseMember
+from delivery_verifier.applications.lives import FENCED, OFFSET_MOVED
 from delivery_verifier.applications.member import Member
 from delivery_verifier.applications.output import OutputFailed
 from delivery_verifier.applications.slots import SlotWriter
@@ -34,6 +35,8 @@ MEMBERS: dict[Discipline, Callable[[MemberSpec, Consumer], Member]] = {
     "transform_first": Transform,
     "transform": Transform,
     "transform_transactional": Transform,
+    "transform_assigned": Transform,
+    "transform_fenced": Transform,
     "database_apart": DatabaseMember,
     "database_together": DatabaseMember,
     "database_compared": DatabaseMember,
@@ -44,8 +47,8 @@ MEMBERS: dict[Discipline, Callable[[MemberSpec, Consumer], Member]] = {
 def main() -> int:
     """Runs one member. Returns 0 if the member was stopped in order, 1 if the client refused the settings, 3 after a
     fatal client error, 4 if nobody knows whether a commit that came before the effects was accepted, or whether records
-    of an output topic were written, and 5 if another member has moved the offset in the database of
-    `database_compared`."""
+    of an output topic were written, 5 if another member has moved the offset in the database of `database_compared`,
+    and 6 if another process with the same transactional.id has fenced the member."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=MemberSpec)
     try:
         client = Consumer({"log_level": 3, **spec.connection, **spec.settings})
@@ -58,13 +61,17 @@ def main() -> int:
         member.run()
     except KafkaException as error:
         print(f"fatal client error: {error.args[0].str()}", file=sys.stderr)
-        return 3
+        if error.args[0].code() != KafkaError._FENCED:
+            return 3
+        member.journal.note("fenced", answer=error.args[0].name())
+        return FENCED
     except (CommitUnknown, OutputFailed) as error:
         print(error, file=sys.stderr)
         return 4
     except OffsetMoved as error:
         print(error, file=sys.stderr)
-        return 5
+        member.journal.note("fenced", answer="offset moved")
+        return OFFSET_MOVED
     return 0
 
 

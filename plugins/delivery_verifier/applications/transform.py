@@ -12,13 +12,13 @@ from delivery_verifier.applications.control import Word
 from delivery_verifier.applications.member import AFTER_APPLIED, Member
 from delivery_verifier.applications.output import Output
 from delivery_verifier.applications.spec import MemberSpec
-from delivery_verifier.model.application import output_topic
+from delivery_verifier.model.application import IN_TRANSACTIONS, output_topic
 
 
 class Transform(Member):
     """One life of a member whose effects are records of the output topic.
 
-    With `transform_transactional`, a batch and its offsets are one transaction. The previous life may have left a
+    With a discipline in IN_TRANSACTIONS, a batch and its offsets are one transaction. The previous life may have left a
     transaction open. This life ends that transaction before it asks its group for partitions. The client then fetches
     the committed offsets. It repeats the fetch while the coordinator of the group moves.
     """
@@ -27,7 +27,7 @@ class Transform(Member):
         super().__init__(spec, client, _NOWHERE)
         writer = producer or Producer({"log_level": 3, **spec.connection, **spec.producer})
         self._output = Output(writer, output_topic(spec.topic), int(Path(spec.folder).name), spec.life)
-        self._in_transactions = spec.discipline == "transform_transactional"
+        self._in_transactions = spec.discipline in IN_TRANSACTIONS
 
     def run(self) -> None:
         """Consumes and writes records until `stop` is called. Raises KafkaException after a fatal client error, and
@@ -78,6 +78,7 @@ class Transform(Member):
             self._output.abort()
             self._parking.end_call()
             self.journal.note("aborted", self._batch, answer=error.name())
+            self.control[Word.REFUSALS] += 1
             return self._give_back(records)
         for partition, offset in offsets.items():
             self.journal.note("committed", self._batch, partition, until=offset)

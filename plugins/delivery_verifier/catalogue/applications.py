@@ -31,6 +31,8 @@ _OUTPUTS: dict[Discipline, dict[str, Setting]] = {
     "transform_first": _PRODUCER,
     "transform": _PRODUCER,
     "transform_transactional": _PRODUCER | _TRANSACTIONAL,
+    "transform_assigned": _PRODUCER | _TRANSACTIONAL,
+    "transform_fenced": _PRODUCER | _TRANSACTIONAL,
 }
 """The producer settings of transforms, i.e. applications that write to an output topic."""
 
@@ -72,6 +74,14 @@ APPLICATIONS: dict[str, Application] = {
         application_of("database_together", "Into SQLite: rows and offset in one transaction."),
         application_of(
             "database_compared", "Into SQLite: rows and offset in one transaction, if the offset is as left."
+        ),
+        application_of(
+            "transform_assigned",
+            "As transform_transactional, with assign(): nobody fences a process that was replaced.",
+        ),
+        application_of(
+            "transform_fenced",
+            "Exactly once: as transform_assigned, but its successor gets its transactional.id.",
         ),
     )
 }

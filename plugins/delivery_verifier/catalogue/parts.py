@@ -8,8 +8,9 @@ from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.catalogue.entry import ArmPlan
 from delivery_verifier.catalogue.profiles import PROFILES, profile_of
 from delivery_verifier.model.act import Proof
+from delivery_verifier.model.application import CrashPoint
 from delivery_verifier.model.data import Setting
-from delivery_verifier.model.fault_plan import FaultStep, Trigger
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.scenario import Bound, Claim, Expectation, Load
 
 AT_ONCE, SETTLED, BITTEN = Trigger(kind="at_once"), Trigger(kind="settled"), Trigger(kind="bitten")
@@ -39,6 +40,28 @@ def step(
     `options` are the options of `action`. `target` and `proofs` have the same meaning as in FaultStep.
     """
     return FaultStep(trigger=when, action=action, target=target, options=options, proofs=proofs)
+
+
+def zombies_at(point: CrashPoint, blocks: int) -> FaultPlan:
+    """Returns the plan that freezes every member at `point` of a batch, has it replaced, and thaws it afterwards.
+
+    The plan sends one block, which the frozen members have in hand. While they are frozen, it sends `blocks` more,
+    which only their substitutes get. With 0, it sends none, and thaws the members once they are replaced.
+    """
+    more = (step(AT_ONCE, "send", "none", blocks=blocks), step(CAUGHT_UP, "wait", "none")) if blocks else ()
+    return FaultPlan(
+        name=f"zombies_at_{point}",
+        summary=f"Send 10 records, and freeze every member when it stands at {point} of them. Wait until another "
+        f"process has taken its place{f', send {blocks * 10} records more' if blocks else ''}, and let it go on.",
+        steps=(
+            step(CAUGHT_UP, "park", "none", at=point),
+            step(AT_ONCE, "send", "none"),
+            step(PARKED, "freeze_application", "none"),
+            *more,
+            step(AT_ONCE, "thaw_application", "none"),
+        ),
+        duration_s=25,
+    )
 
 
 def scripted(block: int) -> Load:

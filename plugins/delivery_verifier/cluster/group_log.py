@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -26,6 +26,8 @@ CONSUMER_OFFSETS = "__consumer_offsets"
 STABLE_S = 120.0
 """Seconds in which every transaction must have ended."""
 READING_S = 60.0
+READINGS = 3
+"""How often a partition is read at most, until two ways to read it agree."""
 _READER = {
     "isolation.level": "read_uncommitted",
     "enable.auto.commit": False,
@@ -48,8 +50,8 @@ class LogEntry(NamedTuple):
 class GroupLog(NamedTuple):
     """What partition number `partition` of `__consumer_offsets` holds of `groups`, in order.
 
-    `removed` is the number of offsets, from the first of `entries` to the end of the log, at which no record stands any
-    more. Brokers compact this topic: of each key they keep the last record, and may remove earlier ones.
+    `removed` is the number of offsets at which no record stands any more. Brokers compact this topic: of each key they
+    keep the last record, and may remove earlier ones. Offsets before the run are not counted (see `read_groups`).
     """
 
     partition: int
@@ -58,8 +60,11 @@ class GroupLog(NamedTuple):
     removed: int
 
 
-def read_groups(cluster: Cluster, groups: Collection[str]) -> list[GroupLog]:
+def read_groups(cluster: Cluster, groups: Collection[str], began_ms: int) -> list[GroupLog]:
     """Reads the partitions of `__consumer_offsets` in which `groups` are kept. Returns only records of these groups.
+
+    `began_ms` is a time before the first record of the groups, in ms since the epoch. Only behind the last record that
+    is older, removed records are counted.
 
     The result is empty if the topic does not exist, because no group of the cluster has ever had a member. Raises
     DeadlinePassed if a transaction stays open, ConnectionError if a leader gives no answer, and UnknownFormat if a
@@ -79,25 +84,39 @@ def read_groups(cluster: Cluster, groups: Collection[str]) -> list[GroupLog]:
         STABLE_S,
     )
     starts, ends = topics.start_offsets(client, keys), topics.high_watermarks(client, keys)
-    messages, logs = _messages(cluster, {number: starts[topic, number] for topic, number in keys}), []
+    logs = []
     for key in keys:
-        _, number = key
-        here = [message for message in messages if message.partition() == number and _offset(message) < ends[key]]
-        batches = _batches(cluster.address(leaders[number]), number, starts[key], ends[key])
-        logs.append(_log(number, frozenset(groups_by_key[key]), here, batches, ends[key]))
+        bounds = _Bounds(key[1], starts[key], ends[key], began_ms)
+        logs.append(_read(cluster, leaders[key[1]], bounds, frozenset(groups_by_key[key])))
     return logs
 
 
-def _log(partition: int, groups: frozenset[str], messages: list[Message], batches: list[Batch], end: int) -> GroupLog:
-    """Combines the records of a partition with the batches in which they stand. `end`: the end of the log.
+class _Bounds(NamedTuple):
+    """The part [start, end) of a partition of `__consumer_offsets` that is read. `began_ms`: as in `read_groups`."""
 
-    Raises ConnectionError if the consumer was not handed exactly the records that the batches hold.
+    partition: int
+    start: int
+    end: int
+    began_ms: int
+
+
+def _read(cluster: Cluster, leader: int, bounds: _Bounds, groups: frozenset[str]) -> GroupLog:
+    """Reads one partition from the broker `leader`. Reads it again if the broker removes records meanwhile.
+
+    Raises ConnectionError if the consumer is not handed exactly the records that the batches hold, `READINGS` times.
     """
-    written = sum(batch.records for batch in batches if batch.kind is None)
-    if written != len(messages):
-        raise ConnectionError(
-            f"{CONSUMER_OFFSETS}/{partition}: {len(messages)} records were read, and its batches hold {written}"
-        )
+    for _ in range(READINGS):
+        messages = _messages(cluster, bounds)
+        batches = _batches(cluster.address(leader), bounds)
+        written = sum(batch.records for batch in batches if batch.kind is None)
+        if written == len(messages):
+            return _log(bounds, groups, messages, batches)
+    name = f"{CONSUMER_OFFSETS}/{bounds.partition}"
+    raise ConnectionError(f"{name}: {len(messages)} records were read, and its batches hold {written}")
+
+
+def _log(bounds: _Bounds, groups: frozenset[str], messages: list[Message], batches: list[Batch]) -> GroupLog:
+    """Combines the records of a partition with the batches in which they stand."""
     transactional, aborted = _transactional(batches)
     entries = []
     for message in messages:
@@ -105,10 +124,11 @@ def _log(partition: int, groups: frozenset[str], messages: list[Message], batche
         if record is not None and record.group in groups:
             _, written_ms = message.timestamp()
             entries.append(LogEntry(offset, written_ms, record, offset in transactional, offset not in aborted))
-    first = entries[0].offset if entries else end
+    older = (_offset(message) for message in messages if message.timestamp()[1] < bounds.began_ms)
+    first = max(older, default=bounds.start - 1) + 1
     standing = sum(_offset(message) >= first for message in messages)
     standing += sum(batch.records for batch in batches if batch.kind is not None and batch.first >= first)
-    return GroupLog(partition, groups, entries, end - first - standing)
+    return GroupLog(bounds.partition, groups, entries, bounds.end - first - standing)
 
 
 def _transactional(batches: list[Batch]) -> tuple[set[int], set[int]]:
@@ -125,40 +145,40 @@ def _transactional(batches: list[Batch]) -> tuple[set[int], set[int]]:
     return transactional, aborted
 
 
-def _batches(address: Address, partition: int, start: int, end: int) -> list[Batch]:
-    """Returns the headers of the batches at the offsets [start, end), fetched from the leader at `address`."""
-    batches, offset = list[Batch](), start
-    while offset < end:
-        data = fetch(address, CONSUMER_OFFSETS, partition, offset).data
-        if not (more := [batch for batch in parse(data) if batch.end > offset and batch.first < end]):
-            raise ConnectionError(f"{address} gave no batch of {CONSUMER_OFFSETS}/{partition} from offset {offset} on")
+def _batches(address: Address, bounds: _Bounds) -> list[Batch]:
+    """Returns the headers of the batches, fetched from the leader at `address`."""
+    batches, offset = list[Batch](), bounds.start
+    while offset < bounds.end:
+        data = fetch(address, CONSUMER_OFFSETS, bounds.partition, offset).data
+        if not (more := [batch for batch in parse(data) if batch.end > offset and batch.first < bounds.end]):
+            name = f"{CONSUMER_OFFSETS}/{bounds.partition}"
+            raise ConnectionError(f"{address} gave no batch of {name} from offset {offset} on")
         batches += more
         offset = more[-1].end
     return batches
 
 
-def _messages(cluster: Cluster, starts: Mapping[int, int]) -> list[Message]:
-    """Returns the records that a read_uncommitted consumer is handed, up to the present end of each partition.
+def _messages(cluster: Cluster, bounds: _Bounds) -> list[Message]:
+    """Returns the records that a read_uncommitted consumer is handed.
 
-    `starts` maps partitions to the offsets at which to start. Raises KafkaException for an error of the client, and
-    DeadlinePassed after `READING_S` seconds.
+    Raises KafkaException for an error of the client, and DeadlinePassed after `READING_S` seconds.
     """
-    messages, ended, deadline_s = list[Message](), set[int | None](), time.monotonic() + READING_S
+    messages, deadline_s, has_ended = list[Message](), time.monotonic() + READING_S, False
     consumer = Consumer({**cluster.connection.client_properties(), **_READER, "group.id": "kdv-witness"})
     try:
-        consumer.assign([TopicPartition(CONSUMER_OFFSETS, partition, start) for partition, start in starts.items()])
-        while ended != starts.keys():
+        consumer.assign([TopicPartition(CONSUMER_OFFSETS, bounds.partition, bounds.start)])
+        while not has_ended:
             if time.monotonic() >= deadline_s:
-                raise DeadlinePassed(f"waited {READING_S:g} s for the end of {CONSUMER_OFFSETS}")
+                raise DeadlinePassed(f"waited {READING_S:g} s for the end of {CONSUMER_OFFSETS}/{bounds.partition}")
             for message in consumer.consume(1000, 0.2):
                 error = message.error()
                 if error is None:
                     messages.append(message)
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    ended.add(message.partition())
+                    has_ended = True
                 else:
                     raise KafkaException(error)
-        return messages
+        return [message for message in messages if _offset(message) < bounds.end]
     finally:
         consumer.close()
 

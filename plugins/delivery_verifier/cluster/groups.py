@@ -1,10 +1,11 @@
-"""Consumer groups: reads the offsets that a group has committed, and sets them, as an operator might."""
+"""Consumer groups: reads who is a member, and the offsets that a group has committed, and sets them, as an operator
+might."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 TIMEOUT_S = 20.0
@@ -34,3 +35,31 @@ def set_offsets(client: AdminClient, group: str, topic: str, offsets: Mapping[in
     for answer in future.result(TIMEOUT_S).topic_partitions:
         if answer.error:
             raise ValueError(f"group {group}: partition {answer.partition} was not set back: {answer.error}")
+
+
+def assignments(client: AdminClient, group: str) -> dict[str, int]:
+    """Maps the client.id of each member of `group` to the number of its partitions. Empty if the group has no members.
+
+    Raises KafkaException if the coordinator of the group does not answer.
+    """
+    (future,) = client.describe_consumer_groups([group], request_timeout=TIMEOUT_S).values()
+    members = future.result(TIMEOUT_S).members
+    return {member.client_id: len(member.assignment.topic_partitions) for member in members}
+
+
+def has_pending_offsets(client: AdminClient, group: str, topic: str, partitions: Iterable[int]) -> bool:
+    """Returns whether an open transaction is about to commit offsets of `group`, so that a member that asks for stable
+    offsets (KIP-447) must wait. Asks for the offsets of `partitions` of `topic`.
+
+    Raises KafkaException if the coordinator of the group does not answer.
+    """
+    asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition) for partition in partitions])
+    (future,) = client.list_consumer_group_offsets([asked], require_stable=True, request_timeout=TIMEOUT_S).values()
+    try:
+        errors = [answer.error for answer in future.result(TIMEOUT_S).topic_partitions if answer.error]
+    except KafkaException as raised:
+        errors = [raised.args[0]]
+    others = [error for error in errors if error.code() != KafkaError.UNSTABLE_OFFSET_COMMIT]
+    if others:
+        raise KafkaException(others[0])
+    return bool(errors)

@@ -186,10 +186,11 @@ def _scope(injection: Injection, kind: DisturbanceKind) -> dict[str, list[int]]:
 
 
 def _detail(injection: Injection, topic: str) -> str:
-    """Returns the injection in words, e.g. `isolate of brokers 1`, or with options `alter_topic of t: value=1`."""
-    brokers = f"brokers {', '.join(map(str, injection.brokers))}" if injection.brokers else "the run"
+    """Returns the injection in words, e.g. `isolate of broker 1`, or with options `alter topic of t: value=1`."""
+    plural = "s" if len(injection.brokers) > 1 else ""
+    brokers = f"broker{plural} {', '.join(map(str, injection.brokers))}" if injection.brokers else "the run"
     options = ", ".join(f"{name}={value}" for name, value in sorted(injection.options.items()))
-    return f"{injection.action} of {topic or brokers}" + (f": {options}" if options else "")
+    return f"{injection.action.replace('_', ' ')} of {topic or brokers}" + (f": {options}" if options else "")
 
 
 def _process_disturbances(ordered: list[Observation], biting: list[Injection]) -> Iterator[Disturbance]:

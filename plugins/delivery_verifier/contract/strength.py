@@ -45,14 +45,16 @@ def _order_of_effects(settings: Settings) -> int:
 
 
 _AGAINST_ZOMBIES: tuple[Discipline | None, ...] = (
+    "transform_assigned",
     "transform_transactional",
+    "transform_fenced",
     "commit_first",
     "transform_first",
     "database_compared",
     None,
 )
-"""The disciplines that apply nothing twice in a crash or when a member that stood still goes on, from weak to strong.
-None stands for no application."""
+"""The disciplines that apply nothing twice in a crash, from weak to strong. All but the first, `transform_assigned`,
+also apply nothing twice when a member that stood still goes on. None stands for no application."""
 _AGAINST_REWINDS: tuple[Discipline | None, ...] = ("database_together", "database_compared", None)
 """The disciplines that apply nothing twice in a crash or when an operator sets the group back, from weak to strong."""
 
@@ -162,7 +164,8 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
         subset("only what is let go of too late is applied again", (Anomaly.REAPPLIED,)),
         "discipline",
         lambda settings: _rank(settings.discipline, _AGAINST_ZOMBIES),
-        "any other < transform_transactional < commit_first < transform_first < database_compared < no application",
+        "any other < transform_assigned < transform_transactional < transform_fenced < commit_first < transform_first "
+        "< database_compared < no application",
         "A consumer that commits before applying applies nothing twice in a crash or behind a zombie. "
         "The price is what is "
         "skipped, unless a database compares the offset. A transaction needs stable offsets for that.",

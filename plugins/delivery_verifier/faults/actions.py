@@ -13,6 +13,7 @@ from delivery_verifier.faults.applications import KillApplication, Park, Restart
 from delivery_verifier.faults.clients import KillProducer, Resend, RestartProducer, Send, Wait
 from delivery_verifier.faults.processes import Signal, Start
 from delivery_verifier.faults.proxied import DelayEnd, Frames, Release
+from delivery_verifier.faults.zombies import FreezeApplication, ThawApplication
 
 ACTIONS: dict[str, Action] = {
     "kill": Signal("SIGKILL", "exited"),
@@ -26,6 +27,8 @@ ACTIONS: dict[str, Action] = {
     "park": Park(),
     "kill_application": KillApplication(),
     "restart_application": RestartApplication(),
+    "freeze_application": FreezeApplication(),
+    "thaw_application": ThawApplication(),
     "rewind": Rewind(),
     "elect_preferred": ElectPreferred(),
     "drop": Frames("drop"),

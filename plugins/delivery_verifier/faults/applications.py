@@ -47,7 +47,7 @@ class Park:
         """Gives the order. Does not wait until the members are parked: the trigger `parked` waits for that."""
         options, ordered_at_us = context.options, now_us()
         point = cast(CrashPoint, options["at"])
-        _applications(context).park(point, int(options.get("batch", 1)), int(options.get("record", 1)))
+        applications_in(context).park(point, int(options.get("batch", 1)), int(options.get("record", 1)))
         return ordered_at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
@@ -74,7 +74,7 @@ class KillApplication:
         """
         _freeze_in_hand(context)
         killed_at_us = now_us()
-        _applications(context).kill()
+        applications_in(context).kill()
         self._goes_on = _goes_on(context)
         return killed_at_us
 
@@ -84,7 +84,7 @@ class KillApplication:
         The keys are `member <name>`, `member <name> parked at` and `in hand of <arm>`. The result is empty unless the
         action has bitten.
         """
-        applications = _applications(context)
+        applications = applications_in(context)
         exits, parked = applications.exits(), applications.parked_at()
         in_hand = {**applications.in_hand(), **applications.own.in_hand(_committed(context))}
         was_killed = len(exits) == applications.members and set(exits.values()) == {-signal.SIGKILL}
@@ -103,8 +103,8 @@ class RestartApplication:
     def do(self, context: ActionContext) -> int:
         """Starts the members, and waits until each has its partitions. Raises DeadlinePassed."""
         started_at_us = now_us()
-        _applications(context).own.begin_life(_committed(context))
-        _applications(context).restart()
+        applications_in(context).own.begin_life(_committed(context))
+        applications_in(context).restart()
         return started_at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
@@ -128,7 +128,7 @@ class Rewind:
         Raises DeadlinePassed, and KafkaException or ValueError if a group cannot be set back.
         """
         self._facts = {}
-        applications, scenario = _applications(context), _scenario(context)
+        applications, scenario = applications_in(context), scenario_in(context)
         applications.stop()
         client, partitions = topics.admin(context.cluster.connection), range(scenario.load.partitions)
         set_back_at_us, facts = now_us(), dict[str, int]()
@@ -158,7 +158,7 @@ def are_caught_up(context: ActionContext) -> bool:
     This is so if each group has committed the end offset of each partition, and the members have applied all records
     that they were given.
     """
-    scenario, load, applications = _scenario(context), context.load, _applications(context)
+    scenario, load, applications = scenario_in(context), context.load, applications_in(context)
     arms = [arm for arm, _ in applications_of(scenario)]
     if load is None or load.outstanding(arms):
         return False
@@ -173,12 +173,12 @@ def are_caught_up(context: ActionContext) -> bool:
 
 def _committed(context: ActionContext) -> dict[str, int]:
     """Maps each arm with an own application to the number of records that its group has committed."""
-    return _commits(context)() if _applications(context).own.arms else {}
+    return _commits(context)() if applications_in(context).own.arms else {}
 
 
 def _commits(context: ActionContext) -> Callable[[], dict[str, int]]:
     """Returns a function that reads what `_committed` returns. All calls share one client."""
-    scenario, own = _scenario(context), _applications(context).own
+    scenario, own = scenario_in(context), applications_in(context).own
     client, partitions = topics.admin(context.cluster.connection), range(scenario.load.partitions)
     return lambda: {
         arm.name: sum(groups.committed_offsets(client, group_of(scenario, arm), arm.topic_name, partitions).values())
@@ -188,7 +188,7 @@ def _commits(context: ActionContext) -> Callable[[], dict[str, int]]:
 
 def _freeze_in_hand(context: ActionContext) -> None:
     """Freezes the members of own applications at a moment at which each has records in hand. Gives up after 20 s."""
-    own, begin_s = _applications(context).own, time.monotonic()
+    own, begin_s = applications_in(context).own, time.monotonic()
     if not own.arms:
         return
     committed = _commits(context)
@@ -217,7 +217,7 @@ def _have_in_hand(own: OwnHandle, committed: Mapping[str, int], *, is_any_differ
 
 def _goes_on(context: ActionContext) -> bool:
     """Returns whether an own application applies or commits anything although its members were killed."""
-    own = _applications(context).own
+    own = applications_in(context).own
     if not own.arms:
         return False
     pause(_UNDER_WAY_S)
@@ -226,14 +226,15 @@ def _goes_on(context: ActionContext) -> bool:
     return (own.records(), _committed(context)) != after_kill
 
 
-def _applications(context: ActionContext) -> RunningApplications:
+def applications_in(context: ActionContext) -> RunningApplications:
     """Returns the applications of the run. Raises ValueError if the context has none."""
     if context.applications is None:
         raise ValueError("an action on applications needs applications")
     return context.applications
 
 
-def _scenario(context: ActionContext) -> Scenario:
+def scenario_in(context: ActionContext) -> Scenario:
+    """Returns the scenario of the run. Raises ValueError if the context has none."""
     if context.scenario is None:
         raise ValueError("an action on applications needs a scenario")
     return context.scenario

@@ -113,6 +113,8 @@ KNOWN: dict[str, Callable[[str], object]] = {
     "KDV_PORT": lambda name: number(name, 8080, 1, 65535),
     "KDV_MAVEN_MIRROR": lambda name: url(name, "https://repo1.maven.org/maven2"),
     "KDV_NOTIFY_EMAIL": str,
+    "KDV_NOTIFY_SLACK": str,
+    "KDV_NOTIFY_WEBHOOK": str,
     "KDV_NIGHTLY": cron,
     "KDV_EXPECT_UNAVAILABLE": str,
     "KDV_CLUSTER": str,

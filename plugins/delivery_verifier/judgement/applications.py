@@ -51,7 +51,12 @@ def _proven(injection: Injection, key: str) -> int:
 
 def in_hand(run: Evidence, arm: str) -> int:
     """Returns how many records of `arm` its members had in hand in all injections together."""
-    return sum(_proven(injection, AT_STAKE[0] + arm) for injection in run.injections)
+    return sum(_proven(injection, AT_STAKE[0] + arm) for injection in run.injections if not is_thaw(injection))
+
+
+def is_thaw(injection: Injection) -> bool:
+    """Returns whether the injection let frozen members go on. What they had in hand then counts at the freeze."""
+    return injection.action in ACTS and "freeze_application" in ACTS[injection.action].heals
 
 
 def set_back(run: Evidence, arm: str) -> int:

@@ -15,6 +15,7 @@ from delivery_verifier.judgement.damage import damage_doubts
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.excuses import excuse_doubts
 from delivery_verifier.judgement.replicas import replica_doubts
+from delivery_verifier.judgement.sentences import deed
 from delivery_verifier.judgement.stakes import stakes
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import Doubt
@@ -60,11 +61,15 @@ def _faults(evidence: Evidence) -> Iterator[NamedDetail]:
     for action, per_cycle in planned.items():
         count = per_cycle * fault.cycles
         if recorded[action] < count:
-            yield "fault_did_not_bite", f"the plan asks for {count} x {action}, {recorded[action]} were recorded"
+            yield (
+                "fault_did_not_bite",
+                f"the plan asks for {count} x {action.replace('_', ' ')}, {recorded[action]} were recorded",
+            )
     for injection in evidence.injections:
-        name = f"injection {injection.id} ({injection.action})"
+        name = injection.in_words
         if not injection.bit:
-            yield "fault_did_not_bite", f"{name} has no proof that it bit"
+            reason = injection.proof.get("failed") or f"nothing shows that {deed(evidence, injection.action)}"
+            yield "fault_did_not_bite", f"{name} has no proof that it bit: {reason}"
         if injection.healed_at_us is None or injection.recovered_at_us is None:
             yield "fault_not_healed", f"{name} was never healed and recovered"
 
@@ -186,7 +191,7 @@ def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
     ]
     if unplanned:
         counts = Counter(disturbance.kind for disturbance in unplanned)
-        kinds = ", ".join(f"{count} x {kind}" for kind, count in counts.items())
+        kinds = ", ".join(f"{count} x {kind.replace('_', ' ')}" for kind, count in counts.items())
         yield "unplanned_disturbance", f"{arm.name}: {kinds}, first: {unplanned[0].detail}"
 
 

@@ -56,8 +56,7 @@ class Evidence:
     * `cases`: the content of anomalies/, one row per case, up to a bound; None if there is no file.
     * `missing`: by (arm, partition), the number of reported attempts that were not found, but may stand at unreadable
       offsets.
-    * `witness`: what brokers wrote down of the groups of the applications; None if no arm has an application, or if the
-      run's format has no witness.
+    * `witness`: what brokers wrote down of the applications' groups; None without applications, or in older formats.
     """
 
     scenario: Scenario

@@ -62,7 +62,7 @@ def observer_doubts(evidence: Evidence) -> Iterator[ObserverDoubt]:
     yield from _last_observed(evidence)
     for injection in evidence.injections:
         if injection.bit and must_be_observed(injection) and not observed_during(injection, evidence.disturbances):
-            detail = f"injection {injection.id} ({injection.action}) bit, but the observer saw nothing"
+            detail = f"{injection.in_words} bit, but the observer saw nothing"
             yield ObserverDoubt(ALL, "observer_blind", detail)
     heartbeats = [observation for observation in evidence.observations if observation.kind == "heartbeat"]
     if evidence.format_version >= HEARTBEATS_SINCE or heartbeats:
@@ -126,8 +126,7 @@ def _blindness(evidence: Evidence, heartbeats: list[Observation]) -> Iterator[Ob
         longest_us = max((min(to_us, end_us) - max(from_us, begin_us) for from_us, to_us in blind), default=0)
         if longest_us > 0:
             detail = (
-                f"in the time of injection {injection.id} ({injection.action}) the observer did not see the cluster "
-                f"for {longest_us / 1e6:.1f} s"
+                f"in the time of {injection.in_words} the observer did not see the cluster for {longest_us / 1e6:.1f} s"
             )
             yield ObserverDoubt(ALL, "observer_blind", detail)
     for arm in evidence.loaded:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from delivery_verifier.judgement.applications import at_stake, is_of_applications
+from delivery_verifier.judgement.applications import at_stake, is_of_applications, is_thaw
 from delivery_verifier.judgement.damage import unreadable_clause
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.transaction_counts import clause_of
@@ -180,9 +180,12 @@ def _circumstances(arm: ArmEvidence) -> str:
 def _done(evidence: Evidence) -> str:
     """Returns what was done to the cluster, e.g. `the leader was killed twice`."""
     bit = Counter(injection.action for injection in evidence.injections if injection.bit)
-    return " and ".join(
-        f"{_subject(evidence, action)} {_predicate(action)} {times(count)}" for action, count in bit.items()
-    )
+    return " and ".join(f"{deed(evidence, action)} {times(count)}" for action, count in bit.items())
+
+
+def deed(evidence: Evidence, action: str) -> str:
+    """Returns what an action does, as a sentence without its end, e.g. `the leader was killed`."""
+    return f"{_subject(evidence, action)} {_predicate(action)}"
 
 
 def _exposed(arm: ArmEvidence) -> str:
@@ -193,7 +196,7 @@ def _exposed(arm: ArmEvidence) -> str:
     """
     if arm.run.biting and all(map(is_of_applications, arm.run.biting)):
         rewinds = [injection for injection in arm.run.biting if "rewind" in ACTS[injection.action].counts_as]
-        others = [injection for injection in arm.run.biting if injection not in rewinds]
+        others = [each for each in arm.run.biting if each not in rewinds and not is_thaw(each)]
         stakes = (("in hand", others), ("set back", rewinds))
         counts = [(sum(at_stake(cause, arm.name) for cause in causes), how) for how, causes in stakes if causes]
         return " and ".join(f"{_records(count)} {how}" for count, how in counts)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.application import STORED, TIMED, Application, member_client_id
+from delivery_verifier.model.fault_plan import substitutes_of
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.store.witness import Row, Witness, last_commits
 
@@ -44,7 +45,7 @@ def differences(
         if arm.application.discipline != "own":
             ends = {partition: end for (name, partition), end in live_ends.items() if name == arm.name}
             sendable = _Sendable(arm.application, of_arm.journal, ends, is_rewound)
-            doubts += [*_lacking(arm.application, of_arm), *_strangers(arm, arm.application, of_arm, sendable)]
+            doubts += [*_lacking(arm.application, of_arm), *_strangers(scenario, arm, of_arm, sendable)]
         yield from ((arm.name, name, f"{arm.name}: {detail}") for name, detail in doubts)
 
 
@@ -86,7 +87,7 @@ def _lacking(application: Application, witness: Witness) -> Iterator[NamedDetail
         )
 
 
-def _strangers(arm: Arm, application: Application, witness: Witness, sendable: _Sendable) -> Iterator[NamedDetail]:
+def _strangers(scenario: Scenario, arm: Arm, witness: Witness, sendable: _Sendable) -> Iterator[NamedDetail]:
     """Yields a doubt for each commit that no member and no fault can have sent, and one for all clients in the group
     that are no members."""
     for row in witness.commits:
@@ -95,7 +96,9 @@ def _strangers(arm: Arm, application: Application, witness: Witness, sendable: _
             detail = f"no member sent the {commit} of {row['topic']}/{row['partition']}, which stands in"
             location = f"{row['log_partition']}:{row['log_offset']}"
             yield "witness_stranger", f"{detail} __consumer_offsets at {location}"
-    members = {member_client_id(arm.name, number) for number in range(application.members)}
+    assert arm.application is not None, "only an application has a group"
+    numbers = (*range(arm.application.members), *substitutes_of(scenario.fault, arm.application))
+    members = {member_client_id(arm.name, number) for number in numbers}
     clients = {row["client_id"] for row in witness.generations if row["client_id"] is not None}
     if strangers := sorted(clients - members):
         yield "witness_stranger", f"clients that are no members took part in its group: {', '.join(strangers)}"

@@ -25,6 +25,8 @@ Discipline = Literal[
     "transform_first",
     "transform",
     "transform_transactional",
+    "transform_assigned",
+    "transform_fenced",
     "database_apart",
     "database_together",
     "database_compared",
@@ -42,6 +44,9 @@ DISCIPLINES: dict[Discipline, str] = {
     "transform": "writes a batch to an output topic, waits for the acknowledgements, and then commits its offsets",
     "transform_transactional": "writes a batch to an output topic and commits its offsets in one transaction; "
     "subscribes, with a transactional.id for each member",
+    "transform_assigned": "as transform_transactional, but assigns all partitions to itself; a process that takes its "
+    "place has a transactional.id of its own",
+    "transform_fenced": "as transform_assigned, but a process that takes its place has the same transactional.id",
     "database_apart": "writes the rows of a batch to its database in a transaction, and then the offset in another",
     "database_together": "writes the rows of a batch and the offset to its database in one transaction",
     "database_compared": "as database_together, and only if the offset in the database is still the one from which "
@@ -70,11 +75,11 @@ CRASH_POINTS: dict[CrashPoint, str] = {
     "applied": "so many records of the batch are applied, and nothing was done since (a transform has given them to "
     "its client, and waits for no acknowledgement)",
     "produced": "all records of the batch are in the output topic and acknowledged, and nothing was done since",
-    "offsets_sent": "the offsets of the batch are in the transaction, which is open (transform_transactional; any "
+    "offsets_sent": "the offsets of the batch are in the transaction, which is open (transforms with transactions; any "
     "other discipline stands at produced)",
     "ending": "the member asks for the end of the transaction and waits for the answer: it does not stand still by "
-    "itself, the proxy must drop the request or the answer (transform_transactional; any other discipline stands at "
-    "produced)",
+    "itself, the proxy must drop the request or the answer (transforms with transactions; any other discipline stands "
+    "at produced)",
     "rows_committed": "the whole batch is applied, and its offsets are not written; the rows are committed already if "
     "they have a transaction of their own (database_apart)",
     "offset_written": "the offsets of the batch are written to the database, in a transaction that is not committed "
@@ -105,6 +110,8 @@ TIMED: dict[str, tuple[bool, bool]] = {
     "transform_first": (False, False),
     "transform": (False, False),
     "transform_transactional": (False, False),
+    "transform_assigned": (False, False),
+    "transform_fenced": (False, False),
     "database_apart": (False, False),
     "database_together": (False, False),
     "database_compared": (False, False),
@@ -132,6 +139,8 @@ SINKS: dict[Discipline, SinkKind] = {
     "transform_first": "topic",
     "transform": "topic",
     "transform_transactional": "topic",
+    "transform_assigned": "topic",
+    "transform_fenced": "topic",
     "database_apart": "table",
     "database_together": "table",
     "database_compared": "table",
@@ -146,6 +155,11 @@ records for reasons about which the contract has no rules."""
 STORED: tuple[Discipline, ...] = ("database_apart", "database_together", "database_compared")
 """The disciplines whose offsets are in the application's database. A member starts from these offsets, and not from
 those of its group."""
+ASSIGNED: tuple[Discipline, ...] = ("transform_assigned", "transform_fenced")
+"""The disciplines whose members assign partitions to themselves. They do not subscribe, so that their group has no
+members and no generations."""
+IN_TRANSACTIONS: tuple[Discipline, ...] = ("transform_transactional", *ASSIGNED)
+"""The disciplines that write to an output topic in transactions."""
 
 IN_GROUP: tuple[Discipline, ...] = tuple(kind for kind in SINKS if kind not in (*STORED, "own"))
 """The disciplines whose offsets only the group has. Own applications may keep theirs anywhere."""

@@ -6,8 +6,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import get_args
 
-from delivery_verifier.model.application import REQUIRED, RESETS, SINKS, STORED, TIMED, WRITTEN_WITH, Application
+from delivery_verifier.model.application import (
+    ASSIGNED,
+    IN_TRANSACTIONS,
+    REQUIRED,
+    RESETS,
+    SINKS,
+    STORED,
+    TIMED,
+    WRITTEN_WITH,
+    Application,
+)
 from delivery_verifier.model.data import Setting, setting_text
+from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Isolation, Scenario
 
@@ -37,6 +48,10 @@ def check_application(arm: str, application: Application) -> None:
             f"arms.{arm}.application: {application.discipline} needs one member, group.protocol=classic and "
             "partition.assignment.strategy=range or roundrobin: its members assign their partitions themselves"
         )
+    if application.discipline in ASSIGNED and application.members > 1:
+        raise BadInput(
+            f"arms.{arm}.application: {application.discipline} needs one member: each assigns all partitions to itself"
+        )
     for name, allowed in {"auto.offset.reset": RESETS, "isolation.level": get_args(Isolation)}.items():
         if consumer[name] not in allowed:
             raise BadInput(f"{where}: {name} is {consumer[name]!r}; allowed: {', '.join(allowed)}")
@@ -61,7 +76,7 @@ def _check_producer(where: str, application: Application) -> None:
     for name, needed in WRITTEN_WITH.items():
         if name not in producer or setting_text(producer[name]) != needed:
             raise BadInput(f"{where}: {name} is {producer.get(name, 'not stated')}, but {discipline} needs {needed}")
-    if discipline == "transform_transactional":
+    if discipline in IN_TRANSACTIONS:
         for name in ("transactional.id", "transaction.timeout.ms"):
             if not producer.get(name):
                 raise BadInput(f"{where} lacks {name}, which {discipline} needs: state it")
@@ -92,3 +107,27 @@ def check_late_ends(scenario: Scenario) -> None:
                 f"fault.steps[{number}] is {step.action}, which does not go with the application of arm {names[0]}: "
                 "an end of a transaction that comes late may end the next one; leave one of them out"
             )
+
+
+def check_freezes(scenario: Scenario) -> None:
+    """Raises BadInput if the fault plan freezes applications, and does not fit that.
+
+    A plan freezes and thaws applications once each, in this order, at a crash point. It does nothing else to them:
+    behind that, some members do not run any more, and their substitutes do.
+    """
+    actions = [step.action for step in scenario.fault.steps]
+    acts = [action for action in actions if ACTS[action].whom == "application"]
+    if not {"freeze_application", "thaw_application"} & set(acts):
+        return
+    if acts != ["park", "freeze_application", "thaw_application"] or scenario.fault.cycles > 1:
+        raise BadInput(
+            f"fault.steps does {', '.join(acts)} in {scenario.fault.cycles} cycles; allowed with a freeze: park, "
+            "freeze_application, thaw_application, in one cycle"
+        )
+    own = [arm.name for arm in scenario.loaded if arm.application and arm.application.discipline == "own"]
+    several = [arm.name for arm in scenario.loaded if arm.application and arm.application.members > 1]
+    if refused := own or several:
+        raise BadInput(
+            f"fault.steps freezes applications, but that of {refused[0]} is "
+            f"{'an own one' if own else 'one of several members'}: a substitute can take the place of one member only"
+        )

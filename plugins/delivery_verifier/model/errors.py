@@ -23,13 +23,14 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── FilterError                     the packet filter could not be read or changed (RuntimeError)
 ├── NotKafka                        the proxy got bytes that are no frame of Kafka's protocol (ValueError)
 ├── Closed                          a rule of the proxy demands that a connection be closed
+├── UnknownFormat                   a record of `__consumer_offsets` has another format (ValueError)
 ├── ProducerDied                    a producer process ended before it had sent all of its load (RuntimeError)
 ├── MemberDied                      a member of an application ended unasked (RuntimeError)
 ├── OutputFailed                    records of an output topic were not acknowledged, or not as they were written
 │                                   (RuntimeError)
 ├── DamagedSlots                    the slots of a member have a gap that no order of writes leaves (ValueError)
 ├── DamagedDatabase                 SQLite reports that the database of an application is damaged (ValueError)
-├── PlaceBusy                       a frozen program has locked the table of its effects (RuntimeError)
+├── PlaceBusy                       a transaction of an own application has locked its effects (RuntimeError)
 ├── OffsetMoved                     another member has moved an offset in the database of an application (RuntimeError)
 ├── CommitUnknown                   nobody knows whether a consumer group accepted a commit (RuntimeError)
 ├── AlreadySent                     the load of this run has begun before, and is not sent twice (RuntimeError)

@@ -8,16 +8,14 @@ what an action needs of the cluster.
 from __future__ import annotations
 
 from delivery_verifier.model.act import Act
+from delivery_verifier.model.application_actions import OF_APPLICATIONS
 from delivery_verifier.model.history import DisturbanceKind
 from delivery_verifier.model.step_options import (
     BLOCKS,
     CLIENTS,
-    CRASH_POINT,
     DELAY,
     FRAMES,
     LINKS_CUT,
-    NTH_BATCH,
-    NTH_RECORD,
     SETTING,
     VALUE,
 )
@@ -197,35 +195,7 @@ ACTS: dict[str, Act] = {
             counts_as=("topic_altered",),
             options=(SETTING, VALUE),
         ),
-        Act(
-            name="park",
-            summary="Every member of an application stands still when it comes to a named point of its work.",
-            whom="application",
-            options=(CRASH_POINT, NTH_BATCH, NTH_RECORD),
-        ),
-        Act(
-            name="kill_application",
-            summary="SIGKILL for every member of every application: what it had in hand stays as it is.",
-            done="was killed",
-            bites=True,
-            whom="application",
-            counts_as=("application_crash",),
-        ),
-        Act(
-            name="restart_application",
-            summary="Starts the members of applications again; each goes on where its group has committed.",
-            heals=("kill_application",),
-            whom="application",
-        ),
-        Act(
-            name="rewind",
-            summary="An operator stops the applications, sets their groups back to offset 0, and starts them again.",
-            done="was set back to offset 0",
-            bites=True,
-            momentary=True,
-            whom="application",
-            counts_as=("rewind",),
-        ),
+        *OF_APPLICATIONS,
         Act(
             name="send",
             summary="Lets every arm of a scripted load send so many blocks more to each partition.",

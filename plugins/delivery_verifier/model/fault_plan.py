@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from delivery_verifier.model.act import Act, Capability, Proof
+from delivery_verifier.model.application import Application
 from delivery_verifier.model.data import Data, Name, Setting
 from delivery_verifier.model.fault_actions import ACTS
 
@@ -88,3 +89,10 @@ class FaultPlan(Data, frozen=True):
 def equipment_of(plan: FaultPlan) -> tuple[Capability, ...]:
     """Returns what the cluster must have for the actions of `plan`, each capability once, sorted by name."""
     return tuple(sorted({need for step in plan.steps for need in step.act.needs}))
+
+
+def substitutes_of(plan: FaultPlan, application: Application) -> range:
+    """Returns the numbers of the substitutes: one for each member, behind the members' numbers, if `plan` freezes
+    applications. Otherwise there is none. A substitute is a process that takes the place of a frozen member."""
+    freezes = any(step.action == "freeze_application" for step in plan.steps)
+    return range(application.members, application.members * (2 if freezes else 1))

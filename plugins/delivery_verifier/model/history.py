@@ -158,6 +158,11 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     options: dict[str, str | int | bool] = {}
     proof: dict[str, object] = {}
 
+    @property
+    def in_words(self) -> str:
+        """The injection as people read it, e.g. `injection 1 (power off)`."""
+        return f"injection {self.id} ({self.action.replace('_', ' ')})"
+
 
 class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One entry in the observer's record. An entry uses only the fields of its kind:

@@ -25,6 +25,30 @@ class BadInput(VerifierError, ValueError):
     exit_code = 64
 
 
+class Refusals:
+    """Collects the BadInput errors of several checks, so that a user learns of all of them at once.
+
+    Each check is the block of a `with` statement. `require_none` comes after all checks.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def __enter__(self) -> None:
+        """Begins one check."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if isinstance(error, BadInput) and str(error) not in self.messages:
+            self.messages.append(str(error))
+        return isinstance(error, BadInput)
+
+    def require_none(self) -> None:
+        """Raises BadInput if a check failed. The message has one line per error."""
+        if self.messages:
+            count = len(self.messages)
+            raise BadInput("\n".join([f"{count} errors:", *self.messages]) if count > 1 else self.messages[0])
+
+
 def whole(field: str, value: object, low: int, high: int, example: int | None = None) -> int:
     """Returns `value` as a whole number. `value` may be text, as from a command line.
 

@@ -7,7 +7,7 @@ import msgspec
 
 from delivery_verifier.model import step_options
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.model.application_checks import check_application, check_late_ends, check_power
+from delivery_verifier.model.application_checks import check_application, check_freezes, check_late_ends, check_power
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_plan import equipment_of
 from delivery_verifier.model.fault_targets import TARGETS
@@ -99,6 +99,7 @@ def _check_applications(scenario: Scenario) -> None:
                 "of a topic with transactions"
             )
     _check_crashes(scenario)
+    check_freezes(scenario)
 
 
 def _all_are_own(scenario: Scenario) -> bool:

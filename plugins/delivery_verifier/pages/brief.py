@@ -73,19 +73,19 @@ def note_text(verdict: RunVerdict, run_dir: Path) -> str:
     Sections that would make the note longer than NOTE_LENGTH are left out, as _LEFT_OUT says. The note then says where
     they are.
     """
-    kept = sections(run_dir, verdict)
+    shown = sections(run_dir, verdict)
     for heading in ("", *_LEFT_OUT):
-        kept = [section for section in kept if section.heading != heading]
-        text = "\n\n".join(_markdown(verdict, kept, whole=not heading))
+        shown = [section for section in shown if section.heading != heading]
+        text = "\n\n".join(_markdown(verdict, shown, whole=not heading))
         if len(text) <= NOTE_LENGTH:
             return text
     return text
 
 
-def _markdown(verdict: RunVerdict, kept: list[Section], *, whole: bool) -> Iterator[str]:
+def _markdown(verdict: RunVerdict, shown: list[Section], *, whole: bool) -> Iterator[str]:
     """Yields the parts of a note. `whole`: whether no section was left out."""
     yield f"**{verdict.verdict}**: {without_verdict(verdict.sentence, verdict.verdict)}"
-    for section in kept:
+    for section in shown:
         lines = [f"* {line.text} `{line.command}`" if line.command else f"* {line.text}" for line in section.lines]
         yield "\n".join([f"**{section.heading}**", "", *lines])
     if not whole:

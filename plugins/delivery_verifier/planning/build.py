@@ -14,13 +14,13 @@ from delivery_verifier.contract.settings import ContradictorySettings, Settings
 from delivery_verifier.host.java.jars import kafka_versions
 from delivery_verifier.load.layout import require_room
 from delivery_verifier.model.fault_plan import FaultPlan
-from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.inputs import BadInput, Refusals
 from delivery_verifier.model.scenario import Claim, ClusterSpec, Load, Profile, Scenario
 from delivery_verifier.model.scenario_checks import check
 from delivery_verifier.planning import own_applications
 from delivery_verifier.planning.load_checks import check_exposure, check_transactions
 from delivery_verifier.planning.own_settings import librdkafka, producer, profiles, topic
-from delivery_verifier.planning.params import LONGEST_S, checked
+from delivery_verifier.planning.params import LONGEST_S, check_fields
 from delivery_verifier.planning.provenance import commit, versions_of
 from delivery_verifier.planning.repetition import LOAD_FIELDS, repeating_command
 
@@ -35,9 +35,11 @@ bytes in a second, whichever is longer. Even a busy host is faster."""
 def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
     """Returns the scenario for `params`, the fields of the form or of the command line.
 
-    A missing field takes the form's default. `name` is the run id. Raises BadInput for a value that is not allowed.
+    A missing field takes the form's default. `name` is the run id. Raises BadInput for a value that is not allowed. The
+    message names every field and every override that is refused for itself. If there is none, the message names what
+    does not fit together.
     """
-    params = checked(params)
+    params = _checked(params)
     if params.get("scenario"):
         return _catalogue_scenario(params, name)
     chosen_profile = _profile(params)
@@ -75,6 +77,16 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
     except (ValueError, msgspec.ValidationError) as error:
         raise BadInput(str(error)) from None
     return scenario
+
+
+def _checked(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields that are not None. Raises BadInput, which names all fields and overrides that are refused."""
+    refusals = Refusals()
+    values = check_fields(params, refusals)
+    texts = (str(params.get(field) or "") for field in ("producer_overrides", "topic_overrides"))
+    profiles.check_overrides(*texts, refusals=refusals)
+    refusals.require_none()
+    return values
 
 
 BESIDE_A_SCENARIO = ("scenario", "seed", "kafka_version", "fail_step", "owner")

@@ -10,7 +10,7 @@ from msgspec import Struct
 from delivery_verifier import catalogue
 from delivery_verifier.host.java.jars import kafka_versions
 from delivery_verifier.model.fault_plan import FaultPlan
-from delivery_verifier.model.inputs import bad_input, choice, decimal, limits, nearest, whole
+from delivery_verifier.model.inputs import Refusals, bad_input, choice, decimal, limits, nearest, whole
 from delivery_verifier.model.scenario import Arm, Claim, Load, OwnPacing, Scenario
 from delivery_verifier.model.steps import STEPS
 from delivery_verifier.planning import own_applications
@@ -32,13 +32,26 @@ with 0 none. An arm can be HELD only if it has both committed and aborted transa
 def checked(params: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the fields that are not None, each value in its field's own type.
 
-    Raises BadInput for an unknown field and for a value that is not allowed.
+    Raises BadInput if a field is unknown or a value is not allowed. The message names all of these fields.
     """
-    for name in params:
-        if name not in FIELDS:
-            near = nearest(name, FIELDS)
-            raise bad_input("field", name, ", ".join(FIELDS), f"did you mean {near}?" if near else "leave it out")
-    return {name: FIELDS[name](name, value) for name, value in params.items() if value is not None}
+    refusals = Refusals()
+    values = check_fields(params, refusals)
+    refusals.require_none()
+    return values
+
+
+def check_fields(params: Mapping[str, Any], refusals: Refusals) -> dict[str, Any]:
+    """Returns the allowed fields that are not None, each value in its field's own type. Adds an error to `refusals` for
+    each other field."""
+    values: dict[str, Any] = {}
+    for name, value in params.items():
+        with refusals:
+            if name not in FIELDS:
+                near = nearest(name, FIELDS)
+                raise bad_input("field", name, ", ".join(FIELDS), f"did you mean {near}?" if near else "leave it out")
+            if value is not None:
+                values[name] = FIELDS[name](name, value)
+    return values
 
 
 def as_conf(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from delivery_verifier.cluster import groups, topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.application import Application
+from delivery_verifier.model.fault_plan import substitutes_of
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.run.outputs import VisibleRecords
@@ -83,7 +84,7 @@ def drain_applications(scenario: Scenario, cluster: Cluster, snapshot: Offsets, 
             VisibleRecords(cluster),
             scenario.load.payload_bytes,
         )
-        _seal(inputs, application, output)
+        _seal(inputs, application, scenario, output)
 
 
 def _wait_until_drained(pool: MemberPool, ends: Mapping[tuple[str, int], int], output: StepOutput) -> None:
@@ -153,23 +154,26 @@ def _undrained(pool: MemberPool, ends: Mapping[tuple[str, int], int]) -> list[st
     """
     applied = dict[tuple[str, int], int]()
     for member in pool.members:
-        for partition, offset in last_markers(lives_of(member.folder)[member.control[Word.LIFE]]).items():
+        life = lives_of(member.folder).get(member.control[Word.LIFE])
+        for partition, offset in (last_markers(life) if life else {}).items():
             key = member.arm.name, partition
             applied[key] = max(offset, applied.get(key, -1))
     return [f"{arm}/{partition}" for (arm, partition), end in ends.items() if applied.get((arm, partition), -1) < end]
 
 
-def _seal(inputs: SinkInputs, application: Application, output: StepOutput) -> None:
+def _seal(inputs: SinkInputs, application: Application, scenario: Scenario, output: StepOutput) -> None:
     """Writes the effects and journals of all lives of the arm's members to `output`, and adds their counts to it.
 
     Raises FileNotFoundError if the supervisor did not see a life end.
     """
     rows, killed, lives, orders, arm = list[dict[str, object]](), 0, 0, 0, inputs.arm
-    for member in range(application.members):
+    numbers = (*range(application.members), *substitutes_of(scenario.fault, application))
+    for member in numbers:
         folder = inputs.folder / str(member)
         control = Control(folder)
         orders += control[Word.KILLS]
-        lives += control[Word.LIFE] + 1  # the supervisor's own count: a life whose folder is gone breaks a law
+        if member < application.members or control[Word.PID]:  # a substitute may never have been started
+            lives += control[Word.LIFE] + 1  # the supervisor's own count: a life whose folder is gone breaks a law
         for life, path in lives_of(folder).items():
             killed += read_end(path).killed
             rows += journal_rows(arm, member, life, path)

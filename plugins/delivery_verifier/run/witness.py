@@ -19,17 +19,17 @@ from delivery_verifier.store.witness_tables import COMMITS, GENERATIONS, POSITIO
 Row = dict[str, object]
 
 
-def write_witness(scenario: Scenario, cluster: Cluster, output: StepOutput) -> None:
+def write_witness(scenario: Scenario, cluster: Cluster, output: StepOutput, began_us: int) -> None:
     """Writes the tables of the witness to `output`. No member of an application runs any more.
 
-    Writes nothing if no arm has an application. Raises as `read_groups` does, and KafkaException if the coordinator of
-    a group does not answer.
+    `began_us` is a time before the first member began, in µs since the epoch. Writes nothing if no arm has an
+    application. Raises as `read_groups` does, and KafkaException if the coordinator of a group does not answer.
     """
     arms = {group_of(scenario, arm): arm for arm, _ in applications_of(scenario)}
     if not arms:
         return
     with output.timed("witness"):
-        logs = read_groups(cluster, arms)
+        logs = read_groups(cluster, arms, began_us // 1000)
         client, partitions = topics.admin(cluster.connection), range(scenario.load.partitions)
         removed = {group: log.removed for log in logs for group in log.groups}
         positions: list[Row] = [

@@ -61,7 +61,8 @@ JOURNAL = Table(
             "what",
             "string",
             "started, assigned, revoked, handed_over, committed (the answer came), stored, parked, closed, error, "
-            "reported (a member whose offsets are in a database also committed them to its group), or aborted",
+            "reported, aborted, or fenced. Reported: a member whose offsets are in a database also committed them to "
+            "its group. Fenced: the member learned that another process had taken its place, and ended",
         ),
         Column("batch", "int32", "number of the batch; -1 where the event is about none"),
         Column("partition", "int32", "the partition; -1 where the event is about none"),

@@ -22,12 +22,14 @@ from support.mock_broker import MockBroker
 from delivery_verifier.applications.control import Word
 from delivery_verifier.applications.handle import RunningApplications
 from delivery_verifier.applications.lives import lives_of, read_end
-from delivery_verifier.applications.member_process import MemberDied
+from delivery_verifier.applications.member_process import MemberDied, spec_of
 from delivery_verifier.applications.pool import MemberPool, group_of
 from delivery_verifier.applications.slots import read_slots
+from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.host.waiting import pause, wait_until
 from delivery_verifier.model import record
 from delivery_verifier.model.application import Application, Discipline
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.scenario import Scenario
 
 CONSUMER: dict[str, Any] = {
@@ -177,6 +179,84 @@ def test_a_member_that_ends_by_no_order_ends_the_run(stage: Callable[..., Stage]
         made.pool.check()
     with pytest.raises(MemberDied):
         made.pool.kill() if number == signal.SIGTERM else made.pool.stop()
+
+
+@pytest.mark.parametrize(
+    ("code", "is_zombie", "is_accepted"),
+    [(5, True, True), (6, True, True), (6, False, False), (0, True, False), (3, True, False), (-9, True, False)],
+)
+def test_only_a_fenced_zombie_may_end_by_itself(
+    code: int, is_zombie: bool, is_accepted: bool, stage: Callable[..., Stage]
+) -> None:
+    made = stage(scenario_of())
+    (member,) = made.pool.members
+    assert member.process is not None
+    member.process.kill()
+    member.process.wait()
+    member.process.returncode = code
+    member.control[Word.ZOMBIE] = is_zombie
+    if not is_accepted:
+        with pytest.raises(MemberDied, match=f"exit code {code}"):
+            made.pool.check()
+        return
+    assert made.pool.check() and member.process is None
+    made.pool.stop()
+    end = read_end(lives_of(made.folder)[0])
+    assert (end.exit_code, end.killed) == (code, False) and member.control[Word.EXIT] == code
+
+
+def test_a_substitute_runs_only_when_it_is_asked_for_and_takes_the_place_of_the_frozen(
+    stage: Callable[..., Stage],
+) -> None:
+    made = stage(frozen(scenario_of()))
+    member, substitute = made.pool.members
+    assert member.process is not None and substitute.process is None and substitute.number == 1
+    (zombie,) = made.handle.zombies.all
+    made.handle.park("polled", 1, 1)
+    made.write(10)
+    wait_until(made.handle.are_parked, "the member to park", 20)
+    made.handle.zombies.freeze()
+    assert zombie.is_frozen and not made.handle.exits()
+    with made.supervised():
+        zombie_command(made.handle)
+        assert substitute.process is not None and substitute.control[Word.LIFE] == 0
+        made.handle.zombies.thaw()
+        wait_until(lambda: not zombie.is_frozen and not zombie.control[Word.PARKED], "the member to go on", 20)
+        made.handle.zombies.stop()
+        assert member.process is None and substitute.process is not None and zombie.ended == ""
+        wait_until(lambda: substitute.control[Word.STATE], "the substitute to have its partitions", 20)
+        made.pool.stop()
+    assert [
+        read_end(folder).exit_code for each in (member, substitute) for folder in lives_of(each.folder).values()
+    ] == [
+        0,
+        0,
+    ]
+
+
+def frozen(scenario: Scenario) -> Scenario:
+    """Returns the scenario with a fault plan that freezes applications."""
+    freeze = FaultStep(trigger=Trigger(kind="at_once"), action="freeze_application", target="none")
+    return replace(scenario, fault=FaultPlan(name="frozen", summary="", steps=(freeze,)))
+
+
+def zombie_command(handle: RunningApplications) -> None:
+    """Has the substitutes started, without waiting for partitions: the session of the frozen member lasts 6 s."""
+    for control in handle.zombies.substitutes:
+        control[Word.STARTS] += 1
+    wait_until(lambda: all(each[Word.STARTS_DONE] for each in handle.zombies.substitutes), "the substitutes", 20)
+
+
+def test_a_successor_has_the_same_transactional_id_only_if_it_is_to_fence(tmp_path: Path) -> None:
+    def ids(discipline: Discipline) -> list[str]:
+        application = APPLICATIONS[discipline]
+        scenario = frozen(replace(scenario_of(), arms=(replace(RUN.subjects[0], application=application), RUN.canary)))
+        pool = MemberPool(scenario, {}, tmp_path / discipline, lambda pid: None)
+        return [str(spec_of(member, 0, "g", "t", {}).producer["transactional.id"]) for member in pool.members]
+
+    arm = RUN.subjects[0].name
+    assert ids("transform_fenced") == [f"kdv-{arm}-0"] * 2
+    assert ids("transform_assigned") == ids("transform_transactional") == [f"kdv-{arm}-0", f"kdv-{arm}-1"]
 
 
 def test_settings_that_the_client_refuses_are_named(tmp_path: Path) -> None:

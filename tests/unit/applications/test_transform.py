@@ -11,11 +11,12 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from msgspec.structs import replace
 from support.evidence import RUN
 from support.mock_broker import MockBroker
 
+from delivery_verifier.applications import process
 from delivery_verifier.applications.control import Control, State, Word
 from delivery_verifier.applications.journal import read_journal
 from delivery_verifier.applications.lives import LifeEnd, last_markers, write_end
@@ -28,7 +29,8 @@ from delivery_verifier.applications.transform import Transform
 from delivery_verifier.catalogue.applications import APPLICATIONS
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model import record
-from delivery_verifier.model.application import CrashPoint, Discipline, output_topic
+from delivery_verifier.model.application import ASSIGNED, CrashPoint, Discipline, output_topic
+from delivery_verifier.model.data import dumps
 from delivery_verifier.model.scenario import Arm
 
 TOKEN, ARM = "abcdefgh", 3
@@ -52,6 +54,7 @@ def error_of(code: int, **kind: bool) -> KafkaException:
 UNKNOWN_MEMBER = error_of(KafkaError.UNKNOWN_MEMBER_ID, txn_requires_abort=True)
 LATER = error_of(KafkaError._TIMED_OUT, retriable=True)
 FENCED = error_of(KafkaError._FENCED, fatal=True)
+FATAL = error_of(KafkaError._FATAL, fatal=True)
 
 
 class Client:
@@ -62,12 +65,20 @@ class Client:
         self.messages, self.when_empty, self.did = messages, when_empty, Did()
         self.refusals: dict[str, list[KafkaException]] = {}
         self.failed: KafkaError | None = None
+        self.unknown: KafkaError | None = None
         self.callbacks: dict[str, Any] = {}
 
     def subscribe(self, topics: list[str], **callbacks: Any) -> None:
         self.did.append(("subscribe", *topics))
         self.callbacks = callbacks
         callbacks["on_assign"](self, [TopicPartition(topics[0], 0)])
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        return SimpleNamespace(topics={topic: SimpleNamespace(error=self.unknown, partitions={0: None, 1: None})})
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        assert {partition.offset for partition in partitions} == {OFFSET_INVALID}, "the client asks for the committed"
+        self.did.append(("assign", *(partition.partition for partition in partitions)))
 
     def consume(self, most: int, timeout: float) -> list[Any]:
         if not self.messages:
@@ -155,6 +166,10 @@ WORK: dict[Discipline, Did] = {
         ("end",),
     ],
 }
+WORK |= {
+    each: [("assign", 0, 1) if did == ("subscribe", "the-topic") else did for did in WORK["transform_transactional"]]
+    for each in ASSIGNED
+}
 
 
 @pytest.mark.parametrize("discipline", WORK)
@@ -179,18 +194,34 @@ def test_nothing_of_an_aborted_transaction_is_applied_and_the_batch_is_asked_for
     client.refusals = {call: [LATER, UNKNOWN_MEMBER], "abort": [LATER]}
     member.run()
     assert client.did[-4:] == [("abort",), ("abort",), ("seek", 0), ("close",)]
-    words = (Word.HANDED_OVER, Word.APPLIED, Word.COMMITTED, Word.PARKED)
-    assert [member.control[word] for word in words] == [0, 0, 0, 0]
+    words = (Word.HANDED_OVER, Word.APPLIED, Word.COMMITTED, Word.PARKED, Word.REFUSALS)
+    assert [member.control[word] for word in words] == [0, 0, 0, 0, 1]
     journal = read_journal(life_folder(spec))
     assert [event.answer for event in journal if event.what in ("aborted", "committed")] == ["UNKNOWN_MEMBER_ID"]
 
 
-def test_a_fenced_member_ends(tmp_path: Path) -> None:
-    member, client = member_of(spec_of(tmp_path, "transform_transactional"), [message(0), message(1)])
-    client.refusals = {"offsets": [FENCED]}
+@pytest.mark.parametrize(("error", "code", "said"), [(FENCED, 6, ["_FENCED"]), (FATAL, 3, [])])
+def test_a_fenced_member_ends_and_says_so(
+    error: KafkaException, code: int, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = spec_of(tmp_path, "transform_fenced")
+    member, client = member_of(spec, [message(0), message(1)])
+    client.refusals = {"offsets": [error]}
+    monkeypatch.setattr(process, "Consumer", lambda settings: client)
+    monkeypatch.setattr(process.signal, "signal", lambda *_: None)
+    monkeypatch.setitem(process.MEMBERS, "transform_fenced", lambda *_: member)
+    (tmp_path / "spec.json").write_bytes(dumps(spec))
+    monkeypatch.setattr(process.sys, "argv", ["member", str(tmp_path / "spec.json")])
+    assert process.main() == code
+    assert member.control[Word.APPLIED] == 0
+    assert [event.answer for event in read_journal(life_folder(spec)) if event.what == "fenced"] == said
+
+
+def test_a_member_that_assigns_partitions_needs_to_know_them(tmp_path: Path) -> None:
+    member, client = member_of(spec_of(tmp_path, "transform_assigned"), [message(0)])
+    client.unknown = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
     with pytest.raises(KafkaException):
         member.run()
-    assert member.control[Word.APPLIED] == 0
 
 
 @pytest.mark.parametrize("discipline", WORK)

@@ -61,8 +61,8 @@ class Log:
         data = b"".join(batches)
         monkeypatch.setattr(group_log, "fetch", lambda *_: Fetched(end, data))
 
-    def read(self) -> GroupLog:
-        (log,) = read_groups(Cluster(self.cluster), ["group"])
+    def read(self, began_ms: int = 0) -> GroupLog:
+        (log,) = read_groups(Cluster(self.cluster), ["group"], began_ms)
         return log
 
 
@@ -82,12 +82,14 @@ def test_commits_of_aborted_transactions_do_not_count(monkeypatch: pytest.Monkey
     assert (log.partition, log.groups, log.removed) == (0, {"group"}, 0)
 
 
-def test_only_the_groups_asked_for_are_kept_and_what_stands_before_them_is_not_counted(
+def test_only_the_groups_asked_for_are_kept_and_what_is_older_than_the_run_is_not_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     batches = [batch(3, 1), batch(9, 1), batch(10, 1)]
-    log = Log(monkeypatch, batches, [Record(3, 1, "other"), Record(9, 10), Record(10, 5, "other")], 11).read()
-    assert [entry.offset for entry in log.entries] == [9] and log.removed == 0
+    made = Log(monkeypatch, batches, [Record(3, 1, "other"), Record(9, 10), Record(10, 5, "other")], 11)
+    for began_ms, removed in ((0, 8), (7000, 8), (7004, 5), (7010, 0)):
+        log = made.read(began_ms)
+        assert ([entry.offset for entry in log.entries], log.removed) == ([9], removed)
 
 
 def test_records_that_were_compacted_away_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,6 +103,15 @@ def test_records_that_were_compacted_away_are_counted(monkeypatch: pytest.Monkey
 def test_a_reader_that_misses_a_record_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConnectionError, match=r"__consumer_offsets/0: 1 records were read, and its batches hold 2"):
         Log(monkeypatch, [batch(0, 2)], [Record(0, 10)], 2).read()
+
+
+def test_a_partition_from_which_the_broker_removes_records_meanwhile_is_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = Log(monkeypatch, [batch(1, 1)], [Record(1, 10)], 2)
+    readings = iter([[Record(0, 5), Record(1, 10)], [Record(1, 10)]])
+    monkeypatch.setattr(group_log, "_messages", lambda *_: next(readings))
+    assert (len(log.read().entries), next(readings, None)) == (1, None)
 
 
 def test_a_leader_that_gives_no_batch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,4 +128,4 @@ def test_a_transaction_that_stays_open_is_an_error(monkeypatch: pytest.MonkeyPat
 
 
 def test_without_the_topic_no_group_has_committed_anything() -> None:
-    assert read_groups(Cluster(FakeCluster()), ["group"]) == []
+    assert read_groups(Cluster(FakeCluster()), ["group"], 0) == []

@@ -164,6 +164,10 @@ TABLE: list[tuple[str, Changes, tuple[DisturbanceKind, ...], set[Anomaly]]] = [
     ("safe", IN_ONE_TRANSACTION, ("application_crash", "application_freeze"), set()),
     ("safe", IN_ONE_TRANSACTION, ("rewind",), {REAPPLIED}),
     ("safe", IN_ONE_TRANSACTION | {"isolation_level": "read_uncommitted"}, (), {REAPPLIED}),
+    ("safe", IN_ONE_TRANSACTION | {"discipline": "transform_assigned"}, ("application_crash",), set()),
+    ("safe", IN_ONE_TRANSACTION | {"discipline": "transform_assigned"}, ("application_freeze",), {REAPPLIED}),
+    ("safe", {"discipline": "transform_assigned", "isolation_level": "read_uncommitted"}, (), {REAPPLIED}),
+    ("safe", {"discipline": "transform_fenced"}, ("application_crash", "application_freeze"), set()),
     ("transactional", IN_ONE_TRANSACTION | {"isolation_level": "read_uncommitted"}, (), {REAPPLIED, GHOST}),
 ]
 

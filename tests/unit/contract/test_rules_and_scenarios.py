@@ -28,8 +28,7 @@ WITHOUT_SCENARIO: dict[str, str] = {
     **dict.fromkeys(
         (
             *("skipped.reset", "skipped.truncated", "reapplied.truncated", "ghost.truncated"),
-            *("reapplied.unstable_offsets", "reapplied.zombie"),
-            *("overtaken.rewind", "overtaken.freeze", "overtaken.truncated"),
+            *("overtaken.rewind", "overtaken.truncated"),
         ),
         "no scenario of the catalogue has such an application under such a fault yet",
     ),

@@ -33,6 +33,7 @@ from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.anomalies import EFFECTS as KINDS
 from delivery_verifier.model.anomalies import Anomaly, column
 from delivery_verifier.model.application import Discipline
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.scenario import Claim, Scenario
 
@@ -186,6 +187,56 @@ def test_more_skipped_than_in_hand_is_no_pass() -> None:
     verdict = judged(crashed("commit_first", counted(Anomaly.SKIPPED, 7), cases=of_kind(Anomaly.SKIPPED, count=7)))
     assert arm(verdict).verdict == "INCONCLUSIVE"
     assert "only 6 records were in hand" in next(item.detail for item in arm(verdict).doubts)
+
+
+def replaced(**thawed: Any) -> list[Injection]:
+    """Returns the freeze of an application's member, and the thaw, with the changes `thawed`."""
+    thaw = msgspec.structs.replace(killed(), id=2, action="thaw_application")
+    return [msgspec.structs.replace(killed(), action="freeze_application"), msgspec.structs.replace(thaw, **thawed)]
+
+
+FROZEN = FaultPlan(
+    name="frozen",
+    summary="",
+    steps=tuple(
+        FaultStep(trigger=Trigger(kind="at_once"), action=action, target="none", options=options)
+        for action, options in (("park", {"at": "polled"}), ("freeze_application", {}), ("thaw_application", {}))
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("discipline", "claim", "expected"),
+    [
+        ("database_together", "contract", "HELD"),
+        ("database_together", "exactly_once", "VIOLATED"),
+        ("database_compared", "contract", "VIOLATED"),
+    ],
+)
+def test_only_who_does_not_compare_may_apply_again_behind_its_substitute(
+    discipline: Discipline, claim: Claim, expected: str
+) -> None:
+    change = both(lambda rows: exposure(rows, 2), counted(Anomaly.REAPPLIED, 6))
+    evidence = crashed(discipline, change, claim, injections=replaced(), cases=of_kind(Anomaly.REAPPLIED))
+    verdict = judged(evidence)
+    assert (arm(verdict).verdict, doubts(verdict)) == (expected, set())
+
+
+@pytest.mark.parametrize(
+    ("proof", "said"),
+    [
+        ({"failed": "waited in vain: a/0"}, "injection 2 (thaw_application) has no proof that it bit: waited in vain"),
+        ({}, "nothing shows that every application went on behind its substitute"),
+    ],
+)
+def test_a_zombie_that_did_nothing_leaves_no_verdict_and_the_doubt_says_what_did_not_happen(
+    proof: dict[str, object], said: str
+) -> None:
+    planned = msgspec.structs.replace(applied_by("database_compared", "exactly_once"), fault=FROZEN)
+    missed = replaced(bit=False, proof={"process": {}, **proof})
+    verdict = judged(evidence_of(planned, both(exposure, lambda rows: exposure(rows, 2)), injections=missed))
+    assert arm(verdict).verdict == "INCONCLUSIVE"
+    assert any(item.name == "fault_did_not_bite" and said in item.detail for item in arm(verdict).doubts)
 
 
 def test_a_rewind_does_not_explain_what_is_skipped_beside_a_crash() -> None:

@@ -4,6 +4,7 @@ a record that an own application may have."""
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from support.applications import application
 from support.evidence import (
     BITE,
@@ -86,11 +87,14 @@ def test_what_was_set_back_counts_where_nothing_was_in_hand() -> None:
     assert at_stake(proven(process={HAND: 3, BACK: 7}), SUBJECT) == 3
 
 
-@pytest.mark.parametrize(("count", "torn"), [(12, False), (13, True)])
-def test_an_own_application_may_have_one_line_without_a_record_in_a_hundred(count: int, torn: bool) -> None:
-    run = run_of("own", unparsed(count))
+@pytest.mark.parametrize(("count", "effects", "torn"), [(12, 1200, False), (13, 1299, True)])
+def test_an_own_application_may_have_one_line_without_a_record_in_a_hundred(
+    count: int, effects: int, torn: bool
+) -> None:
+    others = 2 * 401
+    run = run_of("own", both(unparsed(count), setting(EFFECTS, "effects", effects - others, arm=SUBJECT, partition=0)))
     details = [detail for _, _, detail in torn_effects(run)]
-    wanted = f"{SUBJECT}: {count} of 1203 effects name no record, and 0 records count as SKIPPED"
+    wanted = f"{SUBJECT}: {count} of {effects} effects name no record, and 0 records count as SKIPPED"
     assert details == [wanted] * torn
     assert ("effects_unparsed" in doubts_of(run)) == torn
 
@@ -114,6 +118,24 @@ def test_counts_that_the_effects_lack_are_none() -> None:
     undrained = both(lacking, setting(EFFECTS, "drained", 0, arm=SUBJECT, partition=1))
     (detail,) = doubts_of(run_of("commit_after", undrained)).values()
     assert detail.endswith("of partitions [1], and 0 records had not been applied yet")
+
+
+def test_a_group_that_starts_at_the_end_skips_nothing_behind_in_books_that_do_not_count_it() -> None:
+    program = application("commit_after")
+    latest = replace(program, consumer=program.consumer | {"auto.offset.reset": "latest"})
+    scenario = with_arm(a_scenario(fault="none"), SUBJECT, application=latest)
+    assert not doubts_of(evidence_of(scenario, without(EFFECTS, "skipped_behind")))
+    behind = setting(EFFECTS, "skipped_behind", 1, arm=SUBJECT, partition=0)
+    assert set(doubts_of(evidence_of(scenario, behind))) == {"unexplained"}
+
+
+def test_a_rewind_with_no_count_explains_nothing_and_needs_to_explain_nothing() -> None:
+    scenario = with_arm(a_scenario(fault="none"), SUBJECT, application=application("commit_first"))
+    rewind = proven("rewind")
+    hit = replace(rewind, hit={scenario.arm(SUBJECT).topic_name: [0, 1, 2]})
+    lacking, extra = without(EFFECTS, "extra"), setting(EFFECTS, "extra", 1, arm=SUBJECT, partition=0)
+    assert not doubts_of(evidence_of(scenario, lacking, injections=[hit]))
+    assert set(doubts_of(evidence_of(scenario, extra, injections=[hit]))) == {"unexplained"}
 
 
 def test_one_partition_that_was_applied_in_time_was_put_to_the_test() -> None:

@@ -90,11 +90,11 @@ def test_an_unplanned_unclean_election_counts_where_the_topic_allows_it_or_someb
         arm = SimpleNamespace(name="a", spec=spec, disturbances=observed, run=SimpleNamespace(scenario=run))
         return list(_unplanned(cast(ArmEvidence, arm)))
 
-    doubt = [("unplanned_disturbance", "a: 1 x unclean_election, first: seen")]
+    doubt = [("unplanned_disturbance", "a: 1 x unclean election, first: seen")]
     assert doubts(allowing, unclean) == doubts(plain, unclean, asked) == doubt
     assert doubts(plain, unclean) == doubts(plain, asked) == []
     later = msgspec.structs.replace(unclean, detail="seen later")
-    assert doubts(allowing, unclean, later) == [("unplanned_disturbance", "a: 2 x unclean_election, first: seen")]
+    assert doubts(allowing, unclean, later) == [("unplanned_disturbance", "a: 2 x unclean election, first: seen")]
 
 
 def test_an_arm_without_counts_attempted_and_reported_nothing() -> None:

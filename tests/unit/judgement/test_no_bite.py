@@ -30,6 +30,8 @@ MISSES = {
     "kill_producer": "test_clients.py::test_producers_that_the_signal_did_not_reach_have_not_been_killed",
     "kill_application": "test_applications.py::test_members_with_nothing_in_hand_have_not_been_hit",
     "rewind": "test_applications.py::test_a_group_that_has_committed_nothing_has_not_been_set_back",
+    "freeze_application": "test_applications.py::test_members_that_were_thawed_behind_our_back_were_not_replaced",
+    "thaw_application": "test_applications.py::test_a_zombie_that_never_goes_on_has_not_been_thawed",
     "resend": "test_clients.py::test_with_nothing_to_send_again_a_resend_has_not_bitten",
     "drop": "test_proxy.py::test_a_proxy_that_is_bypassed_has_not_bitten[drop]",
     "hold": "test_proxy.py::test_a_proxy_that_is_bypassed_has_not_bitten[hold]",

@@ -24,6 +24,7 @@ REWIND = replace(KILL, action="rewind", proof={"process": {"rewound a": 600}})
         ([REWIND, CRASH, CRASH], "12 records in hand and 600 records set back"),
         ([replace(CRASH, proof={"process": {"in hand of a": 1}})], "1 record in hand"),
         ([replace(CRASH, proof={})], "0 records in hand"),
+        ([replace(CRASH, action="freeze_application"), replace(CRASH, action="thaw_application")], "6 records in hand"),
     ],
 )
 def test_what_was_in_hand_and_what_was_set_back_are_told_apart(biting: list[Any], expected: str) -> None:

@@ -15,7 +15,9 @@ import pytest
 from support.applications import application
 from support.evidence import SUBJECT, a_scenario, arm, doubts, evidence_of, judged, with_arm
 
+from delivery_verifier.judgement.witness import differences
 from delivery_verifier.model.application import Discipline
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.pages.doubts import ADVICE
@@ -172,6 +174,18 @@ def test_a_member_that_was_killed_may_have_been_handed_more_than_its_journal_tel
     assert judged_with("at_handover", witness) == set()
     witness.commits[1]["offset"] = witness.positions[0]["position"] = 403  # behind the end of the log
     assert judged_with("at_handover", witness) == {("checker", STRANGER)}
+
+
+@pytest.mark.parametrize("is_frozen", [True, False])
+def test_a_substitute_is_a_member_of_the_group_only_where_the_plan_freezes_members(is_frozen: bool) -> None:
+    freeze = FaultStep(trigger=Trigger(kind="at_once"), action="freeze_application", target="none")
+    plan = FaultPlan(name="frozen", summary="", steps=(freeze,) if is_frozen else ())
+    witness = of_batches("committed")
+    witness.generations.append(client(f"{SUBJECT}-member-1"))
+    scenario = msgspec.structs.replace(applied_by("commit_after"), fault=plan)
+    ends = {(SUBJECT, partition): 402 for partition in range(3)}
+    names = {name for _, name, _ in differences(scenario, witness, ends, is_rewound=False)}
+    assert names == (set() if is_frozen else {"witness_stranger"})
 
 
 def test_a_rewind_explains_a_commit_of_offset_zero_and_no_other() -> None:

@@ -90,6 +90,7 @@ def test_nothing_is_left_to_a_default(name: str) -> None:
         ("database_compared", {"enable_auto_commit": True}, "is True, but database_compared needs false"),
         ("database_apart", {"group_protocol": "consumer"}, "database_apart needs one member, group.protocol=classic"),
         ("database_apart", {"partition_assignment_strategy": "cooperative-sticky"}, "range or roundrobin"),
+        ("transform_transactional", {"enable_auto_commit": True}, "but transform_transactional needs false"),
         ("commit_first", {"isolation_level": "any"}, "isolation.level is 'any'; allowed: read_uncommitted"),
     ],
 )
@@ -159,6 +160,32 @@ def test_a_crash_that_can_hurt_nothing_and_a_rewind_of_the_dead_are_refused(
 ) -> None:
     fault = FaultPlan(name="crash", summary="", steps=steps, cycles=cycles)
     planned = with_arm(replace(a_scenario(fault="none"), fault=fault), SUBJECT, application=application())
+    if not message:
+        return check(planned)
+    with pytest.raises(BadInput, match=message):
+        check(planned)
+
+
+FREEZE, THAW, PARK = a_step("freeze_application"), a_step("thaw_application"), a_step("park", at="polled")
+
+
+@pytest.mark.parametrize(
+    ("steps", "cycles", "members", "message"),
+    [
+        ((PARK, FREEZE, THAW), 1, 1, ""),
+        ((PARK, FREEZE), 1, 1, "allowed with a freeze: park, freeze_application, thaw_application, in one cycle"),
+        ((FREEZE, THAW), 1, 1, "does freeze_application, thaw_application in 1 cycles"),
+        ((PARK, FREEZE, THAW), 2, 1, "in 2 cycles; allowed"),
+        ((PARK, FREEZE, THAW, KILL, RESTART), 1, 1, "thaw_application, kill_application"),
+        ((PARK, FREEZE, THAW), 1, 2, "that of .* is one of several members"),
+    ],
+)
+def test_a_freeze_is_followed_by_a_thaw_and_by_nothing_else(
+    steps: tuple[FaultStep, ...], cycles: int, members: int, message: str
+) -> None:
+    fault = FaultPlan(name="frozen", summary="", steps=steps, cycles=cycles)
+    program = replace(application(), members=members)
+    planned = with_arm(replace(a_scenario(fault="none"), fault=fault), SUBJECT, application=program)
     if not message:
         return check(planned)
     with pytest.raises(BadInput, match=message):

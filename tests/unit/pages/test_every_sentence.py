@@ -22,7 +22,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from support import report_material
+from support import prose, report_material
 from support.commands import commands, plan, without_git
 from support.evidence import BITE, LAST, RUN, Rows, case, cases, evidence_of, judged, the_injections, validation_of
 
@@ -263,14 +263,22 @@ def reads_well(verdict: RunVerdict, plan: Scenario) -> None:
     for text in (visible(whole), in_a_terminal, *sentences_told):
         assert not PLURAL_OF_ONE.search(text), PLURAL_OF_ONE.search(text)
         assert not re.search(r"\b(None|nan|NaN|undefined)\b|\{\}|\[\]", text), text
-    for text in sentences_told:
+    for text in [*sentences_told, *(line.strip() for line in in_a_terminal.splitlines() if line[:1] not in "|+")]:
         assert "  " not in text, text
-    known = NAMES | set(plan.arm_names) | set(LAWS)
+        assert not prose.indirect(text), prose.indirect(text)
+    names = NAMES | set(plan.arm_names) | set(LAWS) | doubts.ADVICE.keys() | {plan.fault.name, plan.name}
+    for text in [*sentences_told, *in_a_terminal.splitlines()]:
+        sentence = re.sub(r"`[^`]*`|^ *\|.*|\bkdv .*|^(checker|coverage) doubt, .*", "", text)
+        unknown = set(re.findall(r"(?<![\w/.-])[a-z]+(?:_[a-z0-9]+)+\b(?!\.json|\.parquet|/)", sentence)) - names
+        assert not {name for name in unknown if not any(name in other for other in names)}, (unknown, text)
     for arm in verdict.arms:
         if arm.verdict != "INCONCLUSIVE":
             assert not WITHOUT_UNIT.search(arm.sentence), arm.sentence
-            unknown = set(re.findall(r"\b[a-z]+(?:_[a-z0-9]+)+\b", arm.sentence)) - known
-            assert not {name for name in unknown if not any(name in other for other in known)}, arm.sentence
+    for text in [*verdict.limits, *verdict.notes]:
+        counted = re.sub(
+            r"`[^`]*`|\bin \d+(?=[;,)])", "", text
+        )  # `hurt acks_1 in 2`: of the faults that are named first
+        assert not WITHOUT_UNIT.search(counted), text
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,25 @@ def test_a_record_that_two_lives_applied_was_doubled_where_the_commit_says(
     assert told[-1] == "Member 0 (started again once) applies it again."
 
 
+@pytest.mark.parametrize(
+    ("effects", "commit", "expected"),
+    [
+        ([effect(31, 1), effect(40, 0)], entry(32, 1, "committed", -1, 20), "Doubled by a member that had it in hand"),
+        (
+            [effect(11, 0), effect(31, 1)],
+            entry(40, 0, "committed", -1, 20),
+            "Doubled before the commit: it was applied",
+        ),
+    ],
+)
+def test_a_record_that_a_zombie_applied_as_well_was_not_handed_over_again_after_its_commit(
+    tmp_path: Path, effects: list[Row], commit: Row, expected: str
+) -> None:
+    """Life 0 is handed the record, and stands still before or after it applies it. Life 1 is handed it meanwhile."""
+    run = material(tmp_path, effects, [HANDED, AGAIN, commit])
+    assert explanation(run, CASE | {"kind": "REAPPLIED"}).startswith(expected)
+
+
 SENT: Row = CASE | {"sent_at": 5, "settled_at": 7, "acked_offset": 17, "outcome": "ACKED"}
 CLOCK = Clock(0, True)
 

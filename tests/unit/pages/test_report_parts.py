@@ -22,6 +22,7 @@ from delivery_verifier.judgement import (
     older_runs,
     replicas,
     stakes,
+    witness,
 )
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.verdict import RunVerdict
@@ -120,7 +121,7 @@ def test_a_share_never_rounds_something_to_nothing() -> None:
     assert share(1, 0) == ""
 
 
-DOUBTERS = (applications, checker_doubts, coverage_doubts, damage, observer_doubts, older_runs, replicas, stakes)
+DOUBTERS = (applications, checker_doubts, coverage_doubts, damage, observer_doubts, older_runs, replicas, stakes, witness)
 
 
 def test_every_doubt_that_the_judge_can_raise_has_its_own_advice() -> None:

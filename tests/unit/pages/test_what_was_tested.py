@@ -85,11 +85,11 @@ def test_runs_with_other_applications_are_not_of_one_scenario(tmp_path: Path) ->
     first, after = (
         RunDirectory(run(tmp_path, name, safe=name)[0]).read_scenario() for name in ("commit_first", "commit_after")
     )
-    left, right = comparison._properties(first), comparison._properties(after)
+    left, right = comparison._properties(first, after), comparison._properties(after, first)
     differing = {name for name in left if left[name] != right[name]}
     assert differing == {"subject application: discipline"}
     assert left["subject application: enable.auto.commit"] is False
-    none = comparison._properties(applied(first))
+    none = comparison._properties(applied(first), first)
     assert left.keys() - none.keys() >= {"subject application: records at a time", "subject application: members"}
 
 
@@ -101,7 +101,9 @@ def test_the_list_of_runs_names_the_application_and_can_be_filtered_by_it(tmp_pa
     name = "safe, applied by commit_first"
     assert rows.profiles(rows.rows(tmp_path)) == ["safe", name]
     assert [row.name for row in RunFilter(profile=name).matching(rows.rows(tmp_path))] == ["consumed"]
-    assert f'<td data-name="Profile">{name}</td>' in overview.overview(tmp_path, RunFilter(), docs=False)
+    assert f'data-name="Profile"><span class="cut" title="{name}">{name}</span></td>' in overview.overview(
+        tmp_path, RunFilter(), docs=False
+    )
 
 
 def test_the_matrix_has_a_column_for_each_profile_with_each_application() -> None:
@@ -114,5 +116,5 @@ def test_the_matrix_has_a_column_for_each_profile_with_each_application() -> Non
     assert table.columns == ["safe, applied by commit_first", "safe, applied by commit_after"]
     assert table.heading == "Consumers"
     text = page.render(made, "../..")
-    assert all(f"<th>{column}</th>" in text for column in table.columns)
+    assert all(f'<th scope="col" class="upright applied" title="{column}">' in text for column in table.columns)
     assert "| commit_first (safe, applied by commit_first) |" in markdown.document(made)

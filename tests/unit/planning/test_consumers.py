@@ -29,6 +29,8 @@ GIVES = {
     "transform_first": "at_most_once",
     "transform": "at_least_once",
     "transform_transactional": "exactly_once",
+    "transform_assigned": "at_least_once",
+    "transform_fenced": "exactly_once",
     "database_apart": "at_least_once",
     "database_together": "at_least_once",
     "database_compared": "exactly_once",

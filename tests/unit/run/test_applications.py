@@ -77,7 +77,7 @@ class Run:
         """Seals what the members have left behind."""
         assert ARM.application is not None
         inputs = SinkInputs(ARM, application_folder(self.folder, ARM.name), 10, SCENARIO.run_token, {})
-        applications._seal(inputs, ARM.application, self.output)
+        applications._seal(inputs, ARM.application, SCENARIO, self.output)
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def test_the_log_of_the_groups_is_written_down(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(witness.topics, "admin", lambda _: None)
     monkeypatch.setattr(witness.groups, "committed_offsets", lambda *asked: dict.fromkeys(asked[-1], 40))
     output = StepOutput(RunDirectory(tmp_path), "settle")
-    witness.write_witness(SCENARIO, Cluster(FakeCluster()), output)
+    witness.write_witness(SCENARIO, Cluster(FakeCluster()), output, 5_000)
     commits, generations, positions = (pq.read_table(output.staging / table.file) for table in WITNESS_TABLES)
     names = ("offset", "leader_epoch", "metadata", "log_partition", "log_offset", "transactional", "committed")
     told = [tuple(row[name] for name in names) for row in commits.to_pylist()]
@@ -52,5 +52,5 @@ def test_the_log_of_the_groups_is_written_down(tmp_path: Path, monkeypatch: pyte
 
 def test_a_run_without_applications_has_no_witness(tmp_path: Path) -> None:
     output = StepOutput(RunDirectory(tmp_path), "settle")
-    witness.write_witness(a_scenario(), Cluster(FakeCluster()), output)
+    witness.write_witness(a_scenario(), Cluster(FakeCluster()), output, 5_000)
     assert not list(output.staging.iterdir()) and not output.counts

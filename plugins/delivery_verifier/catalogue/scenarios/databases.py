@@ -16,6 +16,7 @@ from delivery_verifier.catalogue.parts import (
     exactly,
     scripted,
     step,
+    zombies_at,
 )
 from delivery_verifier.model.fault_plan import FaultPlan
 
@@ -48,4 +49,26 @@ _APART = Entry(
     rules=("reapplied.apart",),
 )
 
-ENTRIES: tuple[Entry, ...] = (_APART,)
+_ZOMBIE = Entry(
+    name="database.zombie",
+    title="A member that stood still applies what it has in hand, unless its database compares the offset",
+    promise="A group replaces a member that is silent for longer than session.timeout.ms. No call of the client stops "
+    "it: when it goes on, it applies the 10 records that it has in hand, after its successor. If it commits "
+    "afterwards, they are applied twice. If it has committed before, they are applied late, out of order. If the "
+    "offset is in the database, it sets this offset back, so that everything from there on, 40 records, is applied "
+    "twice. If it compares the offset before moving it, it is refused, and applies nothing.",
+    source="KIP-62; KIP-447, motivation: zombies; SQLite documentation, Atomic Commit In SQLite",
+    tags=("promises",),
+    arms=(
+        applied_by("subject", "database_together", "exactly_once", broken(REAPPLIED=40, SKIPPED=0, LOST=0)),
+        applied_by("subject", "commit_after", "exactly_once", broken(REAPPLIED=10, SKIPPED=0, LOST=0)),
+        applied_by("subject", "commit_first", "ordered", broken(OVERTAKEN=10, SKIPPED=0, REAPPLIED=0, LOST=0)),
+        applied_by("control", "database_compared", "exactly_once", exactly(SKIPPED=0, REAPPLIED=0)),
+        applied_by("control", "database_apart", "ordered", exactly(OVERTAKEN=0, SKIPPED=0, REAPPLIED=40)),
+    ),
+    load=scripted(10),
+    fault=zombies_at("committed_first", blocks=3),
+    rules=("reapplied.zombie", "reapplied.apart", "overtaken.freeze"),
+)
+
+ENTRIES: tuple[Entry, ...] = (_APART, _ZOMBIE)

@@ -1,11 +1,15 @@
 """Transforms: applications that write to an output topic, and are killed between that and the commit of their offsets.
 
-In each fault plan here, every member stands still in a batch of 10 records. Then it is killed.
+In each fault plan here, every member stands still in a batch of 10 records. Then it is killed, or it is frozen and
+goes on when another process has taken its place.
 """
 
 from __future__ import annotations
 
-from delivery_verifier.catalogue.entry import Entry
+from msgspec.structs import replace
+
+from delivery_verifier.catalogue.applications import APPLICATIONS
+from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.parts import (
     AT_ONCE,
     BITTEN,
@@ -17,7 +21,9 @@ from delivery_verifier.catalogue.parts import (
     exactly,
     scripted,
     step,
+    zombies_at,
 )
+from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.model.application import CrashPoint
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep
 
@@ -114,4 +120,57 @@ _ENDS_LOST = Entry(
     rules=("reapplied.apart", "reapplied.never", "skipped.never"),
 )
 
-ENTRIES: tuple[Entry, ...] = (_PLAIN, _FIRST, _ENDS_LOST)
+_ZOMBIE = Entry(
+    name="transform.zombie",
+    title="Consume, transform, produce: a transaction alone does not stop a zombie",
+    promise="A member stands still with an open transaction, and another process takes its place. If the member has "
+    "subscribed, its group refuses its offsets when it goes on, and its transaction is aborted: nothing is written "
+    "twice. The same holds if its successor has the same transactional.id, which fences it. A member that assigns its "
+    "partitions itself and whose successor has another transactional.id is refused nothing: it writes on, 50 records "
+    "twice. Without transactions, the batch in hand is written twice.",
+    source="KIP-447; KIP-98, transactional.id",
+    tags=("promises",),
+    arms=(
+        applied_by("subject", "transform_assigned", "exactly_once", broken(REAPPLIED=50, SKIPPED=0, LOST=0)),
+        applied_by("subject", "transform", "exactly_once", broken(REAPPLIED=10, SKIPPED=0, LOST=0)),
+        applied_by("control", "transform_fenced", "exactly_once", exactly(SKIPPED=0, REAPPLIED=0, GHOST=0)),
+        _TRANSACTIONAL,
+    ),
+    load=scripted(10),
+    fault=zombies_at("produced", blocks=4),
+    rules=("reapplied.zombie", "reapplied.apart", "reapplied.never"),
+)
+
+_UNCOMMITTED = replace(
+    APPLICATIONS["transform_transactional"],
+    name="transform_unstable",
+    summary="As transform_transactional, with isolation.level=read_uncommitted on its consumer.",
+    consumer=APPLICATIONS["transform_transactional"].consumer | {"isolation.level": "read_uncommitted"},
+)
+
+_UNSTABLE = Entry(
+    name="transform.unstable_offsets",
+    title="Consume, transform, produce: exactly once needs isolation.level=read_committed, also on plain input",
+    promise="A member stands still with its offsets in an open transaction, and its group gives the partition to "
+    "another process. With read_committed, this process waits until it is known whether the offsets are committed. "
+    "With read_uncommitted, librdkafka takes the old offset, and then both transactions are committed: 10 records are "
+    "written twice, although no topic of the input has transactions. The Java client always waits.",
+    source="KIP-447; librdkafka: rdkafka_partition.c (require_stable_offsets)",
+    tags=("promises",),
+    arms=(
+        ArmPlan(
+            name="transform_unstable",
+            role="subject",
+            profile=PROFILES["safe"],
+            claim="exactly_once",
+            expectation=broken(REAPPLIED=10, SKIPPED=0, LOST=0),
+            application=_UNCOMMITTED,
+        ),
+        _TRANSACTIONAL,
+    ),
+    load=scripted(10),
+    fault=zombies_at("offsets_sent", blocks=0),
+    rules=("reapplied.unstable_offsets", "reapplied.never"),
+)
+
+ENTRIES: tuple[Entry, ...] = (_PLAIN, _FIRST, _ENDS_LOST, _ZOMBIE, _UNSTABLE)

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from delivery_verifier.cluster.protocol.encoding import Reader
+from delivery_verifier.model.errors import VerifierError
 
 _FLEXIBLE_SINCE = 4
 """From this version on, the values of the types 0, 1 and 2 write strings and arrays in the compact form of KIP-482."""
@@ -53,7 +54,7 @@ class GroupGeneration(NamedTuple):
     members: tuple[GroupMember, ...]
 
 
-class UnknownFormat(ValueError):
+class UnknownFormat(VerifierError, ValueError):
     """A record of `__consumer_offsets` does not have the format of its type."""
 
 

@@ -40,7 +40,8 @@ def _reads_aborted(settings: Settings) -> bool:
 
 def _reads_unstable_offsets(settings: Settings) -> bool:
     """Whether a member may begin at an offset that an open transaction is about to move."""
-    return settings.discipline == "transform_transactional" and settings.isolation_level == "read_uncommitted"
+    is_uncommitted = settings.isolation_level == "read_uncommitted"
+    return settings.discipline in ("transform_transactional", "transform_assigned") and is_uncommitted
 
 
 _OF_APPLICATIONS: tuple[ContractRule, ...] = (
@@ -98,7 +99,7 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
     ContractRule(
         id="reapplied.unstable_offsets",
         anomaly=Anomaly.REAPPLIED,
-        condition="transform_transactional, isolation.level=read_uncommitted",
+        condition="transform_transactional or transform_assigned, isolation.level=read_uncommitted",
         applies=_reads_unstable_offsets,
         kinds=(),
         sentence="The member that takes over begins at the group's old offset while the transaction that moves it is "
@@ -118,12 +119,12 @@ _OF_APPLICATIONS: tuple[ContractRule, ...] = (
     ContractRule(
         id="reapplied.zombie",
         anomaly=Anomaly.REAPPLIED,
-        condition="database_together",
-        applies=lambda settings: settings.discipline == "database_together",
+        condition="database_together or transform_assigned",
+        applies=lambda settings: settings.discipline in ("database_together", "transform_assigned"),
         kinds=("application_freeze",),
-        sentence="A member that stood still goes on with what it has in hand, after another member has applied the "
-        "same records. If it does not compare the offset in the database before moving it, the rows are there "
-        "twice.",
+        sentence="A member that stood still goes on with what it has in hand, after another process has applied the "
+        "same records. Nobody refuses it: no comparison of the offset in the database, no generation of a group in "
+        "which it has not subscribed, and no transactional.id that the other process shares.",
         source=f"KIP-447, motivation: zombies; {MEASURED}",
     ),
     ContractRule(

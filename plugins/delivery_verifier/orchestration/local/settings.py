@@ -12,7 +12,8 @@ from pathlib import Path
 
 from delivery_verifier.host import folders, variables
 from delivery_verifier.host.java.runtime import java_home
-from delivery_verifier.model.inputs import whole
+from delivery_verifier.model.inputs import bad_input, whole
+from delivery_verifier.orchestration.local import notifiers
 
 DAG_ID = "verify_delivery"
 CATALOGUE_DAG_ID = "verify_catalogue"
@@ -90,8 +91,9 @@ def environment(port: int, spark_port: int | None = None) -> dict[str, str]:
 
     Only this module sets Airflow's own settings. AIRFLOW__* and AIRFLOW_CONFIG* variables of the user are left out,
     because they may name another database or another executor. Connections (AIRFLOW_CONN_*) and variables
-    (AIRFLOW_VAR_*) of the user are kept.
+    (AIRFLOW_VAR_*) of the user are kept. Raises BadInput if a channel for red runs cannot be used (see `notifiers`).
     """
+    notifiers.check()
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW__", "AIRFLOW_CONFIG"))}
     if spark_port is not None:
         inherited[SPARK_VARIABLE] = spark_connection(spark_port)
@@ -114,11 +116,21 @@ def _paths() -> dict[str, str]:
     }
 
 
+def _checkout() -> Path:
+    """Returns the checkout of this project, which has the DAGs. Raises BadInput if this package was installed from a
+    wheel, which has none."""
+    root = folders.project_root()
+    if not (root / "dags" / "verify_delivery.py").is_file():
+        allowed = "a checkout of this project, which holds dags/ and plugins/"
+        raise bad_input("the current folder", str(root), allowed, "go to one, or run without Airflow: kdv run --direct")
+    return root
+
+
 def _airflow(port: int) -> dict[str, str]:
     options: dict[str, dict[str, object]] = {
         "core": {
-            "dags_folder": folders.project_root() / "dags",
-            "plugins_folder": folders.project_root() / "plugins",
+            "dags_folder": _checkout() / "dags",
+            "plugins_folder": _checkout() / "plugins",
             "load_examples": False,
             "dags_are_paused_at_creation": False,
             "executor": "LocalExecutor",

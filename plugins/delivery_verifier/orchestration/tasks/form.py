@@ -11,6 +11,7 @@ from typing import Any
 from airflow.sdk import Param
 
 from delivery_verifier import catalogue
+from delivery_verifier.host import folders
 from delivery_verifier.host.java.jars import kafka_versions
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.fault_plan import FaultPlan
@@ -21,6 +22,7 @@ from delivery_verifier.orchestration.tasks import form_fields as fields
 from delivery_verifier.planning import own_applications
 from delivery_verifier.planning.own_settings import profiles
 from delivery_verifier.planning.params import FEWEST_TO_ABORT
+from delivery_verifier.run import estimates
 
 PACINGS: dict[str, str] = {
     "spread": "spread: the floor of records over the planned duration",
@@ -77,10 +79,22 @@ def _question() -> dict[str, Param]:
             "records",
             DEFAULTS["records"],
             f"Minimum number of records, {catalogue.FEWEST_RECORDS:,} or more. Sending goes on until the fault is "
-            "over, so usually more are sent.",
+            f"over, so usually more are sent. {_estimate()}",
             least=catalogue.FEWEST_RECORDS,
         ),
     }
+
+
+def _estimate() -> str:
+    """Returns how long a run with the default values takes on this host, from earlier runs.
+
+    The time is rounded to half minutes, because each new text of a field is a new version of the DAG for Airflow.
+    """
+    usual_s = estimates.seconds_of(folders.stored_runs(), estimates.BEFORE_LOAD_S | estimates.DEFAULTS_S)
+    load_s = catalogue.FAULTS[DEFAULTS["fault"]].duration_s + fields.default(Load, "recovery_s")
+    halves = max(1, round((sum(usual_s.values()) + load_s) / 30))
+    minutes = "half a minute" if halves == 1 else f"{halves / 2:g} minute{'s'[: halves != 2]}"
+    return f"With the defaults of this form, a run takes about {minutes} on this host."
 
 
 def _catalogue() -> dict[str, Param]:
@@ -92,14 +106,17 @@ def _catalogue() -> dict[str, Param]:
             title="Scenario of the catalogue",
             description="In place of everything above: a ready-made scenario with its arms, fault and expectations. "
             "Only seed and Kafka version are taken from below.",
-            values_display={name: f"{name}: {entry.title}" for name, entry in catalogue.SCENARIOS.items()},
-            section="Catalogue",
+            values_display={
+                "None": "no scenario: the other fields count",
+                **{name: f"{name}: {entry.title}" for name, entry in catalogue.SCENARIOS.items()},
+            },
+            section="Catalogue: no scenario",
         ),
     }
 
 
 def _own_settings() -> dict[str, Param]:
-    section = "Own settings"
+    section = "Own settings: none"
     warning = "Airflow keeps what is entered here: never paste a password; how to reach a cluster is not used anyway."
     return {
         "producer_overrides": fields.text(
@@ -116,7 +133,8 @@ def _own_settings() -> dict[str, Param]:
 
 
 def _load() -> dict[str, Param]:
-    section = "Load"
+    bytes_, producers = fields.default(Load, "payload_bytes"), fields.default(Arm, "producers")
+    section = f"Load: {fields.default(Load, 'pacing')}, {producers} producer per arm, {bytes_} bytes"
     return {
         "rate": fields.number("Rate (records/s)", Load, "rate", None, "Empty: paced as chosen below.", section=section),
         "pacing": fields.choice(
@@ -158,14 +176,15 @@ def _load() -> dict[str, Param]:
 
 
 def _topic() -> dict[str, Param]:
-    section = "Topic and cluster"
-    replicas = fields.default(Load, "replication_factor")
+    replicas, version = fields.default(Load, "replication_factor"), fields.default(ClusterSpec, "kafka_version")
+    partitions = fields.default(Load, "partitions")
+    section = f"Topic and cluster: {partitions} partitions, {replicas} replicas, Kafka {version}"
     return {
         "partitions": fields.number(
             "Partitions",
             Load,
             "partitions",
-            fields.default(Load, "partitions"),
+            partitions,
             "Partitions per topic.",
             section=section,
         ),
@@ -183,7 +202,7 @@ def _topic() -> dict[str, Param]:
         "kafka_version": fields.choice(
             "Kafka version",
             {version: version for version in kafka_versions()},
-            fields.default(ClusterSpec, "kafka_version"),
+            version,
             "The version of the brokers; its jars are fetched once.",
             section=section,
         ),
@@ -191,7 +210,7 @@ def _topic() -> dict[str, Param]:
 
 
 def _repetition() -> dict[str, Param]:
-    section = "Repetition"
+    section = f"Repetition: {fields.default(FaultPlan, 'cycles')} cycle, seed {fields.default(Scenario, 'seed')}"
     return {
         "cycles": fields.number(
             "Cycles",

@@ -1,5 +1,7 @@
-"""The mail that reports a red run, that is, a DAG run that has failed. Airflow's own notifier sends the mail to the
-addresses in KDV_NOTIFY_EMAIL, over the Airflow connection smtp_default."""
+"""Tells people that a run is red, that is, that a DAG run has failed: by mail, in Slack, or by a request to a server.
+
+Airflow's own notifiers do the work. Each takes its address and its secret from an Airflow connection.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,9 @@ from typing import Any
 from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 from airflow.sdk import Context
 
-from delivery_verifier.host import folders
-from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
-from delivery_verifier.orchestration.tasks.addresses import run_url
-from delivery_verifier.pages.brief import plain_lines
-from delivery_verifier.pages.matrix import page
-from delivery_verifier.pages.overview.rows import read
-from delivery_verifier.store import catalogue_runs
-from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.orchestration.tasks import channels, message
+from delivery_verifier.orchestration.tasks.channels import MessageOf
+from delivery_verifier.orchestration.tasks.message import Message
 
 VARIABLE = "KDV_NOTIFY_EMAIL"
 """The environment variable with the addresses of the mail, separated by commas. All Airflow processes must have this
@@ -26,12 +22,11 @@ variable. Without the variable, no mail is sent."""
 
 
 class RedRunMail(SmtpNotifier):
-    """A mail that reports a red run of verify_delivery.
+    """A mail that reports a red run, over the Airflow connection smtp_default. `message_of` returns its content."""
 
-    The mail holds the verdict with its sentence, the run id, the figures of the arms, what to change, what the run does
-    not show, the command that repeats it, and the address of the run in Airflow. If the run has no verdict, the
-    sentence says why. No other data leave the host.
-    """
+    def __init__(self, *, message_of: MessageOf, **more: Any) -> None:
+        super().__init__(**more)
+        self._message_of = message_of
 
     def notify(self, context: Context) -> None:
         """Sends the mail. Raises any error of SMTP. Airflow logs the error and does not change the state of the run.
@@ -39,54 +34,24 @@ class RedRunMail(SmtpNotifier):
         This method, and not the constructor, sets subject and text, because Airflow renders the fields of a notifier as
         templates before it calls this method. Texts of the run must not be rendered.
         """
-        self.subject, self.html_content = self.message(str(context["run_id"]))
+        content = self._message_of(str(context["run_id"]))
+        self.subject, self.html_content = content.subject, html_text(content)
         super().notify(context)
 
-    def message(self, run_id: str) -> tuple[str, str]:
-        """Returns the subject and the HTML text of the mail about the DAG run `run_id`."""
-        return message(run_id)
 
+def on_red(message_of: MessageOf = message.of_run) -> list[Any]:
+    """Returns the callbacks that a DAG calls when a run is red: one notifier per channel that the environment chooses.
 
-class RedCatalogueMail(RedRunMail):
-    """A mail that reports a red catalogue run, and names the scenarios that did not end as expected."""
-
-    def message(self, run_id: str) -> tuple[str, str]:
-        """Returns the subject and the HTML text of the mail about the run `run_id` of verify_catalogue."""
-        return catalogue_message(run_id)
-
-
-def on_red(mail: type[RedRunMail] = RedRunMail) -> list[Any]:
-    """Returns the callbacks that a DAG calls when a run is red: one notifier of the class `mail`.
-
-    The notifier sends its mail to all addresses in KDV_NOTIFY_EMAIL. Returns an empty list if there are no addresses.
+    The mail goes to all addresses in KDV_NOTIFY_EMAIL. For the other channels, see `notifiers`. Returns an empty list
+    if no channel is chosen. Raises BadInput if a chosen channel cannot be used.
     """
     addresses = [address.strip() for address in os.environ.get(VARIABLE, "").split(",") if address.strip()]
-    return [mail(to=addresses)] if addresses else []
+    mails = [RedRunMail(to=addresses, message_of=message_of)] if addresses else []
+    return [*mails, *channels.chosen(message_of)]
 
 
-def message(run_id: str) -> tuple[str, str]:
-    """Returns the subject and the HTML text of the mail about `run_id`, a red run of verify_delivery."""
-    run = folders.run_directory(run_id)
-    row = read(run)
-    sentence = row.sentence or f"The run failed before a verdict could be given; {row.why}."
-    lines = [f"<b>{html.escape(row.verdict)}</b>", html.escape(sentence), f"Run {html.escape(run_id)}"]
-    if row.sentence:  # only a verdict that can be trusted has one
-        lines += map(html.escape, plain_lines(run, RunDirectory(run).verdict()))
-    return f"Delivery run is red: {row.verdict} ({run_id})", _text(lines, DAG_ID, run_id)
-
-
-def catalogue_message(run_id: str) -> tuple[str, str]:
-    """Returns the subject and the HTML text of the mail about `run_id`, a red run of verify_catalogue."""
-    try:
-        catalogue = catalogue_runs.read(folders.run_directory_name(run_id))
-    except BadInput:
-        return f"Catalogue run is red: it never began ({run_id})", _text(["Nothing was run."], CATALOGUE_DAG_ID, run_id)
-    red = [f"{html.escape(item.name)}: {item.state}" for item in catalogue.items if not item.green]
-    subject = f"Catalogue run is red: {len(red)} of {len(catalogue.items)} scenarios ({run_id})"
-    return subject, _text([f"<b>{html.escape(page.headline(catalogue))}</b>", *red], CATALOGUE_DAG_ID, run_id)
-
-
-def _text(lines: list[str], dag_id: str, run_id: str) -> str:
-    """Returns HTML with a paragraph for each of `lines` and a link to the run. `lines` are HTML already."""
-    url = html.escape(run_url(dag_id, run_id))
-    return "".join(f"<p>{line}</p>" for line in [*lines, f'<a href="{url}">{url}</a>'])
+def html_text(content: Message) -> str:
+    """Returns HTML with a paragraph for each line of the message, and a link to the run. Escapes all texts."""
+    first, *others = (html.escape(line) for line in content.lines)
+    url = html.escape(content.url)
+    return "".join(f"<p>{line}</p>" for line in [f"<b>{first}</b>", *others, f'<a href="{url}">{url}</a>'])

@@ -23,7 +23,8 @@ def properties(scenario: Scenario, master: str) -> dict[str, str]:
     if not master.startswith("local"):
         # Executors on other hosts must reach the driver under its own address.
         del conf["spark.driver.host"], conf["spark.driver.bindAddress"]
-        conf["spark.executor.extraJavaOptions"] = shlex.join(session.executor_options(records))
+        if options := session.executor_options(records):
+            conf["spark.executor.extraJavaOptions"] = shlex.join(options)
     return conf
 
 

@@ -9,15 +9,11 @@ from pathlib import Path
 import msgspec
 
 from delivery_verifier.model.scenario import Arm, Scenario
-from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict, exposed
-from delivery_verifier.pages.latency import spreads
+from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
+from delivery_verifier.pages.comparison.figures import figures
 from delivery_verifier.pages.material import Material, read
-from delivery_verifier.pages.throughput import records_per_s
-from delivery_verifier.pages.words import application_properties, latency, number
+from delivery_verifier.pages.words import application_properties, number
 from delivery_verifier.store.run_directory import RunDirectory
-
-BOOKS = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "found")
-"""The columns of the books that the comparison shows. It takes the numbers of anomalies from the verdict."""
 
 FORMAT = "format of the run directory"
 """The name of the row that says in which version of the format the two run directories are."""
@@ -198,7 +194,9 @@ def _keys(scenario: Scenario) -> dict[tuple[str, str], Arm]:
 
 def _pair(role: str, arms: tuple[Arm | None, Arm | None], sides: tuple[Side, Side]) -> Pair:
     verdicts = tuple(_verdict(side, arm) for side, arm in zip(sides, arms, strict=True))
-    figures = [_figures(side, verdict) for side, verdict in zip(sides, verdicts, strict=True)]
+    of_sides = [
+        figures(side.material, verdict) if verdict else {} for side, verdict in zip(sides, verdicts, strict=True)
+    ]
     anomalies = [
         {
             anomaly: ", ".join(_case(finding) for finding in verdict.findings if finding.anomaly == anomaly)
@@ -209,7 +207,7 @@ def _pair(role: str, arms: tuple[Arm | None, Arm | None], sides: tuple[Side, Sid
         for verdict in verdicts
     ]
     name = " / ".join(dict.fromkeys(arm.name for arm in arms if arm is not None))
-    return Pair(name, role, verdicts, _rows(*figures), _rows(*anomalies))  # type: ignore[arg-type]
+    return Pair(name, role, verdicts, _rows(*of_sides), _rows(*anomalies))  # type: ignore[arg-type]
 
 
 def _verdict(side: Side, arm: Arm | None) -> ArmVerdict | None:
@@ -218,38 +216,3 @@ def _verdict(side: Side, arm: Arm | None) -> ArmVerdict | None:
 
 def _case(finding: Finding) -> str:
     return f"{number(finding.count + finding.also)} ({finding.ruling.lower()})"
-
-
-def _figures(side: Side, arm: ArmVerdict | None) -> dict[str, object]:
-    if arm is None:
-        return {}
-    counts: dict[str, object] = {name: number(arm.books[name]) for name in BOOKS if name in arm.books}
-    gap = None if arm.longest_gap_s is None else f"{arm.longest_gap_s:.1f} s"
-    counts |= {
-        "exposed records": number(exposed(arm.exposure)) if arm.exposure else None,
-        "outstanding at the bite": number(exposed(arm.exposure, "outstanding")) if arm.exposure else None,
-        "longest silence": gap,
-    }
-    return counts | _throughput(side.material, arm.arm) | _latency(side.material, arm.arm)
-
-
-def _throughput(material: Material, arm: str) -> dict[str, object]:
-    """The throughput of `arm` as text, under the name that this figure has on the page.
-
-    Returns an empty dictionary if the throughput is not known.
-    """
-    rate = material.take("ledger", lambda: records_per_s(RunDirectory(material.path), arm))
-    return {} if rate is None else {"reported per second": number(round(rate))}
-
-
-def _latency(material: Material, arm: str) -> dict[str, object]:
-    figures: dict[str, object] = {}
-    for spread in spreads(material):
-        if spread.arm == arm:
-            half, ninety_nine = spread.bounds_ms[:2]
-            when = "during faults" if spread.inside else "outside faults"
-            figures |= {
-                f"latency {when}, half within": latency(half),
-                f"latency {when}, 99 % within": latency(ninety_nine),
-            }
-    return figures

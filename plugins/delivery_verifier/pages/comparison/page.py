@@ -13,6 +13,7 @@ from rich.text import Text
 
 from delivery_verifier.pages.comparison.comparison import Comparison, Row, Side
 from delivery_verifier.pages.html import asset, environment, source_of
+from delivery_verifier.pages.report.arm_rows import run_tone, tone
 from delivery_verifier.pages.terminal import PLAIN_WIDTH, STYLES
 from delivery_verifier.pages.words import clean, number
 
@@ -41,6 +42,8 @@ def render(comparison: Comparison) -> str:
         headline=headline(comparison),
         heading=heading(comparison),
         caution=caution(comparison),
+        tone=tone,
+        run_tone=run_tone,
         scripts=[Markup(script)],
         policy=source_of(script),
         style=Markup(asset("page.css")),

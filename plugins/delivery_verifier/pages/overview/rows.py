@@ -52,8 +52,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     @property
     def cases(self) -> list[tuple[str, int]]:
         """The heading and the number of cases of each anomaly that a subject has."""
-        always = {Anomaly.LOST: self.lost, Anomaly.DUPLICATED: self.duplicated, Anomaly.REORDERED: self.reordered}
-        counts = {**always, **self.others}
+        counts = dict(zip(ALWAYS, (self.lost, self.duplicated, self.reordered), strict=True)) | self.others
         return [(heading(anomaly), count) for anomaly in Anomaly if (count := counts.get(anomaly))]
 
 

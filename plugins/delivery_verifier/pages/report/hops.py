@@ -79,6 +79,13 @@ def _doubling(effects: list[Row], journal: list[Row]) -> str:
     again = next((effect for effect in effects if not _is_of(effect, effects[0])), None)
     if again is None:
         return ""
+    handed = [entry["at"] for entry in journal if _is_of(entry, again) and entry["what"] == "handed_over"]
+    before = [at_us for at_us in handed if at_us <= again["applied_at"]]
+    if before and max(before) < effects[0]["applied_at"]:
+        return (
+            "Doubled by a member that had it in hand all the time: another process was handed it, too, and applied it. "
+            "Then the member applied it as well, as after it stood still."
+        )
     answers = [entry for entry in journal if _is_of(entry, effects[0]) and entry["what"] == "committed"]
     if refused := [entry["answer"] for entry in answers if entry["answer"]]:
         return f"Doubled by a refused commit ({refused[0]}): it was applied, and then it was handed over again."
@@ -86,6 +93,11 @@ def _doubling(effects: list[Row], journal: list[Row]) -> str:
         return (
             "Doubled by the hand-over: it was applied, and its offset was committed. Then it was handed over again, as "
             "after a group was set back."
+        )
+    if answers:
+        return (
+            "Doubled before the commit: it was applied, and another process was handed it, too, and applied it. Only "
+            "then was its offset committed, as by a member that stood still in between."
         )
     return (
         "Doubled between application and commit: it was applied, no commit of its offset is known, and it was handed "

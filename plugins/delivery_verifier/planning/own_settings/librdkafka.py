@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.inputs import BadInput
 
+_OF_ONE_VALUE = re.compile("Invalid value|outside allowed range|Expected bool")
+"""Matches what librdkafka says about a value that no other setting could make valid."""
 QUIET: dict[str, Setting] = {"log_level": 0}
 
 
@@ -15,6 +18,18 @@ def check_producer(settings: Mapping[str, Setting]) -> None:
     from confluent_kafka import Producer
 
     _check(lambda: Producer({**QUIET, **settings}))
+
+
+def check_value(name: str, settings: Mapping[str, Setting]) -> None:
+    """Raises BadInput, with librdkafka's reason, if librdkafka refuses the value of a producer's property by itself.
+
+    `name` is the name that the user wrote, and `settings` what became of the property. Does not raise if settings only do not fit together, because another setting may still change that.
+    """
+    try:
+        check_producer(settings)
+    except BadInput as error:
+        if _OF_ONE_VALUE.search(str(error)):
+            raise BadInput(f"{name}: {error}") from None
 
 
 def check_consumer(settings: Mapping[str, Setting]) -> None:

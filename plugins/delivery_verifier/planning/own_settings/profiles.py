@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from delivery_verifier import catalogue
 from delivery_verifier.host import folders
 from delivery_verifier.model.data import Setting, dumps
-from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.inputs import BadInput, Refusals
 from delivery_verifier.model.scenario import Client, Profile
 from delivery_verifier.planning.own_settings import clients, consumer, librdkafka, producer, properties, topic
 
@@ -135,7 +135,7 @@ def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile
     names.
 
     The texts are in .properties syntax. The producer's properties are read as librdkafka's, not as the Java client's.
-    Raises BadInput, which names the refused property.
+    Raises BadInput, which names the refused property. `check_overrides` names all of them.
     """
     if not producer_text.strip() and not topic_text.strip():
         return profile
@@ -153,6 +153,19 @@ def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile
         topic=profile.topic | topic_changes.settings,
         notes=(*profile.notes, *producer_changes.lines(), *topic_changes.lines()),
     )
+
+
+def check_overrides(producer_text: str, topic_text: str, refusals: Refusals) -> None:
+    """Adds an error to `refusals` for each setting in the two texts that `overridden` would refuse."""
+    with refusals:
+        for name, value in properties.parse(producer_text, "producer_overrides").items():
+            with refusals:
+                settings = producer.translate({name: value}, "librdkafka", transactional=True).settings
+                librdkafka.check_value(name, settings)
+    with refusals:
+        for name, value in properties.parse(topic_text, "topic_overrides").items():
+            with refusals:
+                topic.translate({name: value})
 
 
 def options(profile: Profile) -> dict[str, list[str]]:

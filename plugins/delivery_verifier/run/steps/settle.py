@@ -78,7 +78,7 @@ def settle(run_dir: Path) -> None:
         connection, folder = cluster.load_connection.client_properties(), cluster.workspace / "canary-effects"
         apply_canary(scenario, layout, offsets, snapshot, folder, connection, output, VisibleRecords(cluster))
         drain_applications(scenario, cluster, snapshot, output)
-        write_witness(scenario, cluster, output)
+        write_witness(scenario, cluster, output, run.manifest("produce").started_at_us)
         with output.timed("replicas"):
             end_s = time.monotonic() + READING_S
             replicas = read_replicas(cluster, snapshot.partitions)

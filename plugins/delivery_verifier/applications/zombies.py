@@ -1,0 +1,139 @@
+"""Zombies: members that were frozen and replaced, and that go on when they are thawed.
+
+The fault plan freezes the only member of each application with SIGSTOP. A substitute takes its place: another process
+with the same settings, in a folder of its own. So two processes of one application run at a time. The thawed member
+goes on with what it has in hand, until it is refused, or has nothing more to do.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from delivery_verifier.applications.control import Control, State, Word
+from delivery_verifier.applications.lives import folder_of, has_end, lives_of, read_end
+from delivery_verifier.applications.pool import applications_of
+from delivery_verifier.host.processes import is_frozen
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.application import ASSIGNED, Application, member_client_id
+from delivery_verifier.model.fault_plan import substitutes_of
+from delivery_verifier.model.scenario import Arm, Scenario
+
+FREEZE_S = 10.0
+"""Seconds in which every thread of a member must stand still after SIGSTOP."""
+COMMAND_S = 60.0
+"""Seconds in which the supervisor must start the substitutes, or stop the thawed members."""
+REPLACED_S = 90.0
+"""Seconds in which the substitutes must be given their partitions. A group first waits until the session of the frozen
+member is over."""
+
+NEVER = 1 << 62
+"""The number of a batch that no member comes to. A member that is ordered to park there goes on."""
+
+
+@dataclass(frozen=True)
+class Zombie:
+    """A member that may be frozen, and its substitute. Each has a control block."""
+
+    arm: Arm
+    application: Application
+    control: Control
+    substitute: Control
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """The member's name in proofs: `<arm>/0`."""
+        return f"{self.arm.name}/0"
+
+    @property
+    def client_ids(self) -> tuple[str, str]:
+        """The client.id of the member, and that of the substitute."""
+        return member_client_id(self.arm.name, 0), member_client_id(self.arm.name, 1)
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether every thread of the member stands still."""
+        return is_frozen(self.control[Word.PID])
+
+    @property
+    def is_assigned(self) -> bool:
+        """Whether member and substitute assign partitions to themselves, so that their group has no members."""
+        return self.application.discipline in ASSIGNED
+
+    @property
+    def ended(self) -> str:
+        """What a member said last that ended by itself because it was fenced. Empty if it runs or was stopped."""
+        life = lives_of(self.folder)[self.control[Word.LIFE]]
+        if not has_end(life) or not read_end(life).exit_code:
+            return ""
+        words = (life / "stderr").read_text(errors="replace").strip().splitlines()
+        return f"exit code {read_end(life).exit_code}: {words[-1] if words else 'nothing'}"
+
+
+class Zombies:
+    """The members that the fault plan of `scenario` freezes. `workspace` is the folder that holds the control blocks.
+
+    Without a freeze in the plan, there are none.
+    """
+
+    def __init__(self, scenario: Scenario, workspace: Path) -> None:
+        self.all = [
+            Zombie(
+                arm,
+                application,
+                Control(folder_of(workspace, arm.name, 0)),
+                Control(folder_of(workspace, arm.name, number)),
+                folder_of(workspace, arm.name, 0),
+            )
+            for arm, application in applications_of(scenario)
+            for number in substitutes_of(scenario.fault, application)
+        ]
+
+    @property
+    def substitutes(self) -> list[Control]:
+        """The control blocks of the substitutes."""
+        return [zombie.substitute for zombie in self.all]
+
+    def freeze(self) -> None:
+        """Freezes all members. Waits until every thread of them stands still. Raises DeadlinePassed."""
+        for zombie in self.all:
+            zombie.control[Word.ZOMBIE] = 1
+            os.kill(zombie.control[Word.PID], signal.SIGSTOP)
+        wait_until(lambda: all(zombie.is_frozen for zombie in self.all), "the members to stand still", FREEZE_S, 0.005)
+
+    def replace(self) -> None:
+        """Asks the supervisor to start the substitutes. Waits until each has its partitions. Raises DeadlinePassed."""
+        self._command(self.substitutes, Word.STARTS, Word.STARTS_DONE, "start the substitutes")
+        wait_until(
+            lambda: all(control[Word.STATE] >= State.ASSIGNED for control in self.substitutes),
+            "all substitutes to be given their partitions",
+            REPLACED_S,
+        )
+
+    def thaw(self) -> None:
+        """Lets all frozen members go on, from the crash point at which they stand. Does nothing with others."""
+        for zombie in self.all:
+            if zombie.control[Word.ZOMBIE] and zombie.is_frozen:
+                zombie.control[Word.PARK_BATCH] = NEVER
+                zombie.control[Word.PARKS] += 1
+                os.kill(zombie.control[Word.PID], signal.SIGCONT)
+
+    def stop(self) -> None:
+        """Asks the supervisor to stop the thawed members that still run, in an orderly way. Waits until they have
+        ended. Raises DeadlinePassed."""
+        controls = [zombie.control for zombie in self.all]
+        self._command(controls, Word.STOPS, Word.STOPS_DONE, "stop the thawed members")
+
+    def _command(self, controls: list[Control], asked: Word, done: Word, what: str) -> None:
+        """Gives a command to the supervisor, and waits until it is carried out. `what` names it in messages."""
+        for control in controls:
+            control[asked] += 1
+        wait_until(
+            lambda: all(control[done] >= control[asked] for control in controls),
+            f"the supervisor to {what}",
+            COMMAND_S,
+            every_s=0.005,
+        )

@@ -1,0 +1,193 @@
+"""Actions on members that become zombies: they are frozen and replaced, and go on behind their substitutes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from delivery_verifier.applications.control import Word
+from delivery_verifier.applications.handle import RunningApplications
+from delivery_verifier.applications.pool import group_of
+from delivery_verifier.applications.zombies import Zombie
+from delivery_verifier.cluster import groups, topics
+from delivery_verifier.faults.action import ActionContext, ActionProof
+from delivery_verifier.faults.applications import applications_in, are_caught_up, scenario_in
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.application import IN_TRANSACTIONS
+from delivery_verifier.model.history import now_us
+
+TAKEN_OVER_S = 60.0
+"""Seconds in which the substitutes must take over what the frozen members had in hand."""
+THAWED_S = 60.0
+"""Seconds in which a thawed member must end, or do what it has to do."""
+
+
+class FreezeApplication:
+    """Freezes the member of every application, and starts a substitute for each. `thaw_application` heals the
+    injection.
+
+    The proof has these parts, for each member. It had records in hand, and stood where it was ordered to park. Every
+    thread of it stands still. Its group does not list it any more, and lists the substitute with partitions, unless
+    they assign partitions to themselves. The substitute has applied records since, or waits for offsets that the open
+    transaction of the frozen member is about to commit: then the coordinator says so. Where the frozen member has
+    committed all that was sent, the substitute has nothing to apply until more is sent.
+    """
+
+    def do(self, context: ActionContext) -> int:
+        """Freezes the members, starts the substitutes, and waits until each has taken over what there is.
+
+        Raises DeadlinePassed.
+        """
+        zombies, frozen_at_us = applications_in(context).zombies, now_us()
+        zombies.freeze()
+        zombies.replace()
+        wait_until(
+            lambda: not any(_lacks(context, _is_idle)),
+            "the substitutes to take over:",
+            TAKEN_OVER_S,
+            every_s=0.1,
+            detail=lambda: "; ".join(_lacks(context, _is_idle)),
+        )
+        return frozen_at_us
+
+    def proof(self, context: ActionContext) -> ActionProof:
+        """Returns, for each arm, how many records its member has in hand, and how many its substitute has applied.
+
+        The keys are `member <name>`, `member <name> parked at`, `in hand of <arm>` and `taken over of <arm>`. The
+        result is empty unless the action has bitten.
+        """
+        applications = applications_in(context)
+        in_hand, parked = _in_hand(applications), applications.parked_at()
+        if not (all(in_hand.values()) and all(parked.values())) or any(_lacks(context, _waits)):
+            return {}
+        zombies = applications.zombies.all
+        return {
+            **{f"member {zombie.name}": "frozen" for zombie in zombies},
+            **{f"member {name} parked at": point for name, point in parked.items()},
+            **{f"in hand of {arm}": count for arm, count in in_hand.items()},
+            **{f"taken over of {zombie.arm.name}": zombie.substitute[Word.APPLIED] for zombie in zombies},
+        }
+
+
+class ThawApplication:
+    """Lets the frozen members go on, and stops them when they have nothing more to do. The action ends at once.
+
+    The proof: each member applied records after it was thawed, or was refused, or ended because it was fenced.
+    """
+
+    def __init__(self) -> None:
+        self._facts: ActionProof = {}
+
+    def do(self, context: ActionContext) -> int:
+        """Thaws the members. Waits until each has ended, or has done what it has to do, and until all records are
+        applied. Then stops the thawed members that still run. Raises DeadlinePassed."""
+        self._facts = {}
+        applications = applications_in(context)
+        zombies, in_hand = applications.zombies, _in_hand(applications)
+        before = {zombie.name: _counts(zombie) for zombie in zombies.all}
+        thawed_at_us = now_us()
+        zombies.thaw()
+
+        def waiting() -> list[str]:
+            return [zombie.name for zombie in zombies.all if not _is_done(context, zombie, before[zombie.name])]
+
+        wait_until(
+            lambda: not waiting(),
+            "each thawed member to apply what it has in hand, or to be refused:",
+            THAWED_S,
+            detail=lambda: ", ".join(waiting()),
+        )
+        wait_until(lambda: are_caught_up(context), "the applications to be caught up", THAWED_S)
+        zombies.stop()
+        deeds = {zombie.name: _deeds(zombie, before[zombie.name]) for zombie in zombies.all}
+        if all(deeds.values()):
+            self._facts = {
+                **{f"in hand of {arm}": count for arm, count in in_hand.items()},
+                **{f"member {name} when thawed": deed for name, deed in deeds.items()},
+            }
+        return thawed_at_us
+
+    def proof(self, context: ActionContext) -> ActionProof:
+        """Returns what each member did after the latest thaw, and how many records it had in hand before.
+
+        The keys are `member <name> when thawed` and `in hand of <arm>`. The result is empty unless each member did
+        something.
+        """
+        return self._facts
+
+
+def _in_hand(applications: RunningApplications) -> dict[str, int]:
+    """Maps each arm to the number of records that its frozen member has in hand."""
+    return {zombie.arm.name: applications.in_hand()[zombie.arm.name] for zombie in applications.zombies.all}
+
+
+def _lacks(context: ActionContext, may_rest: Callable[[ActionContext, Zombie], bool]) -> Iterator[str]:
+    """Yields, for each substitute that has not taken over, what is missing. `may_rest` returns whether a substitute may
+    have applied nothing yet."""
+    scenario, client = scenario_in(context), topics.admin(context.cluster.connection)
+    for zombie in applications_in(context).zombies.all:
+        group, (frozen, successor) = group_of(scenario, zombie.arm), zombie.client_ids
+        if not zombie.is_frozen:
+            yield f"{zombie.name} is not frozen"
+        elif not zombie.substitute[Word.APPLIED] and not may_rest(context, zombie):
+            yield f"{successor} has applied nothing"
+        elif not zombie.is_assigned:
+            members = groups.assignments(client, group)
+            if frozen in members:
+                yield f"{group} still lists {frozen}"
+            elif not members.get(successor):
+                yield f"{group} has given no partition to {successor}"
+
+
+def _is_idle(context: ActionContext, zombie: Zombie) -> bool:
+    """Returns whether the substitute has nothing to apply: it waits, or its group has committed all that was sent."""
+    scenario, client = scenario_in(context), topics.admin(context.cluster.connection)
+    partitions = range(scenario.load.partitions)
+    ends = topics.high_watermarks(client, [(zombie.arm.topic_name, partition) for partition in partitions])
+    group = group_of(scenario, zombie.arm)
+    committed = groups.committed_offsets(client, group, zombie.arm.topic_name, partitions)
+    return sum(committed.values()) == sum(ends.values()) or _waits(context, zombie)
+
+
+def _waits(context: ActionContext, zombie: Zombie) -> bool:
+    """Returns whether the substitute waits for the end of the transaction of the frozen member (KIP-447): it was handed
+    nothing, and the coordinator of the group says that offsets are about to be committed."""
+    if zombie.application.discipline not in IN_TRANSACTIONS or zombie.substitute[Word.HANDED_OVER]:
+        return False
+    scenario, client = scenario_in(context), topics.admin(context.cluster.connection)
+    partitions = range(scenario.load.partitions)
+    return groups.has_pending_offsets(client, group_of(scenario, zombie.arm), zombie.arm.topic_name, partitions)
+
+
+def _counts(zombie: Zombie) -> tuple[int, int, int]:
+    """Returns how often the member was given partitions, how many records it applied, and how often it was refused."""
+    control = zombie.control
+    return control[Word.ASSIGNMENTS], control[Word.APPLIED], control[Word.REFUSALS]
+
+
+def _is_done(context: ActionContext, zombie: Zombie, before: tuple[int, int, int]) -> bool:
+    """Returns whether a thawed member has ended, or has done what it has to do. `before`: its counts at the thaw.
+
+    A member that has subscribed is done when its group has given it partitions anew, or has told it that it gets none:
+    its group had thrown it out. A member that assigns partitions to itself is done when it has the last record of each
+    in hand. It began at the first.
+    """
+    if zombie.ended:
+        return True
+    control, (assignments, *done) = zombie.control, before
+    if control[Word.HANDED_OVER] != control[Word.APPLIED] or list(_counts(zombie)[1:]) == done:
+        return False
+    if not zombie.is_assigned:
+        return control[Word.ASSIGNMENTS] > assignments
+    keys = [(zombie.arm.topic_name, partition) for partition in range(scenario_in(context).load.partitions)]
+    return control[Word.HANDED_OVER] >= sum(
+        topics.high_watermarks(topics.admin(context.cluster.connection), keys).values()
+    )
+
+
+def _deeds(zombie: Zombie, before: tuple[int, int, int]) -> str:
+    """Returns in words what a thawed member did. Empty if it did nothing. `before`: its counts at the thaw."""
+    if zombie.ended:
+        return f"ended with {zombie.ended}"
+    _, applied, refusals = (now - then for now, then in zip(_counts(zombie), before, strict=True))
+    deeds = (f"applied {applied} records" if applied else "", f"was refused {refusals} times" if refusals else "")
+    return ", ".join(filter(None, deeds))

@@ -1,0 +1,70 @@
+"""Who is told of red runs besides the readers of mail: a Slack channel, and any server that takes JSON.
+
+The environment names Airflow connections. It never holds an address, because the address of a webhook is a secret.
+Airflow's own notifiers do the work. They come with provider packages that this project does not need otherwise.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+
+from msgspec import Struct
+
+from delivery_verifier.model.inputs import BadInput
+
+_CONNECTION_ID = re.compile(r"[A-Za-z0-9_.-]{1,250}")
+
+
+class Channel(Struct, frozen=True):
+    """A way to tell people of a red run.
+
+    `variable` is the environment variable that names the Airflow connection. `module` is the module with Airflow's
+    notifier, and `package` is the name of the package with this module.
+    """
+
+    variable: str
+    module: str
+    package: str
+
+
+SLACK = Channel(
+    "KDV_NOTIFY_SLACK", "airflow.providers.slack.notifications.slack_webhook", "apache-airflow-providers-slack"
+)
+WEBHOOK = Channel("KDV_NOTIFY_WEBHOOK", "airflow.providers.http.notifications", "apache-airflow-providers-http")
+
+
+def connection_of(channel: Channel) -> str | None:
+    """Returns the id of the Airflow connection that the variable of `channel` names; None if the variable is unset.
+
+    Raises BadInput if the variable holds no id, or if the package of the channel is not installed. The message never
+    holds the value, which may be an address that somebody set by mistake.
+    """
+    value = os.environ.get(channel.variable, "").strip()
+    if not value:
+        return None
+    if not _CONNECTION_ID.fullmatch(value):
+        raise BadInput(
+            f"{channel.variable} holds no id of an Airflow connection; allowed: letters, digits, _ . -; put the "
+            "address into a connection, e.g. into AIRFLOW_CONN_<ID>, and name the connection here"
+        )
+    if not _is_installed(channel.module):
+        raise BadInput(
+            f"{channel.variable} is set, but {channel.package} is not installed: pip install {channel.package} into "
+            "the environment of Airflow, or unset the variable"
+        )
+    return value
+
+
+def check() -> None:
+    """Raises BadInput if a channel is chosen that cannot be used (see `connection_of`)."""
+    for channel in (SLACK, WEBHOOK):
+        connection_of(channel)
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # a package that contains the module is missing
+        return False

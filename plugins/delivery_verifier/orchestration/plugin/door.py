@@ -1,0 +1,90 @@
+"""The door of verify_delivery: refuses a run with bad input when it is triggered, and not when its first task runs.
+
+Airflow checks each field of the form for itself, names only the first wrong one, and stores what it has accepted. This
+middleware sees the request first. It answers with all errors at once.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from airflow.api_fastapi.auth.managers.base_auth_manager import COOKIE_NAME_JWT_TOKEN
+from airflow.api_fastapi.core_api.security import resolve_user_from_token
+from fastapi import HTTPException, Request
+from fastapi.responses import JSONResponse
+from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.orchestration.local.settings import DAG_ID
+
+PATH = f"/api/v2/dags/{DAG_ID}/dagRuns"
+MOST_BYTES = 1_000_000
+"""The greatest size of a request that is looked at, in bytes. Airflow itself decides about a larger one."""
+
+
+class Door:
+    """The middleware. It passes on every other request, and every request of a user who has not logged in."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_trigger = scope["type"] == "http" and scope["method"] == "POST" and scope["path"].endswith(PATH)
+        if not is_trigger or not await _is_logged_in(Request(scope)):
+            await self._app(scope, receive, send)
+            return
+        messages = await _read(receive)
+        body = b"".join(message.get("body", b"") for message in messages)
+        if refusal := await run_in_threadpool(refusal_of, body):
+            await JSONResponse({"detail": refusal}, status_code=400)(scope, receive, send)
+            return
+        replay = iter(messages)
+
+        async def again() -> Message:
+            return next(replay, None) or await receive()
+
+        await self._app(scope, again, send)
+
+
+def refusal_of(body: bytes) -> str:
+    """Returns why a run with this request is refused, with all errors; an empty text if it is not refused here.
+
+    `body` is JSON with the fields of the form in the entry `conf`. Airflow refuses any other body.
+    """
+    try:
+        conf = json.loads(body).get("conf") or {}
+        fields = dict(conf)
+    except (ValueError, TypeError, AttributeError):
+        return ""
+    from delivery_verifier.planning.build import scenario_from_params
+
+    try:
+        scenario_from_params(fields, "planned")
+    except BadInput as error:
+        return str(error)
+    return ""
+
+
+async def _read(receive: Receive) -> list[Message]:
+    """Returns the messages of the request's body, up to MOST_BYTES."""
+    messages: list[Message] = []
+    size = 0
+    while size <= MOST_BYTES:
+        messages.append(await receive())
+        size += len(messages[-1].get("body", b""))
+        if not messages[-1].get("more_body"):
+            break
+    return messages
+
+
+async def _is_logged_in(request: Request) -> bool:
+    """Whether the request has a valid token of Airflow. Nobody else learns what this host knows."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    chosen: Any = token if scheme.lower() == "bearer" else request.cookies.get(COOKIE_NAME_JWT_TOKEN)
+    try:
+        await resolve_user_from_token(chosen)
+    except HTTPException:
+        return False
+    return True

@@ -1,0 +1,93 @@
+"""Messages about red runs to Slack and to other servers, by Airflow's own notifiers.
+
+The notifiers come with provider packages that need not be installed. So this module imports them, and defines the
+classes that extend them, only for a channel that the environment chooses.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowException
+
+from delivery_verifier.model.errors import StepFailed
+from delivery_verifier.orchestration.local import notifiers
+from delivery_verifier.orchestration.tasks.message import Message
+from delivery_verifier.pages.words import clean
+
+# The warnings of the libraries about a server that does not answer hold the address.
+_ERRORS_ONLY = logging.getLogger(f"{__name__}.webhook")
+_ERRORS_ONLY.setLevel(logging.ERROR)
+MessageOf = Callable[[str], Message]
+"""A function that returns the message about a red run, from the id of the DAG run."""
+
+
+def chosen(message_of: MessageOf) -> list[Any]:
+    """Returns a notifier for each channel that the environment chooses. Raises BadInput if a channel cannot be used."""
+    selected = []
+    if connection := notifiers.connection_of(notifiers.SLACK):
+        selected.append(_slack(connection, message_of))
+    if connection := notifiers.connection_of(notifiers.WEBHOOK):
+        selected.append(_webhook(connection, message_of))
+    return selected
+
+
+# Each notifier sets its text in `notify`, because Airflow renders the fields of a notifier as templates before it calls
+# this method. Texts of the run must not be rendered.
+
+
+def _slack(connection: str, message_of: MessageOf) -> Any:
+    from airflow.providers.slack.notifications.slack_webhook import SlackWebhookNotifier
+
+    class RedRunSlack(SlackWebhookNotifier):  # type: ignore[misc, unused-ignore]
+        def notify(self, context: Context) -> None:
+            self.text = slack_text(message_of(str(context["run_id"])))
+            self.hook.client.logger = _ERRORS_ONLY
+            with _naming_no_address(connection):
+                super().notify(context)
+
+    return RedRunSlack(slack_webhook_conn_id=connection, text="", unfurl_links=False, unfurl_media=False)
+
+
+def _webhook(connection: str, message_of: MessageOf) -> Any:
+    from airflow.providers.http.notifications import HttpNotifier
+
+    class RedRunWebhook(HttpNotifier):  # type: ignore[misc, unused-ignore]
+        def notify(self, context: Context) -> None:
+            self.json = message_of(str(context["run_id"])).as_json()
+            self.hook._log = _ERRORS_ONLY
+            with _naming_no_address(connection):
+                super().notify(context)
+
+    return RedRunWebhook(http_conn_id=connection)
+
+
+@contextmanager
+def _naming_no_address(connection: str) -> Iterator[None]:
+    """If the block raises an error, raises StepFailed instead, which names only the connection.
+
+    The error of the block may hold the address of the webhook, and the address is a secret.
+    """
+    try:
+        yield
+    except Exception as error:
+        # AirflowException says what the server answered.
+        why = str(error) if isinstance(error, AirflowException) else type(error).__name__
+        raise StepFailed(f"the message over the connection {connection} was not delivered: {why}") from None
+
+
+def slack_text(message: Message) -> str:
+    """Returns the message in Slack's markup. Nothing that the run says counts as markup."""
+    first, *others = (_escaped(line) for line in message.lines)
+    return "\n".join([f"*{first}*", *others, message.url])
+
+
+def _escaped(text: str) -> str:
+    # Slack's own three escapes. The others are the signs of its markup, which have none.
+    for sign, escape in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        text = text.replace(sign, escape)
+    return clean(text).translate(str.maketrans("*_~`", "∗ˍ∼ˋ"))

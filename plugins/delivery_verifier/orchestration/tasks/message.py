@@ -1,0 +1,67 @@
+"""The message about a red run, which each channel (mail, Slack, webhook) brings into its own form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from delivery_verifier.host import folders
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
+from delivery_verifier.orchestration.tasks.addresses import run_url
+from delivery_verifier.pages.brief import plain_lines
+from delivery_verifier.pages.matrix import page
+from delivery_verifier.pages.overview.rows import read
+from delivery_verifier.store import catalogue_runs
+from delivery_verifier.store.run_directory import RunDirectory
+
+
+class Message(Struct, frozen=True):
+    """A message about a red run. No other data leave the host.
+
+    * `subject`: what happened, on one line. `lines`: the same with its reason; the first line is the shortest.
+    * `dag_id`, `run_id`: the DAG run. `url`: its address in Airflow.
+    * `verdict`: the verdict of the run, `NO VERDICT`, or an empty text for a catalogue run.
+    """
+
+    subject: str
+    lines: list[str]
+    dag_id: str
+    run_id: str
+    url: str
+    verdict: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the message as JSON values: the fields of this class, with `lines` as one text named `text`."""
+        fields = {name: getattr(self, name) for name in self.__struct_fields__ if name != "lines"}
+        return {**fields, "text": "\n".join(self.lines)}
+
+
+def of_run(run_id: str) -> Message:
+    """Returns the message about `run_id`, a red run of verify_delivery. If the run has no verdict, it says why.
+
+    Otherwise it has the figures of the arms, what to change, what the run does not show, and the command that repeats
+    the run.
+    """
+    run = folders.run_directory(run_id)
+    row = read(run)
+    sentence = row.sentence or f"The run failed before a verdict could be given; {row.why}."
+    lines = [row.verdict, sentence, f"Run {run_id}"]
+    if row.sentence:  # only a verdict that can be trusted has one
+        lines += plain_lines(run, RunDirectory(run).verdict())
+    subject = f"Delivery run is red: {row.verdict} ({run_id})"
+    return Message(subject, lines, DAG_ID, run_id, run_url(DAG_ID, run_id), row.verdict)
+
+
+def of_catalogue(run_id: str) -> Message:
+    """Returns the message about `run_id`, a red run of verify_catalogue. It names the red scenarios."""
+    try:
+        catalogue = catalogue_runs.read(folders.run_directory_name(run_id))
+    except BadInput:
+        subject, lines = f"Catalogue run is red: it never began ({run_id})", ["Nothing was run."]
+    else:
+        red = [f"{item.name}: {item.state}" for item in catalogue.items if not item.green]
+        subject = f"Catalogue run is red: {len(red)} of {len(catalogue.items)} scenarios ({run_id})"
+        lines = [page.headline(catalogue), *red]
+    return Message(subject, lines, CATALOGUE_DAG_ID, run_id, run_url(CATALOGUE_DAG_ID, run_id))

@@ -1,0 +1,91 @@
+"""Tests of the door of verify_delivery: bad input is refused when a run is triggered, with all errors at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.testclient import TestClient
+
+from delivery_verifier.orchestration.plugin import door
+from delivery_verifier.orchestration.tasks import form
+
+DEFAULTS = {name: param.value for name, param in form.params().items()}
+BAD = {
+    "profile": "acks_2",
+    "records": -5,
+    "producer_overrides": "ack=1\nlinger.ms=abc\nlinger.ms.max=1\nretries=3",
+    "topic_overrides": "min.isr=2",
+}
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    """A client of a small application behind the door. It answers what it has received. The token `valid` is valid."""
+
+    async def user_of(token: str | None) -> object:
+        if token != "valid":
+            raise HTTPException(401)
+        return object()
+
+    monkeypatch.setattr(door, "resolve_user_from_token", user_of)
+    app = FastAPI()
+    app.add_middleware(door.Door)
+
+    @app.post("/{path:path}")
+    async def echo(path: str, request: Request) -> Any:
+        return {"path": f"/{path}", "body": (await request.body()).decode()}
+
+    yield TestClient(app, headers={"Authorization": "Bearer valid"})
+
+
+def _conf(**changes: object) -> dict[str, object]:
+    return {"dag_run_id": "r", "logical_date": None, "conf": {**DEFAULTS, **changes}}
+
+
+def test_all_errors_of_an_input_are_told_at_once(client: TestClient) -> None:
+    answer = client.post(door.PATH, json=_conf(**BAD))
+    assert answer.status_code == 400
+    count, *errors = answer.json()["detail"].splitlines()
+    assert count == "6 errors:"
+    for part in (
+        "profile is 'acks_2'",
+        "records is -5",
+        "ack is no",
+        "linger.ms: librdkafka refuses: Invalid value",
+        "linger.ms.max",
+        "min.isr",
+    ):
+        assert [error for error in errors if part in error], part
+
+
+def test_what_does_not_fit_together_is_refused_too(client: TestClient) -> None:
+    answer = client.post(door.PATH, json=_conf(producer_overrides="enable.idempotence=true\nacks=1", profile="acks_1"))
+    assert answer.status_code == 400 and "acks" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("conf", [_conf(), {"conf": None}, {"conf": {}}, {"conf": 7}, [], "text"])
+def test_what_is_not_refused_here_reaches_airflow_unchanged(client: TestClient, conf: object) -> None:
+    answer = client.post(door.PATH, json=conf)
+    assert answer.status_code == 200
+    assert answer.json()["body"] == client.post("/elsewhere", json=conf).json()["body"] != ""
+
+
+def test_a_body_that_is_no_json_is_left_to_airflow(client: TestClient) -> None:
+    assert client.post(door.PATH, content=b"{").json()["body"] == "{"
+    large = b"[" + b" " * 3 * door.MOST_BYTES
+    assert client.post(door.PATH, content=large).json()["body"] == large.decode()
+
+
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer other"}, {"Authorization": "Basic valid"}])
+def test_who_has_not_logged_in_learns_nothing(client: TestClient, headers: dict[str, str]) -> None:
+    client.headers.clear()
+    assert client.post(door.PATH, json=_conf(**BAD), headers=headers).json()["path"] == door.PATH
+    client.cookies.set("_token", "valid")
+    assert client.post(door.PATH, json=_conf(**BAD)).status_code == 400
+
+
+def test_another_dag_is_not_looked_at(client: TestClient) -> None:
+    assert client.post("/api/v2/dags/another/dagRuns", json=_conf(**BAD)).status_code == 200
