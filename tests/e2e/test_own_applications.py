@@ -109,8 +109,8 @@ def test_own_applications_keep_what_they_claim_and_no_more(
 ) -> None:
     monkeypatch.setitem(catalogue.SCENARIOS, "own", entry())
     run, verdict = run_directly("own-applications", kafka_spark, scenario="own")
-    assert (verdict.verdict, verdict.exit_code) == ("HELD", 0), verdict.sentence
     loader, forwarder = (arm(verdict, name) for name in ("loader", "forwarder"))
+    assert (loader.verdict, forwarder.verdict, verdict.exit_code) == ("HELD", "VIOLATED", 1), verdict.sentence
     assert loader.books["reapplied"] > 0 == loader.books["skipped"] + loader.books["ghost"]
     assert forwarder.books["skipped"] > 0 == forwarder.books["reapplied"] + forwarder.books["ghost"]
     assert arm(verdict, "control").books["reapplied"] + arm(verdict, "control").books["skipped"] == 0
