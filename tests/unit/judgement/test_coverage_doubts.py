@@ -185,7 +185,8 @@ def test_the_vocabulary_and_what_can_be_done_are_the_same_actions() -> None:
 
     assert set(ACTIONS) == set(ACTS)
     assert all(set(act.heals) <= set(ACTS) for act in ACTS.values())
-    assert {act.name for act in ACTS.values() if act.bites and act.heals} == {"kill"}, "who is killed is frozen no more"
+    both_ways = {act.name for act in ACTS.values() if act.bites and act.heals}
+    assert both_ways == {"kill", "thaw_application"}, "a kill ends a freeze, and a thawed member may apply once more"
     healed = {name for act in ACTS.values() for name in act.heals}
     assert healed == {act.name for act in ACTS.values() if act.bites and not act.momentary}
 

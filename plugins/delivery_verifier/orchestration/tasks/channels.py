@@ -48,7 +48,7 @@ def _slack(connection: str, message_of: MessageOf) -> Any:
             self.text = slack_text(message_of(str(context["run_id"])))
             self.hook.client.logger = _ERRORS_ONLY
             with _naming_no_address(connection):
-                super().notify(context)
+                super().notify(context)  # type: ignore[no-untyped-call, unused-ignore]
 
     return RedRunSlack(slack_webhook_conn_id=connection, text="", unfurl_links=False, unfurl_media=False)
 
@@ -59,7 +59,7 @@ def _webhook(connection: str, message_of: MessageOf) -> Any:
     class RedRunWebhook(HttpNotifier):  # type: ignore[misc, unused-ignore]
         def notify(self, context: Context) -> None:
             self.json = message_of(str(context["run_id"])).as_json()
-            self.hook._log = _ERRORS_ONLY
+            self.hook._log = _ERRORS_ONLY  # type: ignore[assignment, unused-ignore]
             with _naming_no_address(connection):
                 super().notify(context)
 
