@@ -196,10 +196,14 @@ def _freeze_in_hand(context: ActionContext) -> None:
         own.send(signal.SIGSTOP)
         pause(_UNDER_WAY_S)
         is_any = passed_s >= UNCOMMITTED_S
-        if _have_in_hand(own, committed(), is_any_difference=is_any):
-            pause(_LATE_S)
+        try:
             if _have_in_hand(own, committed(), is_any_difference=is_any):
-                return
+                pause(_LATE_S)
+                if _have_in_hand(own, committed(), is_any_difference=is_any):
+                    return
+        except BaseException:
+            own.send(signal.SIGCONT)
+            raise
         own.send(signal.SIGCONT)
         pause(_RUN_S)
 
@@ -221,9 +225,9 @@ def _goes_on(context: ActionContext) -> bool:
     if not own.arms:
         return False
     pause(_UNDER_WAY_S)
-    after_kill = own.records(), _committed(context)
+    after_kill = own.records(), own.undecided(), _committed(context)
     pause(STILL_S)
-    return (own.records(), _committed(context)) != after_kill
+    return (own.records(), own.undecided(), _committed(context)) != after_kill
 
 
 def applications_in(context: ActionContext) -> RunningApplications:

@@ -190,5 +190,8 @@ def _deeds(zombie: Zombie, before: tuple[int, int, int]) -> str:
         return f"ended with {zombie.ended}"
     _, applied, refusals = (now - then for now, then in zip(_counts(zombie), before, strict=True))
     often = "once" if refusals == 1 else f"{refusals} times"
-    deeds = (f"applied {applied} records" if applied else "", f"was refused {often}" if refusals else "")
+    deeds = (
+        f"applied {applied} record{'s' * (applied != 1)}" if applied else "",
+        f"was refused {often}" if refusals else "",
+    )
     return ", ".join(filter(None, deeds))

@@ -13,6 +13,7 @@ from support.own_applications import SECRET
 from support.own_members import ARM, OTHER_RUN, Member, value
 
 from delivery_verifier.applications.own.table import PlaceBusy, Table, _as_url
+from delivery_verifier.applications.sink import CRC_OK, PARSED
 from delivery_verifier.model.effects_place import EffectsPlace
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.inputs import BadInput
@@ -79,7 +80,21 @@ def test_columns_name_the_record_and_the_topic_the_run(orders: Orders, tmp_path:
     orders.connection.executemany("INSERT INTO orders(topic, producer, sequence, attempt) VALUES (?, ?, ?, ?)", rows)
     orders.member.end_life()
     (life,) = orders.member.read()
-    assert life.rows[["sequence", "attempt"]].tolist() == [(7, 1), (-1, 0)] and life.counted == 2
+    assert life.rows[["sequence", "attempt"]].tolist() == [(7, 1), (0, 0)] and life.counted == 2
+
+
+def test_columns_that_hold_no_whole_numbers_name_no_record(orders: Orders, tmp_path: Path) -> None:
+    """A NULL beside two numbers names no attempt, and a column of floats names the same as one of integers."""
+    describe(tmp_path, 'identity = "columns"')
+    rows = [(0, 17.0, 0), (0, None, 0), (None, 3, 0), (0, "x", 0), (0, -2, 0), (0, 2.5, 0)]
+    orders.connection.executemany(
+        "INSERT INTO orders(topic, producer, sequence, attempt) VALUES (?, ?, ?, ?)",
+        [(ARM.topic_name, *row) for row in rows],
+    )
+    orders.member.end_life()
+    (life,) = orders.member.read()
+    named = [(int(row["producer"]), int(row["sequence"]), int(row["flags"])) for row in life.rows]
+    assert sorted(named) == [(0, 0, 0)] * 5 + [(0, 17, PARSED | CRC_OK)]
 
 
 def test_headers_that_are_taken_for_values_name_the_field(orders: Orders) -> None:

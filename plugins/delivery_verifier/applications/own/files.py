@@ -211,7 +211,9 @@ def _of_columns(batch: pa.RecordBatch) -> npt.NDArray[np.void]:
     rows = np.zeros(batch.num_rows, EFFECT)
     for name in batch.schema.names:
         rows[name] = batch.column(name).cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    rows["flags"] = PARSED | CRC_OK
+    is_named = np.all([rows[name] >= 0 for name in OF_COLUMNS], axis=0)
+    rows[~is_named] = np.zeros(1, EFFECT)
+    rows["flags"] = is_named * (PARSED | CRC_OK)
     return rows
 
 

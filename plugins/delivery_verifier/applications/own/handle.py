@@ -23,6 +23,7 @@ from delivery_verifier.applications.own.descendants import send_to_all
 from delivery_verifier.applications.own.described import landing_of, pattern_of
 from delivery_verifier.applications.own.readers import EffectReader, reader_of
 from delivery_verifier.applications.own.scan import RecordPattern
+from delivery_verifier.applications.own.topic import Topic
 from delivery_verifier.applications.sink import FOREIGN, PARSED, SinkInputs
 from delivery_verifier.model.scenario import Arm, Scenario
 
@@ -38,6 +39,7 @@ class OwnHandle:
         self._scenario, self._workspace, self._connection = scenario, workspace, connection
         self.arms = [arm for arm in scenario.loaded if arm.application and arm.application.discipline == "own"]
         self._before: dict[str, int] = {}
+        self._ends_before: dict[str, dict[str, int]] = {}
         self._open: dict[tuple[str, int], tuple[EffectReader, RecordPattern]] = {}
 
     def send(self, number: int) -> None:
@@ -52,15 +54,19 @@ class OwnHandle:
         """Maps each arm to the number of records in hand. Call it while the members are frozen or dead.
 
         `committed` maps arms to how many records their groups have committed. The number is 0 if the group has never
-        committed: it may keep its offsets elsewhere.
+        committed: it may keep its offsets elsewhere. It is also 0 while a transaction of an earlier life is open.
         """
         apart = self.apart(committed)
         return {
             arm.name: max(apart[arm.name], -apart[arm.name] if arm.claim == "at_most_once" else 0, self._undecided(arm))
-            if committed[arm.name]
+            if committed[arm.name] and not self._is_blocked(arm)
             else 0
             for arm in self.arms
         }
+
+    def undecided(self) -> dict[str, int]:
+        """Maps each arm to the number of offsets in transactions of its output topic that have not ended."""
+        return {arm.name: self._undecided(arm) for arm in self.arms}
 
     def _undecided(self, arm: Arm) -> int:
         """Returns how many records the arm has written in transactions that have not ended."""
@@ -86,6 +92,14 @@ class OwnHandle:
         """Tells the handle that the members are about to begin another life. Records that they had in hand no longer
         count."""
         self._before = {arm.name: self._ahead(arm.name, committed) for arm in self.arms}
+        self._ends_before = {arm.name: dict(topic.sizes()) for arm in self.arms for topic in self._topics(arm)}
+
+    def _is_blocked(self, arm: Arm) -> bool:
+        """Returns whether a transaction of an earlier life is open: nobody knows what is in hand behind it."""
+        return any(topic.is_open_below(self._ends_before.get(arm.name, {})) for topic in self._topics(arm))
+
+    def _topics(self, arm: Arm) -> list[Topic]:
+        return [reader for reader, _ in self._readers(arm) if isinstance(reader, Topic)]
 
     def _ahead(self, name: str, committed: Mapping[str, int]) -> int:
         """Returns how many more records the arm has applied than committed, over all lives."""

@@ -64,7 +64,7 @@ def as_kept(rows: npt.NDArray[np.void], landing: EffectsPlace) -> npt.NDArray[np
     """Returns effects (rows of EFFECT) as they are once they have been written to `landing` and read back.
 
     An application that writes only headers keeps no checksums. An application that writes columns keeps only three
-    numbers of each record. All three are -1 for an effect without a record.
+    numbers of each record, and no checksum. An effect without a record has none of them.
     """
     rows = rows.copy()
     is_parsed = rows["flags"] & PARSED != 0
@@ -72,7 +72,7 @@ def as_kept(rows: npt.NDArray[np.void], landing: EffectsPlace) -> npt.NDArray[np
         rows["flags"][is_parsed] |= CRC_OK
     if landing.identity == "columns":
         for name in OF_COLUMNS:
-            rows[name] = np.where(is_parsed, rows[name], -1)
+            rows[name] = np.where(is_parsed, rows[name], 0)
         rows["partition_sequence"] = rows["session"] = 0
-        rows["flags"] = PARSED | CRC_OK
+        rows["flags"] = is_parsed * (PARSED | CRC_OK)
     return rows

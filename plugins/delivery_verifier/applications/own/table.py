@@ -6,6 +6,7 @@ The rows are only read. Their order is unknown, so this module remembers at the 
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from delivery_verifier.model.own_application import redacted, secrets_of
 
 CANARY_FILE = "canary.sqlite"
 """The name of the SQLite database that holds the canary's rows."""
+_NUMBERS = re.compile(rb"\S+ (\d+)(?:\.0*)? (\d+)(?:\.0*)? (\d+)(?:\.0*)?")
 _KEPT = "rows.npy"
 _PART = "table"
 _SQLITE_S = 1.0
@@ -137,10 +139,11 @@ class Table:
             return scan_values(values, pattern, positions)
         own = [index for index, value in enumerate(values) if not self._is_foreign(value, pattern)]
         rows = np.zeros(len(own), EFFECT)
-        texts = [(values[index] or b"").split()[1:] for index in own]
+        numbers = np.array([_numbers(values[index] or b"") for index in own], np.int64).reshape(-1, len(OF_COLUMNS))
+        is_named = (numbers >= 0).all(axis=1)
         for column, name in enumerate(OF_COLUMNS):
-            rows[name] = [int(row[column]) if row[column].isdigit() else -1 for row in texts]
-        rows["flags"] = PARSED | CRC_OK
+            rows[name] = np.where(is_named, numbers[:, column], 0)
+        rows["flags"] = is_named * (PARSED | CRC_OK)
         return Scan(rows, np.asarray(positions, np.int64)[own], len(values) - len(own))
 
     @property
@@ -213,6 +216,13 @@ class Table:
             f"the table {self._landing.table} cannot be read: {text}; effects.where ({self._landing.where}), "
             "effects.table and effects.column say where the rows are: correct them, or the right to read them"
         )
+
+
+def _numbers(value: bytes) -> list[int]:
+    """Returns the numbers in a row of columns. They are -1 if one of them is no whole number, e.g. NULL: the row then
+    names no record. A column of another type may hold 17 as 17.0."""
+    found = _NUMBERS.fullmatch(value)
+    return [int(text) for text in found.groups()] if found else [-1] * len(OF_COLUMNS)
 
 
 def _as_url(text: str) -> str:

@@ -73,6 +73,11 @@ class Topic:
         stable = self._ends(IsolationLevel.READ_COMMITTED)
         return sum(end - stable[name] for name, end in self.sizes().items())
 
+    def is_open_below(self, ends: Mapping[str, int]) -> bool:
+        """Returns whether a transaction is open that began below `ends`, which maps partitions to offsets."""
+        stable = self._ends(IsolationLevel.READ_COMMITTED) if ends else {}
+        return any(offset < ends.get(name, 0) for name, offset in stable.items())
+
     def keep(self) -> None:
         """Does nothing: an offset says in which life its record was written."""
 
