@@ -26,11 +26,16 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
     """A client of a small application behind the door. It answers what it has received. The token `valid` is valid."""
 
     async def user_of(token: str | None) -> object:
-        if token != "valid":
+        if token not in ("valid", "viewer"):
             raise HTTPException(401)
-        return object()
+        return token
+
+    def require_access(_request: Request, user: object) -> None:
+        if user == "viewer":
+            raise HTTPException(403)
 
     monkeypatch.setattr(door, "resolve_user_from_token", user_of)
+    monkeypatch.setattr(door, "_require_access", require_access)
     app = FastAPI()
     app.add_middleware(door.Door)
 
@@ -89,3 +94,15 @@ def test_who_has_not_logged_in_learns_nothing(client: TestClient, headers: dict[
 
 def test_another_dag_is_not_looked_at(client: TestClient) -> None:
     assert client.post("/api/v2/dags/another/dagRuns", json=_conf(**BAD)).status_code == 200
+
+
+def test_a_user_who_may_start_no_run_learns_nothing_at_the_door(client: TestClient) -> None:
+    assert client.post(door.PATH, json=_conf(**BAD), headers={"Authorization": "Bearer viewer"}).status_code == 200
+    assert client.post(door.PATH, json=_conf(**BAD)).status_code == 400
+
+
+def test_a_password_that_was_pasted_is_refused_and_not_quoted(client: TestClient) -> None:
+    pasted = 'acks=all\nsasl.jaas.config=org.x.PlainLoginModule password="hunter22";\nssl.key.password=hunter22'
+    answer = client.post(door.PATH, json=_conf(producer_overrides=pasted))
+    assert answer.status_code == 400 and "hunter22" not in answer.text
+    assert "producer_overrides has values for sasl.jaas.config, ssl.key.password" in answer.json()["detail"]

@@ -56,6 +56,7 @@ def client(runs: Path) -> Iterator[TestClient]:
         reports.app.dependency_overrides[dependency.dependency] = lambda: None  # type: ignore[index]
     reports.app.dependency_overrides[dag_runs.state] = lambda: KNOWN.get(RUN_ID)
     reports.app.dependency_overrides[reports._reads_logs] = lambda: READS_LOGS
+    reports.app.dependency_overrides[reports._reads_runs] = lambda: True
     reports.app.dependency_overrides[airflow_runs.newest] = lambda: IN_AIRFLOW
     yield TestClient(reports.app)
     reports.app.dependency_overrides.clear()

@@ -64,6 +64,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder with the files of a reader."""
     without_git(monkeypatch)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KDV_HOME", str(tmp_path))  # a command saves a profile there
     for file, text in _FILES.items():
         (tmp_path / file).write_text(text)
 

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from delivery_verifier.host import folders
 from delivery_verifier.model.scenario import Load, Profile
 from delivery_verifier.planning.own_settings import profiles
 
@@ -46,4 +47,6 @@ def repeating_command(params: Mapping[str, Any], profile: Profile) -> str:
     if any(params.get(key) for key in _PROFILE_FIELDS):
         options = {**profiles.options(profile), **options}
     words = (f"{option} {shlex.quote(str(value))}" for option, values in options.items() for value in values)
-    return " ".join(["kdv run", *words])
+    # The local Airflow needs a checkout, which an installed wheel does not have.
+    direct = [] if (folders.project_root() / "dags" / "verify_delivery.py").is_file() else ["--direct"]
+    return " ".join(["kdv run", *direct, *words])

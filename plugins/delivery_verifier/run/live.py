@@ -1,7 +1,7 @@
 """Looks at a load that is still flowing, from outside: reports, rates and faults so far.
 
-Everything is read from files in the workspace of the run's cluster. Nothing is written there, so the look cannot
-disturb the load. The exception is `Marks`, with which the step inject_fault notes what it does.
+Everything is read from files in the workspace of the run's cluster. Only `Marks` writes there: with it, the step
+inject_fault notes what it does.
 """
 
 from __future__ import annotations
@@ -57,9 +57,11 @@ def look(run_dir: Path) -> LiveLoad | None:
     try:
         scenario = run.read_scenario()
         workspace = Path(run.manifest("start_cluster").notes["workspace"])
+        if not workspace.is_dir():
+            return None
         times = {arm.name: settled_ns(workspace / "live" / arm.name) for arm in scenario.loaded}
         return _load(scenario, reported(scenario, workspace / "live"), times, Marks(workspace).read())
-    except (IncompleteRun, FileNotFoundError, KeyError):
+    except (IncompleteRun, OSError, KeyError, ValueError):  # ValueError: a file that is only half made
         return None
 
 

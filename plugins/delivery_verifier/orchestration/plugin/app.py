@@ -48,7 +48,17 @@ def _reads_logs(request: Request, user: GetUserDep) -> bool:
     return True
 
 
+def _reads_runs(request: Request, user: GetUserDep) -> bool:
+    """Whether the user may read what Airflow knows of runs: their ids and states."""
+    try:
+        requires_access_dag("GET", DagAccessEntity.RUN, DAG_ID)(request, user)
+    except HTTPException:
+        return False
+    return True
+
+
 _ReadsLogs = Annotated[bool, Depends(_reads_logs)]
+_ReadsRuns = Annotated[bool, Depends(_reads_runs)]
 
 app = FastAPI(
     title="Delivery reports",
@@ -71,6 +81,7 @@ async def _guard(request: Request, call_next: Callable[[Request], Awaitable[Resp
 @app.get("/")
 def index(
     in_airflow: _InAirflow,
+    reads_runs: _ReadsRuns,
     verdict: _Field = "",
     profile: _Field = "",
     fault: _Field = "",
@@ -79,13 +90,15 @@ def index(
 ) -> HTMLResponse:
     """The page that lists all runs that match the filter, newest first.
 
-    Every run directory counts as a run, and every DAG run of `in_airflow`. The other parameters are the filter (see
-    RunFilter). An empty parameter matches every run.
+    Every run directory counts as a run. For a user who may read runs (`reads_runs`), every DAG run of `in_airflow`
+    counts, too. The other parameters are the filter (see RunFilter). An empty parameter matches every run.
     """
     run_filter = RunFilter(verdict=verdict, profile=profile, fault=fault, kafka=kafka, text=text)
     runs, dag_path = folders.runs_dir(), f"../dags/{DAG_ID}"
     docs = (runs / folders.DATA_DOCS / "index.html").is_file()
-    return HTMLResponse(page.overview(runs, run_filter, docs=docs, dag_path=dag_path, in_airflow=in_airflow))
+    return HTMLResponse(
+        page.overview(runs, run_filter, docs=docs, dag_path=dag_path, in_airflow=in_airflow if reads_runs else {})
+    )
 
 
 @app.get("/matrix/")

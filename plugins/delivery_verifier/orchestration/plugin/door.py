@@ -10,7 +10,8 @@ import json
 from typing import Any
 
 from airflow.api_fastapi.auth.managers.base_auth_manager import COOKIE_NAME_JWT_TOKEN
-from airflow.api_fastapi.core_api.security import resolve_user_from_token
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from airflow.api_fastapi.core_api.security import requires_access_dag, resolve_user_from_token
 from fastapi import HTTPException, Request
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
@@ -20,19 +21,20 @@ from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.orchestration.local.settings import DAG_ID
 
 PATH = f"/api/v2/dags/{DAG_ID}/dagRuns"
-MOST_BYTES = 1_000_000
+MOST_BYTES = 100_000
 """The greatest size of a request that is looked at, in bytes. Airflow itself decides about a larger one."""
+_require_access = requires_access_dag("POST", DagAccessEntity.RUN, DAG_ID)
 
 
 class Door:
-    """The middleware. It passes on every other request, and every request of a user who has not logged in."""
+    """The middleware. It passes on every other request, and every request of a user who may not start a run."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_trigger = scope["type"] == "http" and scope["method"] == "POST" and scope["path"].endswith(PATH)
-        if not is_trigger or not await _is_logged_in(Request(scope)):
+        if not is_trigger or not await _may_trigger(Request(scope)):
             await self._app(scope, receive, send)
             return
         messages = await _read(receive)
@@ -56,11 +58,14 @@ def refusal_of(body: bytes) -> str:
     try:
         conf = json.loads(body).get("conf") or {}
         fields = dict(conf)
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return ""
     from delivery_verifier.planning.build import scenario_from_params
+    from delivery_verifier.planning.own_settings.properties import require_no_secrets
 
     try:
+        for field in ("producer_overrides", "topic_overrides"):
+            require_no_secrets(str(fields.get(field) or ""), field)
         scenario_from_params(fields, "planned")
     except BadInput as error:
         return str(error)
@@ -79,12 +84,13 @@ async def _read(receive: Receive) -> list[Message]:
     return messages
 
 
-async def _is_logged_in(request: Request) -> bool:
-    """Whether the request has a valid token of Airflow. Nobody else learns what this host knows."""
+async def _may_trigger(request: Request) -> bool:
+    """Whether the request has a token of a user who may start a run. Nobody else learns what this host knows."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     chosen: Any = token if scheme.lower() == "bearer" else request.cookies.get(COOKIE_NAME_JWT_TOKEN)
     try:
-        await resolve_user_from_token(chosen)
+        user = await resolve_user_from_token(chosen)
+        await run_in_threadpool(_require_access, request, user)
     except HTTPException:
         return False
     return True

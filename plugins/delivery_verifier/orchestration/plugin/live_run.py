@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from delivery_verifier.host import folders
 from delivery_verifier.model.errors import VerifierError
+from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.orchestration.plugin.dag_runs import State
 from delivery_verifier.pages.overview.live import LiveView, view
 from delivery_verifier.run import estimates
@@ -43,8 +44,9 @@ def look(run_dir: Path, state: State) -> LiveRun:
 def _clock(run_dir: Path, state: State) -> str:
     """Returns e.g. `38 s so far, about 60 s left (from 7 earlier runs on this host)`."""
     took_s = {step.task_id: step.took_s for step in state.steps if step.took_s is not None}
-    # The steps run one after another, but inject_fault runs beside produce.
-    so_far = f"{sum(seconds for name, seconds in took_s.items() if name != 'inject_fault'):.0f} s so far"
+    # These steps run one after another, but inject_fault runs beside produce.
+    counted = [took_s.get(name, 0.0) for name in (*BEFORE_GATE, GATE) if name != "inject_fault"]
+    so_far = f"{sum(counted):.0f} s so far"
     try:
         load = RunDirectory(run_dir).read_scenario().load
     except (VerifierError, ValueError):

@@ -89,8 +89,9 @@ def _progress(state: State) -> tuple[str, str]:
     names = [step.task_id for step in state.steps_in("running")]
     if state.state == "queued" or not any(step.state for step in state.steps):
         return "The run waits to begin", "One run works at a time; this one starts when those before it have ended."
-    if _failed(state):
-        failed = " and ".join(step.task_id for step in _failed(state))
+    lost = [step.task_id for step in _failed(state) if step.task_id in (*BEFORE_GATE, GATE)]
+    if lost:
+        failed = " and ".join(lost)
         return f"Step {failed} failed", "There will be no verdict. The run ends as soon as its cluster is stopped."
     doing = f"Step {' and '.join(names)} is at work" if len(names) < 2 else f"Steps {' and '.join(names)} are at work"
     return (

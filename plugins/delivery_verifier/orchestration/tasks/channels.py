@@ -7,6 +7,7 @@ classes that extend them, only for a channel that the environment chooses.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,9 +20,12 @@ from delivery_verifier.orchestration.local import notifiers
 from delivery_verifier.orchestration.tasks.message import Message
 from delivery_verifier.pages.words import clean
 
-# The warnings of the libraries about a server that does not answer hold the address.
-_ERRORS_ONLY = logging.getLogger(f"{__name__}.webhook")
-_ERRORS_ONLY.setLevel(logging.ERROR)
+# The libraries log the address of a server that does not answer. They also log what a server answers, which may quote
+# the address.
+_SILENT = logging.getLogger(f"{__name__}.webhook")
+_SILENT.setLevel(logging.CRITICAL + 1)
+_MARKUP, _SIGNS = re.compile(r"(?<![A-Za-z0-9*_~])[*_~]+|[*_~]+(?![A-Za-z0-9*_~])|`"), str.maketrans("*_~`", "∗ˍ∼ˋ")
+_STATUS = re.compile(r"\b[1-5][0-9]{2}\b")
 MessageOf = Callable[[str], Message]
 """A function that returns the message about a red run, from the id of the DAG run."""
 
@@ -46,8 +50,8 @@ def _slack(connection: str, message_of: MessageOf) -> Any:
     class RedRunSlack(SlackWebhookNotifier):  # type: ignore[misc, unused-ignore]
         def notify(self, context: Context) -> None:
             self.text = slack_text(message_of(str(context["run_id"])))
-            self.hook.client.logger = _ERRORS_ONLY
             with _naming_no_address(connection):
+                self.hook.client.logger = _SILENT
                 super().notify(context)  # type: ignore[no-untyped-call, unused-ignore]
 
     return RedRunSlack(slack_webhook_conn_id=connection, text="", unfurl_links=False, unfurl_media=False)
@@ -59,7 +63,7 @@ def _webhook(connection: str, message_of: MessageOf) -> Any:
     class RedRunWebhook(HttpNotifier):  # type: ignore[misc, unused-ignore]
         def notify(self, context: Context) -> None:
             self.json = message_of(str(context["run_id"])).as_json()
-            self.hook._log = _ERRORS_ONLY  # type: ignore[assignment, unused-ignore]
+            self.hook._log = _SILENT  # type: ignore[assignment, unused-ignore]
             with _naming_no_address(connection):
                 super().notify(context)
 
@@ -75,8 +79,9 @@ def _naming_no_address(connection: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # AirflowException says what the server answered.
-        why = str(error) if isinstance(error, AirflowException) else type(error).__name__
+        # AirflowException quotes what the server answered, which may hold the address.
+        status = _STATUS.search(str(error)) if isinstance(error, AirflowException) else None
+        why = f"the server answered with status {status[0]}" if status else type(error).__name__
         raise StepFailed(f"the message over the connection {connection} was not delivered: {why}") from None
 
 
@@ -87,7 +92,8 @@ def slack_text(message: Message) -> str:
 
 
 def _escaped(text: str) -> str:
-    # Slack's own three escapes. The others are the signs of its markup, which have none.
+    # Slack's own three escapes. The others are the signs of its markup, which have none. Within a word, e.g. in the
+    # name of a profile, they are no markup.
     for sign, escape in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         text = text.replace(sign, escape)
-    return clean(text).translate(str.maketrans("*_~`", "∗ˍ∼ˋ"))
+    return _MARKUP.sub(lambda found: found[0].translate(_SIGNS), clean(text))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from delivery_verifier.host import folders
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.orchestration.tasks.addresses import run_url
 from delivery_verifier.pages.matrix import page
-from delivery_verifier.pages.overview.rows import read
+from delivery_verifier.pages.overview.rows import NO_VERDICT, read
 from delivery_verifier.store import catalogue_runs
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -45,7 +46,10 @@ def of_run(run_id: str) -> Message:
     """
     run = folders.run_directory(run_id)
     row = read(run)
-    sentence = row.sentence or f"The run failed before a verdict could be given; {row.why}."
+    if row.green:  # the run is red all the same
+        why = f"its verdict was {row.verdict}, but a step failed"
+        row = replace(row, verdict=NO_VERDICT, sentence="", why=why)
+    sentence = row.sentence or f"The run has no verdict that counts; {row.why}."
     lines = [row.verdict, sentence, f"Run {run_id}"]
     if row.sentence:  # only a verdict that can be trusted has one
         from delivery_verifier.pages.brief import plain_lines  # it imports more than the DAG's file may
@@ -65,4 +69,7 @@ def of_catalogue(run_id: str) -> Message:
         red = [f"{item.name}: {item.state}" for item in catalogue.items if not item.green]
         subject = f"Catalogue run is red: {len(red)} of {len(catalogue.items)} scenarios ({run_id})"
         lines = [page.headline(catalogue), *red]
+        if not red:
+            subject = f"Catalogue run is red: a step failed ({run_id})"
+            lines = ["Every scenario ended as expected, but a step of the catalogue run failed."]
     return Message(subject, lines, CATALOGUE_DAG_ID, run_id, run_url(CATALOGUE_DAG_ID, run_id))

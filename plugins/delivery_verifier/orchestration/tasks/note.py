@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from airflow.sdk.exceptions import AirflowTaskTimeout
+
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.orchestration.local import settings
-from delivery_verifier.orchestration.local.client import AirflowError, Client
+from delivery_verifier.orchestration.local.client import Client
 from delivery_verifier.pages.words import clean
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.store.run_directory import RunDirectory
 
 _log = logging.getLogger(__name__)
 AIRFLOWS_OWN = "Task failed with exception"
@@ -43,7 +45,7 @@ def of_failure(run_id: str) -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:
+    except (Exception, AirflowTaskTimeout) as error:
         message = f"{type(error).__name__}: {error}"
         _attach(
             run_id, lambda client: _why(client, run_id) or f"**NO VERDICT**: step `{GATE}` failed.{_quoted(message)}"
@@ -58,7 +60,7 @@ def _attach(run_id: str, text: Callable[[Client], str]) -> None:
     try:
         client = Client.local(int(os.environ["AIRFLOW__API__PORT"]))
         client.note(settings.DAG_ID, run_id, text(client))
-    except (AirflowError, IncompleteRun, OSError) as error:
+    except Exception as error:  # the note is a convenience, and must not change the state of the task
         _log.warning("the run's note could not be written: %s", error)
 
 

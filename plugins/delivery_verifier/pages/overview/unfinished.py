@@ -70,6 +70,9 @@ def merged(stored: Sequence[StoredRunRow], in_airflow: Mapping[str, AirflowRun],
 
 def _known_to_airflow(row: StoredRunRow, run: AirflowRun) -> StoredRunRow:
     linked = replace(row, airflow_page=run.page)
+    if run.state == "failed" and row.green:
+        why = f"its verdict is {row.verdict}, but a step failed"
+        return replace(linked, verdict=NO_VERDICT, green=False, sentence="", why=why)
     if row.concluded or run.has_ended:
         return linked
     return replace(linked, verdict=QUEUED if run.state == "queued" else RUNNING)

@@ -99,6 +99,16 @@ def parse(text: str, field: str) -> dict[str, str]:
     return _without_secrets(_entries(text, field))
 
 
+def require_no_secrets(text: str, field: str) -> None:
+    """Raises BadInput if `text`, which has .properties syntax, has a value for a property of connection or security.
+
+    No run uses such a value. Where the text is stored, other users could read it. `field`: as in `parse`.
+    """
+    names = sorted(name for name, value in _entries(text, field).items() if value and is_withheld(name))
+    if names:
+        raise BadInput(f"{field} has values for {', '.join(names)}, which no run uses; leave them out")
+
+
 def _entries(text: str, field: str) -> dict[str, str]:
     try:
         values = javaproperties.loads(text)
