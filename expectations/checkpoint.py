@@ -126,8 +126,8 @@ class _Session:
     def _suite(self, name: Suite) -> Any:
         """Returns the suite `name` from its committed JSON file.
 
-        Leaves out the expectations on anomalies for which the run was not searched, because an older version of the
-        verifier made the run.
+        If an older version of the verifier made the run, it did not search the run for every anomaly of today. The
+        expectations on the other anomalies are then left out.
         """
         from expectations.suites import load
 
@@ -190,8 +190,8 @@ def _configuration(site: Path) -> Any:
 
 
 def _ours(name: str) -> dict[str, str]:
-    """Returns the setting with which Great Expectations uses the class `name` of `data_docs.views`. The pages of this
-    class need no network."""
+    """Returns the configuration entry that makes Great Expectations use the class `name` of `data_docs.views`. The
+    pages of this class need no network."""
     return {"module_name": "expectations.data_docs.views", "class_name": name}
 
 
@@ -200,7 +200,7 @@ def _files(folder: Path) -> dict[str, str]:
 
 
 def _tolerances(plans: Iterable[ExpectedEvaluation]) -> dict[str, int | None]:
-    """Maps the name of each tolerance parameter of a suite to the tolerance that is planned for its anomaly."""
+    """Maps each tolerance parameter of a suite, by its name, to the planned tolerance of the parameter's anomaly."""
     from expectations.suites import tolerance_parameter
 
     return {tolerance_parameter(plan.about): plan.tolerance for plan in plans if plan.about in Anomaly.__members__}

@@ -1,8 +1,8 @@
 """The suites: JSON files that people can review. `python -m expectations.suites` writes them. A run only loads them.
 
-guarantee.json has one expectation per anomaly. It judges the rows of one arm in the table books/producers. Its
-tolerance is a parameter, which follows from the contract and the claim: the most cases that are permitted. null permits
-any number.
+guarantee.json has one expectation per anomaly. It judges the rows of one arm in the table books/producers. Each
+expectation has a parameter for its tolerance, which is the greatest number of cases that is permitted. The contract and
+the claim determine the tolerance. null permits any number.
 
 guarantee.json also has expectations that tolerate no unexplained case. A case is unexplained if its anomaly is
 permitted only because of disturbances, and no disturbance of the run can excuse this case.

@@ -218,9 +218,9 @@ def _ordered(frame: DataFrame) -> DataFrame:
 
 
 def _ordered_with(borders: DataFrame, frame: DataFrame, together: bool) -> DataFrame:
-    """As `_ordered`, but attempts can be overtaken by the reported attempts of `borders`, too.
+    """As `_ordered`, but the reported attempts of `borders` can also overtake attempts of `frame`.
 
-    `together`: whether `frame` is in one Spark partition; if so, the result is, too.
+    `together`: whether `frame` is in one Spark partition. If so, the result is in one Spark partition, too.
     """
     known = {
         "copies": F.array(location("offset", "partition")),

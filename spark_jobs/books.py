@@ -111,7 +111,8 @@ def strangers(counted: Iterable[dict[str, Any]], scenario: Scenario) -> dict[str
     """Returns the counts `strangers/<arm>` for the manifest: the number of records in each arm's topic that another
     client wrote.
 
-    `counted`: rows of SIGNATURES. Of the rows with the role `line`, only those of strangers have no kind of anomaly.
+    `counted`: rows of SIGNATURES. The records of other clients are the rows with the role `line` and no kind of
+    anomaly. Every other row with the role `line` has a kind.
     """
     counts = dict.fromkeys((STRANGERS + arm.name for arm in scenario.arms), 0)
     for row in counted:

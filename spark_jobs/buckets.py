@@ -136,8 +136,8 @@ def _sums() -> list[Column]:
 
 
 def _spans() -> list[Column]:
-    """The least and the greatest value of each column in which claims are compared with copies, once among the claims
-    and once among the copies."""
+    """Columns with the least and the greatest value of each measure that is compared between claims and copies. For
+    each measure, there are columns for the claims, and columns for the copies."""
     measured: dict[str, tuple[Any, tuple[str, ...]]] = {
         "claimed": (_is_claim(), ("shift", "position", "partition_sequence", "sequence")),
         "logged": (_is_copy(), ("shift", "position", "partition_sequence")),

@@ -17,20 +17,22 @@ OF_A_RUN = ("spark.sql.shuffle.partitions", "spark.sql.session.timeZone", "spark
 The other two must not depend on the server: without ANSI mode, for example, a failed cast would count as a missing
 value."""
 ATTEMPTS, FIRST_PAUSE_MS = 4, 100
-"""How often a call is repeated that reaches no server, and the pause before the first repetition. Each further pause is
-four times as long, so a server that has ended is noticed after 10 s. PySpark itself would repeat for 10 minutes."""
+"""If a call reaches no server, it is repeated up to ATTEMPTS times. FIRST_PAUSE_MS is the pause before the first
+repetition. Each further pause is four times as long, so a server that has ended is noticed after 10 s. PySpark itself
+would repeat for 10 minutes."""
 
 
 @contextmanager
 def connect_session(url: str, records: int = 0) -> Iterator[SparkSession]:
-    """Yields a new session on the server at `url`, and closes it when the block ends, with every query that still runs.
+    """Yields a new session on the server at `url`. When the block ends, closes the session and ends every query of it
+    that still runs.
 
     `url`: a Spark Connect URL, `sc://host:port/;token=...`. `records`: as in `settings`. The session shares neither
     settings nor views with other sessions of the server. An earlier session that was never closed may have left cached
-    data on the server. These data are dropped first. Afterwards, this process must not start a Spark of its own,
-    because PySpark can use only one of both.
+    data on the server. These data are dropped first.
 
-    Raises SparkGone if the server does not answer, or ends while the block runs.
+    A process that has used this function must not start a Spark of its own, because PySpark can use only one of the
+    two. Raises SparkGone if the server does not answer, or ends while the block runs.
     """
     spark = SparkSession.builder.remote(url).create()
     client = client_of(spark)
@@ -67,10 +69,10 @@ def _naming_server_end() -> Iterator[None]:
 
 
 def _is_unreachable(error: SparkConnectException) -> bool:
-    """Whether the error says that no server answers, or that another server answers than before.
+    """Whether the error says that no server answers, or that the server was replaced by another one.
 
-    Two threads send queries. The thread that first reaches another server closes the client for both, and the other
-    thread then has no active session.
+    Two threads send queries. If the server was replaced, the first thread that notices this closes the client for both
+    threads. The other thread then has no active session.
     """
     condition = error.getCondition() or ""
     if condition.endswith(("SESSION_CHANGED", "SESSION_NOT_FOUND", "NO_ACTIVE_SESSION")):

@@ -31,8 +31,8 @@ Row = dict[str, Any]
 
 
 class Effects(NamedTuple):
-    """The results of a comparison. `books`: EFFECT_BOOKS. `anomalies`: maps a row of PRODUCERS and the name of a column
-    to the number of cases there. `cases`: ANOMALIES."""
+    """The results of a comparison. `books`: EFFECT_BOOKS. `anomalies`: the numbers of cases that are added to
+    PRODUCERS, by (key of the row, name of the column). `cases`: ANOMALIES."""
 
     books: pa.Table
     anomalies: Counter[tuple[BookKey, str]]
@@ -119,10 +119,10 @@ def compare(inputs: EffectInputs, rows: DataFrame) -> Effects:
 
 
 def _is_committed(inputs: EffectInputs, row: Row, end: int) -> bool:
-    """Returns whether the group of the arm has committed all offsets of the partition below `end`: nobody will be given
-    these records again. `row` names the arm and the partition.
+    """Returns whether the group of the arm has committed all offsets of the partition below `end`. No member will then
+    be given these records again. `row` names the arm and the partition.
 
-    True if the application keeps its offsets elsewhere than in its group, or if the run has no witness.
+    Returns True if the offsets of the application are not only in its group, or if the run has no witness.
     """
     arms = (arm for arm in inputs.scenario.loaded if arm.application and arm.application.discipline in IN_GROUP)
     if inputs.positions is None or row["arm"] not in {arm.name for arm in arms}:
@@ -144,8 +144,8 @@ def _books(scenario: Scenario, counted: Iterable[Row]) -> pa.Table:
 
 
 def _anomalies(scenario: Scenario, counted: Iterable[Row]) -> Counter[tuple[BookKey, str]]:
-    """Counts the cases per row and column of PRODUCERS. For a record that no planned producer sent, the columns
-    producer and session of the row have the value NOBODY."""
+    """Counts the cases that belong in PRODUCERS, by (key of the row, name of the column). A record that no planned
+    producer sent counts in the row whose columns producer and session are NOBODY."""
     planned = {arm.name: arm.producers for arm in scenario.arms}
     cases: Counter[tuple[BookKey, str]] = Counter()
     for row in counted:

@@ -26,9 +26,9 @@ Partitions = Set[tuple[str, int]]
 
 
 class Places(NamedTuple):
-    """Sets of partitions. `drained`: the partitions in which the application has applied a marker at the end of the
-    snapshot, or behind this end. `hidden`: the partitions with unreadable offsets, where an attempt may have more
-    copies than lines."""
+    """Two sets of partitions. `drained`: the partitions in which the application has applied a marker at the end of the
+    snapshot or behind it. `hidden`: the partitions with unreadable offsets. An attempt there may have more copies than
+    lines."""
 
     drained: Partitions
     hidden: Partitions
@@ -44,10 +44,10 @@ def applied_attempts(effects: DataFrame, lines: DataFrame, places: Places) -> Da
     and:
 
     * `copies`: the locations of the attempt's lines, ascending.
-    * `effects`: an array of structs in the order of time, one per effect. `at` is the location of the record; null if
-      the application does not keep it. `behind`: whether a record with a higher offset of the partition was applied
-      earlier.
-    * `partition`: that of the first copy or, if there is no copy, of the first effect.
+    * `effects`: an array of structs in the order of time, one per effect. `at` is the location of the applied record;
+      null if the application does not keep the location. `behind`: whether a record with a higher offset of the
+      partition was applied earlier.
+    * `partition`: the partition of the first copy. If there is no copy, the partition of the first effect.
     * `lowest`: the lowest offset of the partition from which a record was applied.
     * `drained`, `hidden`: whether the partition is in the set of `places` with this name.
     * `kind`: the anomaly of the attempt. `also`: OVERTAKEN if the attempt shows it beside another anomaly.
@@ -120,8 +120,8 @@ def counts(attempts: DataFrame) -> DataFrame:
 def cases(attempts: DataFrame, ledger: DataFrame, bound: int) -> DataFrame:
     """Returns ANOMALIES: at most `bound` cases of each arm and kind among `attempts`, with their evidence.
 
-    `attempts`: the result of `applied_attempts`. `ledger`: LEDGER. If there are more cases than `bound`, those that are
-    first by partition, sequence, attempt number and producer are returned.
+    `attempts`: the result of `applied_attempts`. `ledger`: LEDGER. If there are more than `bound` cases, takes the
+    first cases in the order of partition, sequence, attempt number and producer.
     """
     order = [F.col("partition"), F.col("sequence"), F.col("attempt"), F.col("producer")]
     rank = F.row_number().over(Window.partitionBy("arm", "kind").orderBy(*order))
@@ -148,9 +148,9 @@ def _behind(effects: DataFrame) -> DataFrame:
 
 
 def _extra() -> Column:
-    """How many effects of an attempt are too many: the number of its effects, minus the lower of two numbers. The first
-    is the number of copies of the attempt in the log. The second is the number of different locations of its effects.
-    If the application does not keep locations, only the first number counts."""
+    """How many effects of an attempt are too many. Each copy of the attempt in the log justifies one effect, and so
+    does each different location in the log that the effects name. The lower of these two numbers is subtracted from the
+    number of effects. If the application does not keep locations, the number of copies is subtracted."""
     locations = F.array_compact(F.transform("effects", lambda effect: effect["at"]))
     different = F.when(F.size(locations) > 0, F.size(F.array_distinct(locations)))
     return F.size("effects") - F.least(F.size("copies"), different)

@@ -64,13 +64,13 @@ SELECT arm, count(*) FILTER (copies > 0 AND times = 0 AND is_drained), count(*) 
        count(*) FILTER (copies = 0 AND times > 0), count(*) FILTER (is_late)
 FROM arms LEFT JOIN attempts USING (arm) GROUP BY arm
 """
-"""Counts attempts per arm, in the order of NAMES. `shown` is the view of the log that consumers of the arm are shown.
-A late attempt is one whose first effect came after that of a higher offset of the partition."""
+"""Counts attempts per arm, in the order of NAMES. `shown` is the view of the log that consumers of the arm read. An
+attempt is late if its first effect came after an effect of a record with a higher offset of the partition."""
 
 
 def parameters(run_dir: Path, scenario: Scenario, offsets: Offsets) -> list[object]:
-    """Returns the parameters of `QUERY` for the run in `run_dir`. The query counts the arms in `Scenario.applied`, but
-    for those with unreadable offsets: nobody knows whether an effect there is one too many."""
+    """Returns the parameters of `QUERY` for the run in `run_dir`. The query counts the arms in `Scenario.applied`. Arms
+    with unreadable offsets are left out, because nobody knows whether an effect there is one too many."""
     hidden = {part.arm for part in offsets.partitions if part.unreadable}
     arms = [arm for arm in scenario.arms if arm.name in scenario.applied and arm.name not in hidden]
     names = {arm.name for arm in arms}

@@ -25,12 +25,17 @@ from spark_jobs.parse import is_marker, is_sound
 from spark_jobs.schemas import ANOMALIES, BORDERS, LEDGER, LOG, arrow
 
 FEW = 100_000
-"""The greatest number of corrupted records that Spark broadcasts to every task. If there are more, Spark shuffles the
-ledger instead. Also the greatest number of rows that are collected into one Spark partition each of ledger and log."""
+"""The limit for two numbers:
+
+* Corrupted records: up to this number, Spark broadcasts them to every task. If there are more, Spark shuffles the
+  ledger instead.
+* Rows of ledger and log that are matched: up to this number, the rows are collected into one Spark partition for the
+  ledger and one for the log.
+"""
 
 FEW_DAMAGED = 1_000
-"""The greatest number of corrupted records with which rows of ledger and log are collected. The query that collects
-these rows has a condition with the offsets of the corrupted records."""
+"""If there are more corrupted records than this number, the rows of ledger and log are not collected (see FEW). Reason:
+the query that collects them has a condition that lists the offset of each corrupted record."""
 
 
 class MatchingInputs(NamedTuple):

@@ -1,14 +1,14 @@
-"""The order of buckets: finds the stretches that may have records out of order because of other buckets.
+"""The order of buckets: finds the stretches in which records may be out of order because of other buckets.
 
-A record is out of order if a record that its producer sent later to the same partition stands before it in the log.
-Two measures are compared: the partition sequences, in the order of sending, and the offsets, in the order of the log. A
-bucket is here the claims and the copies of a stretch in one partition (see `spark_jobs.screen`).
+A record is out of order if it stands in the log behind a record that its producer sent later to the same partition. A
+bucket consists of the claims and the copies of a stretch in one partition (see `spark_jobs.screen`). Buckets are
+compared by two measures: partition sequences have the order of sending, and offsets have the order of the log.
 
-A bucket is *passed* if a record of an earlier bucket may stand behind the beginning of this bucket in the log, e.g. a
-late duplicate. This makes no record of the passed bucket out of order, but maybe the earlier bucket's record. If each
-offset from the first to the last copy of the passed bucket is one of its copies, then the earlier bucket's record
-stands behind all of them, or before all of them. So the last copy alone shows whether the record is out of order: this
-copy is the bucket's *border*.
+A bucket is *passed* if a record of an earlier bucket, e.g. a late duplicate, may stand in the log behind the beginning
+of this bucket. The earlier bucket's record may then be out of order. The records of the passed bucket stay in order.
+Suppose each offset from the first to the last copy of the passed bucket is one of its copies. Then the earlier bucket's
+record stands behind all of them, or before all of them. So a comparison with the last copy alone shows whether this
+record is out of order. The last copy is the *border* of the passed bucket.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ Span = tuple[int, int]
 
 
 class Order(NamedTuple):
-    """`entangled`: the stretches that may have records out of order. `passed`: the rows of BUCKETS that are passed, and
-    whose last copy is their border. The rows of entangled stretches among them have no meaning."""
+    """`entangled`: the stretches that may have records out of order. `passed`: the rows of BUCKETS that are passed. The
+    border of such a bucket is its last copy. A row in `passed` has no meaning if its stretch is entangled."""
 
     entangled: set[Stretch]
     passed: list[Row]
 
 
 class _Extent(NamedTuple):
-    """Where a bucket is: the spans of its partition sequences and of its offsets."""
+    """Where a bucket is. `sent`: the span of its partition sequences. `stands`: the span of its offsets."""
 
     sent: Span
     stands: Span
@@ -44,8 +44,8 @@ class _Extent(NamedTuple):
 def order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> Order:
     """Returns the order of `rows` (rows of BUCKETS). `damaged`: every (arm, partition) with corrupted records.
 
-    Only copies are compared. In damaged partitions, claims are compared, too, because a corrupted record may hide the
-    position of an attempt.
+    In damaged partitions, copies and claims are compared, because a corrupted record may hide the position of an
+    attempt. In all other partitions, only copies are compared.
     """
     by_producer: defaultdict[tuple[Any, ...], list[_Extent]] = defaultdict(list)
     for row in rows:
@@ -65,7 +65,8 @@ def order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> Order:
 
 
 def _compared(extents: list[_Extent]) -> Iterator[tuple[_Extent, bool]]:
-    """Yields each bucket that is not apart from all others, and whether it is passed. If not, it is entangled.
+    """Yields each bucket that is not apart from all others. True with it means that it is passed, False that it is
+    entangled.
 
     `extents`: the buckets of one producer in one partition, sorted by their partition sequences. A bucket is apart from
     the others if, in both measures, every earlier bucket ends below it, and every later bucket begins above it.

@@ -1,7 +1,8 @@
-"""The effects of own applications. Such effects keep neither partition nor offset of their records. This module finds
-the partitions, so that the effects can be counted per partition.
+"""The effects of own applications (programs of the user's own). Such effects keep neither partition nor offset of their
+records. This module finds the partitions, so that the effects can be counted per partition.
 
-The partition of a record of the load comes from the ledger. The header of a marker names its partition and its round.
+The partition of a record of the load comes from the ledger. The partition of a marker comes from its header, which also
+names the marker's round.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from spark_jobs.schemas import EFFECTS, LEDGER, promise
 
 
 def with_places(effects: DataFrame, ledger: DataFrame, scenario: Scenario, offsets: Offsets) -> DataFrame:
-    """Returns `effects` (rows of EFFECTS) with a partition in each row that has none. The offsets of these rows stay
-    -1.
-
-    The marker of the last round is an exception. It drains its partition, so its row gets the offset, too. The
-    partition is 0 if the effect names no attempt, or an attempt that the ledger lacks. Effects of other applications
+    """Returns `effects` (rows of EFFECTS) with a partition in each row of an own application that has none. Other rows
     stay unchanged.
+
+    If the effect names no attempt, or an attempt that the ledger lacks, the partition is 0. The offset stays -1, except
+    for the markers of the last round. Such a marker shows that its partition is drained, so its row also gets its
+    offset.
     """
     own = [arm.name for arm in scenario.loaded if arm.application and arm.application.discipline == "own"]
     if not own:

@@ -162,6 +162,7 @@ def _slice(name: str) -> Column:
 def _text(position: int, width: int) -> Column:
     """`width` bytes of the value as text, from `position` on: 1 is the first byte, and -1 the last.
 
-    The bytes are sliced before they become text. Spark would count the characters of a text from its beginning.
+    The bytes are sliced first, and the slice then becomes text. The other order would be slower, because Spark finds a
+    position in a text only by counting its characters from the beginning.
     """
     return F.substring("value", position, width).cast("string")

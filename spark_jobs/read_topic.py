@@ -107,7 +107,7 @@ def read_committed(
 ) -> DataFrame:
     """Returns RAW: the records of `arms` that a read_committed consumer sees now, i.e. before the last stable offset.
 
-    The last stable offset should be behind the markers, which are the last records of each partition, because every
+    The markers are the last records of each partition. The last stable offset should be behind them, because every
     earlier transaction had ended when the snapshot was taken. `check_committed` checks this afterwards. `connection`:
     options by which Spark reaches the brokers (see `read_topics`).
     """
@@ -116,7 +116,8 @@ def read_committed(
 
 
 def view(offsets: Offsets, snapshot_view: str = SNAPSHOT, tail_view: str = TAIL) -> Column:
-    """The column `view` for the rows of RAW: `snapshot_view` for records in the snapshot, `tail_view` for those behind.
+    """The column `view` for the rows of RAW: `snapshot_view` for records in the snapshot, and `tail_view` for records
+    behind it.
 
     Which records are in the snapshot depends only on its bounds in `offsets`. So a repeated read finds the same records
     in the snapshot, whatever was written since.

@@ -191,14 +191,14 @@ BUCKETS = _internal(
 * `attempted` to `indeterminate`, `attempt`, `from_us`, `until_us`: counts of claims. `records` to `foreign`: counts of
   lines. `spark_jobs.census` defines all these counts.
 * `copies`: the number of believable lines. Only rows with claims or copies have a producer, a session and a stretch.
-* `low`: the sum of the lower halves of the claims' fingerprints, minus the same sum of the copies. `high`: the same for
-  the upper halves.
+* `low`: the sum of the lower halves of the claims' fingerprints, minus this sum for the copies' fingerprints. `high`:
+  the same difference for the upper halves.
 * `sequences_low`, `sequences_high`: the sums of the halves of the hashes of the claims' sequences.
 
-All other columns hold the least or the greatest of some values: those of the claims if the name begins with `claimed`,
-those of the copies if it begins with `logged`. For example, `claimed_shift_min` is the least `shift` of the claims. The
-`position` of a copy is its offset. The `position` of a claim is its acknowledged offset. The `shift` is `position`
-minus the partition sequence.
+Every other column holds the least or the greatest of some values. A name that begins with `claimed` is about the
+claims, and a name that begins with `logged` is about the copies. For example, `claimed_shift_min` is the least `shift`
+of the claims. The `position` of a copy is its offset. The `position` of a claim is its acknowledged offset. The `shift`
+is `position` minus the partition sequence.
 """
 
 

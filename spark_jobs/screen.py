@@ -25,7 +25,7 @@ All other rows are matched one by one. The result is the same as if all rows wer
 the screen (`astray` in ATTEMPTS). This happens if a line has another partition sequence than its claim, because
 condition 2 then compared wrong numbers. It also happens if the owner of a corrupted line is in a proven stretch.
 
-A record that is matched may be out of order because of proven records. *Borders* stand for the latter.
+Whether a matched record is out of order may depend on proven records. *Borders* stand for these proven records.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ form a range.) If there are more ranges, the query joins the proven stretches in
 class Screen(NamedTuple):
     """The proven rows, which need no matching: all rows of the arms in `whole` and of the stretches in `stretches`.
 
-    `signatures`: the rows of SIGNATURES by which the books count the proven rows. `borders`: BORDERS, which stand for
-    proven rows where the order of other rows is checked. `counts`: figures for the manifest.
+    `signatures`: the rows of SIGNATURES by which the books count the proven rows. `borders`: the rows of BORDERS. They
+    replace the proven rows when the order of other rows is checked. `counts`: figures for the manifest.
     """
 
     bits: int
@@ -189,7 +189,8 @@ def _signature(row: Row) -> Row:
 
 
 def _border(row: Row) -> Row:
-    """The row of BORDERS that stands for the records of one bucket in a proven stretch: the last of them."""
+    """The row of BORDERS for one bucket in a proven stretch. The last record of the bucket stands for all records of
+    the bucket."""
     return {
         "arm": row["arm"],
         "producer": row["producer"],

@@ -103,7 +103,7 @@ def count(run_dir: Path, scenario: Scenario, folder: Path) -> Opinion:
 
 
 def _count_effects(run_dir: Path, scenario: Scenario, offsets: Offsets, folder: Path) -> Opinion:
-    """Returns what DuckDB counts in effects/ and log/ of `run_dir`, per arm whose effects it counts."""
+    """Returns, for each arm whose effects DuckDB counts, the counts from effects/ and log/ of `run_dir`."""
     rows = _rows(QUERY, parameters(run_dir, scenario, offsets), folder)
     return {arm: dict(zip(NAMES, counts, strict=True)) for arm, *counts in rows}
 

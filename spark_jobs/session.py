@@ -84,7 +84,8 @@ def java_options(records: int) -> list[str]:
 def executor_options(records: int) -> list[str]:
     """Options of the JVM of an executor on another host: the serial garbage collector, and no optimizing compiler.
 
-    `records`: about how many records the run has. From SMALL_RECORDS on, the list is empty: the JVM chooses.
+    `records`: about how many records the run has. With SMALL_RECORDS or more records, the list is empty, and the JVM
+    uses its own defaults.
     """
     return ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"] if records < SMALL_RECORDS else []
 

@@ -129,11 +129,12 @@ def _measured(rows: DataFrame, injections: Sequence[Injection], width_us: int, s
 
 
 def since(moment: Column, injections: Sequence[Injection]) -> Column:
-    """The last edge that is not after `moment`; LONG_AGO_US if there is none. `spark_jobs.exposure` uses it in place of
-    `moment`.
+    """Replaces `moment` by the last edge that is not after `moment`. If there is no such edge, the result is
+    LONG_AGO_US.
 
-    An edge is a time at which the answer to a question of `spark_jobs.exposure` about an injection changes. The answers
-    for `moment` and for the last edge are the same.
+    `spark_jobs.exposure` asks only whether a moment is before or after certain times of the injections, e.g. the bite.
+    An edge is a moment at which such an answer changes. So the last edge has the same answers as `moment`. Null stays
+    null.
     """
     edges = sorted(
         {

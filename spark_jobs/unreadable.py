@@ -41,7 +41,8 @@ def readable(part: PartitionSnapshot) -> list[tuple[int, int]]:
     """Returns the ranges of offsets that can be read, as (first, end). The last range has the end -1, the end of the
     log.
 
-    Control records right before an unreadable offset are left out, because a consumer skips them only when it reads on.
+    Control records directly before an unreadable offset are in no range. Reason: a consumer passes over control records
+    only when it reads on, and it cannot read on there.
     """
     begins = [part.start, *(each.end for each in part.unreadable)]
     ends = [*(each.shown_until for each in part.unreadable), -1]
@@ -119,8 +120,8 @@ def missing(counted: Iterable[dict[str, Any]], offsets: Offsets) -> dict[str, in
 
 
 def with_evidence(cases: pa.Table, offsets: Offsets) -> pa.Table:
-    """Returns ANOMALIES: `cases`, but the column `detail` also gives the reason if an offset of the case cannot be
-    read."""
+    """Returns ANOMALIES: the rows of `cases`. If an offset of a CORRUPTED case cannot be read, the column `detail` of
+    the case also gives the reason."""
     parts = {(part.arm, part.partition): part for part in offsets.partitions if part.unreadable}
     if not parts:
         return cases

@@ -47,8 +47,8 @@ class Results(ValidationResultsPageRenderer):
 
 
 class Page(DefaultJinjaPageView):
-    """Renders a page of the site. The content is that of Great Expectations. The templates load nothing from a
-    network."""
+    """Renders a page of the site. Great Expectations provides the content of the page. This class replaces stock
+    templates, so that the page loads nothing from a network."""
 
     def __init__(self, custom_styles_directory: str | None = None, custom_views_directory: str | None = None) -> None:
         super().__init__(custom_styles_directory, custom_views_directory)

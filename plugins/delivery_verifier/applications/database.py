@@ -125,11 +125,11 @@ class Tables:
     """The sink of the applications that write to a database."""
 
     def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:
-        """Yields the effects of each life, in the order of the rows' numbers.
+        """Yields, for each life, its effects in the order of the column `order`, and their number.
 
-        The count of a life comes from a query of its own. If the supervisor has no folder for a life, the count is -1,
-        which breaks the law `effects_read`. Raises DamagedDatabase, sqlite3.OperationalError if there is no database,
-        and FileNotFoundError if nobody saw how a life ended.
+        A query of its own counts the effects. If the supervisor has no folder for a life, the number is -1, which
+        breaks the law `effects_read`. Raises DamagedDatabase, sqlite3.OperationalError if there is no database, and
+        FileNotFoundError if nobody saw how a life ended.
         """
         ends = {
             (member, life): read_end(path)

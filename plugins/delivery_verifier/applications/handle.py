@@ -36,8 +36,9 @@ the member has it in hand until the record is applied: it commits earlier, or a 
 
 
 class RunningApplications:
-    """The running applications of `scenario`. `workspace` is the folder that holds the control blocks. `connection` has
-    the client properties with which the output topics of own applications are read."""
+    """The running applications of `scenario`. `workspace` is the folder that holds the control blocks. An *own*
+    application is a program of the user's own, and its members are *own* members. `connection` has the client
+    properties for reading the output topics of own applications."""
 
     def __init__(
         self, scenario: Scenario, workspace: Path, connection: Mapping[str, str] = MappingProxyType({})
@@ -56,8 +57,8 @@ class RunningApplications:
         return list(self._members)
 
     def park(self, point: CrashPoint, batch: int, record: int) -> None:
-        """Orders every member to park at `point` of batch number `batch`, counted from 1 after the order. Own members
-        have no crash points, and get no order.
+        """Orders every member to park at `point` of batch number `batch`. Batches are counted from 1 after the order.
+        Own members get no order, because they have no crash points.
 
         If `point` is `applied`, the member parks after it has applied `record` records of the batch.
         """
@@ -68,8 +69,8 @@ class RunningApplications:
             control[Word.PARKS] += 1
 
     def are_parked(self) -> bool:
-        """Whether every member but own ones has parked where the latest order says. A member that was killed there
-        counts, too."""
+        """Whether every member has parked where the latest order says. A member that was killed at this place counts as
+        parked. Own members are left out."""
         controls = self._parkable()
         return bool(controls) and all(0 < control[Word.PARKS] == control[Word.PARKED] for control in controls)
 
@@ -103,8 +104,9 @@ class RunningApplications:
         }
 
     def are_idle(self) -> bool:
-        """Whether every member has applied all that was handed over to it. Own members do not say so, and do not
-        count. Where a substitute has taken the place of a member, the substitute counts."""
+        """Whether every member has applied all records that were handed over to it. Own members are left out, because
+        they do not report what they apply. If a substitute has taken the place of a member, only the substitute counts.
+        """
         controls = [
             control
             for arm, controls in self._members.items()
@@ -130,9 +132,10 @@ class RunningApplications:
         self._command(Word.STOPS, Word.STOPS_DONE, "stop")
 
     def restart(self) -> None:
-        """Asks the supervisor to start all killed or stopped members again. Waits until they have their partitions.
+        """Asks the supervisor to start all killed or stopped members again. Waits until all members have their
+        partitions.
 
-        Frozen members go on. Does nothing if all members run. Raises DeadlinePassed.
+        Also lets frozen members go on. Asks for nothing if no member is down. Raises DeadlinePassed.
         """
         self.zombies.thaw()
         if not any(control.is_down for control in self._controls()):
@@ -174,7 +177,7 @@ class RunningApplications:
         )
 
     def _parkable(self) -> list[Control]:
-        """Returns the control blocks of all members but own ones."""
+        """Returns the control blocks of all members that have crash points: all except own members."""
         return [
             control
             for arm, controls in self._members.items()

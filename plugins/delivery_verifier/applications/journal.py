@@ -27,9 +27,9 @@ What = Literal[
     "fenced",
 ]
 """What happened. `committed`: the answer to a commit came. `stored`: the client refused to store an offset. `error`:
-the client reported an error. `reported`: a member whose offsets are in a database has also committed them to its group,
-for those who watch the group. `aborted`: the member aborted its transaction. `fenced`: the
-member learned that another process had taken its place for good, and ended."""
+the client reported an error. `reported`: a member keeps its offsets in a database, and has also committed these offsets
+to its group, so that they can be watched there. `aborted`: the member aborted its transaction. `fenced`: the member
+learned that another process had taken its place for good, and ended."""
 
 WHATS: tuple[What, ...] = get_args(What)
 _ROW = struct.Struct("<qiiiiqq24s")

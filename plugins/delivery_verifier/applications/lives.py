@@ -66,7 +66,7 @@ def write_end(folder: Path, end: LifeEnd) -> None:
 
 
 def has_end(folder: Path) -> bool:
-    """Returns whether the supervisor has seen the life in `folder` end."""
+    """Returns whether the supervisor has written down how the life in `folder` ended."""
     return (folder / _FILE).exists()
 
 

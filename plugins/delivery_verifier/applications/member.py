@@ -25,8 +25,8 @@ FILL_S = 0.3
 """If no further record comes for this many seconds, a batch is complete, even if it has fewer records than it may
 have."""
 AFTER_APPLIED: tuple[CrashPoint, ...] = ("produced", "offsets_sent", "ending", "rows_committed", "offset_written")
-"""The crash points between the last effect of a batch and the commit. Not every discipline has a step of its own for
-each of them. A member whose discipline lacks the step parks after the last effect of the batch."""
+"""The crash points between the last effect of a batch and the commit. The discipline of a member may lack the step that
+a crash point names. The member then parks after the last effect of the batch."""
 
 
 class Member:
@@ -65,10 +65,11 @@ class Member:
         self.control[Word.STATE] = State.CLOSED
 
     def _take_partitions(self) -> None:
-        """Subscribes, or assigns all partitions to the member itself, as the discipline says.
+        """Subscribes to the topic, or assigns all partitions of the topic to the member itself. The discipline decides
+        which.
 
-        Without an offset, the client asks the group for the committed one, and repeats that while the group's
-        coordinator moves.
+        A self-assigned partition gets no start offset here. So the client asks the group for the committed offset. It
+        asks again while the coordinator of the group moves.
         """
         topic = self.spec.topic
         if self.spec.discipline not in ASSIGNED:

@@ -21,7 +21,8 @@ from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.scenario import Arm
 
 ASKED_S = 0.5
-"""The least time in seconds between two questions to brokers or databases how far an own member has come."""
+"""The verifier asks a broker or a database how far an own member has come. Between two such questions are at least this
+many seconds."""
 
 
 class MemberDied(VerifierError, RuntimeError):
@@ -30,11 +31,11 @@ class MemberDied(VerifierError, RuntimeError):
 
 @dataclass
 class MemberProcess:
-    """One member of an arm's application, with its control block.
+    """One member of an arm's application, with its control block. An *own* member runs a command of the user's own.
 
-    `process` is None while the member does not run. `progress` is that of an own member; None for all others. `sizes`
-    maps the parts of an own member's place to the sizes that they had when the member was looked at last, at
-    `looked_s` of the monotonic clock.
+    `process` is None while the member does not run. `progress` says how far an own member has come in its life; None
+    for other members. `sizes` has the size of each part of the place to which an own member writes, as of the last
+    look. The last look was at `looked_s` of the monotonic clock.
     """
 
     arm: Arm
@@ -61,10 +62,11 @@ class MemberProcess:
             self.process.send_signal(number)
 
     def update(self) -> None:
-        """Looks how far an own member has come. Does nothing for all others. Brokers and databases are asked at most
-        once in `ASKED_S` seconds.
+        """Looks how far an own member has come. Does nothing for other members. Asks brokers and databases at most once
+        in `ASKED_S` seconds.
 
-        Raises StepFailed if a part of its place is gone or has shrunk since the last call or the last life.
+        Raises StepFailed if a part of the place to which the member writes is gone, or has shrunk since the last call
+        or the last life.
         """
         now_s = time.monotonic()
         if self.progress is None or (self.progress.is_remote and now_s - self.looked_s < ASKED_S):
@@ -105,8 +107,9 @@ def start_process(spec: MemberSpec) -> subprocess.Popen[bytes]:
 
 
 def spec_of(member: MemberProcess, life: int, group: str, run_token: str, connection: Mapping[str, str]) -> MemberSpec:
-    """Returns the inputs of one life of a member that is not an own one. `group`: the group.id of its application.
-    `run_token`: that of the run. `connection`: the client properties with which it connects."""
+    """Returns the inputs of one life of a member whose program is the verifier's own, not the user's. `group`: the
+    group.id of the application. `run_token`: the token of the run. `connection`: the client properties for the cluster.
+    """
     return MemberSpec(
         folder=str(member.folder),
         life=life,
@@ -130,7 +133,7 @@ def _producer_settings(member: MemberProcess) -> dict[str, Setting]:
 
     Each member has a transactional.id of its own, because members with the same id would fence each other. A member
     keeps its id in every life. Otherwise a life could not end the transaction that the previous life left open. With
-    `transform_fenced`, the substitute of a member has the member's transactional.id, to fence it.
+    the discipline `transform_fenced`, a substitute fences the member that it replaces. So both have the same id.
     """
     settings = member.application.producer
     if not settings:

@@ -78,8 +78,8 @@ class MemberPool:
     def check(self) -> bool:
         """Looks how far own members have come. Returns True.
 
-        Raises MemberDied if a member ended by itself, and StepFailed if a file of an own member has shrunk. A member
-        that the fault plan has replaced may end by itself if it was fenced: its life is then over.
+        Raises MemberDied if a member ended by itself, and StepFailed if a file of an own member has shrunk. One end is
+        allowed: a member that the fault plan has replaced may end by itself because it was fenced.
         """
         for member in self.members:
             if member.process is None:
@@ -100,11 +100,11 @@ class MemberPool:
                 member.progress.note_markers()
 
     def apply_commands(self) -> None:
-        """Carries out the latest command of the fault plan, once it is in the control blocks of all members, or of all
-        substitutes.
+        """Carries out the latest command of the fault plan. A command goes to all regular members or to all
+        substitutes. It is carried out once it is in the control blocks of all of them.
 
-        The fault plan waits until a command is carried out before it gives another. After a start, this method does not
-        wait until the members have partitions. Raises MemberDied if a member does not end as it was told to.
+        The fault plan waits until a command is carried out before it gives another. A start counts as carried out
+        before the members have partitions. Raises MemberDied if a member does not end as it was told to.
         """
         for members in (self._regulars, self._substitutes):
             for asked, done, carry_out in (
@@ -118,8 +118,8 @@ class MemberPool:
                         member.control[done] = member.control[asked]
 
     def kill(self, members: Sequence[MemberProcess] | None = None) -> None:
-        """Sends SIGKILL to `members`, which are all if None, at the same moment. Waits until all have ended, and writes
-        down how each life ended."""
+        """Sends SIGKILL to `members` at the same moment; None stands for all members. Waits until all have ended, and
+        writes down how each life ended."""
         running = _running(self.members if members is None else members)
         for member, _ in running:
             member.send(signal.SIGKILL)
@@ -128,11 +128,11 @@ class MemberPool:
             self._end_life(member, killed=True)
 
     def stop(self, members: Sequence[MemberProcess] | None = None) -> None:
-        """Sends SIGTERM to `members`, which are all if None, and waits until all have ended. Before a member ends, it
-        applies what it has in hand, and leaves its group.
+        """Sends SIGTERM to `members`, and waits until all have ended; None stands for all members. Before a member
+        ends, it applies what it has in hand, and leaves its group.
 
-        Raises MemberDied if a member ends with an error, and DeadlinePassed after `STOP_DEADLINE_S` seconds. An own
-        member that has not ended by then is killed. Nobody asked for this kill, which breaks the law `lives`.
+        Raises MemberDied if a member ends with an error, and DeadlinePassed after `STOP_DEADLINE_S` seconds. If an own
+        member has not ended by then, it is killed. The law `lives` is then broken, because nobody asked for a kill.
         """
         running = _running(self.members if members is None else members)
         end_s = time.monotonic() + STOP_DEADLINE_S
@@ -187,9 +187,9 @@ class MemberPool:
     def _end_life(self, member: MemberProcess, *, killed: bool) -> None:
         """Writes down how the latest life of a member has ended. `killed`: whether the pool killed the process.
 
-        Raises MemberDied if the process did not end by SIGKILL although it was killed, or did so although it was only
-        stopped. Also raises MemberDied if a stopped process ended with an error (of an own member: with another exit
-        code than those in ORDERLY) or without leaving its group, unless it was fenced.
+        Raises MemberDied if a killed process did not end by SIGKILL. A stopped process must end with exit code 0 after
+        it has left its group, or because it was fenced. A stopped own member must end with an exit code in ORDERLY.
+        Otherwise MemberDied is raised, too.
         """
         process, control = member.process, member.control
         assert process is not None, "only a member with a process can end"
@@ -214,12 +214,12 @@ class MemberPool:
 
 
 def _running(members: Sequence[MemberProcess]) -> list[tuple[MemberProcess, subprocess.Popen[bytes]]]:
-    """Returns those of `members` that have a process, each with the process."""
+    """Returns the members in `members` that have a process, each with its process."""
     return [(member, member.process) for member in members if member.process is not None]
 
 
 def _is_fenced(member: MemberProcess, code: int) -> bool:
-    """Returns whether a member that ended with the exit code `code` was replaced by a substitute, and was fenced."""
+    """Returns whether a member that ended with the exit code `code` was fenced after a substitute had replaced it."""
     return bool(member.control[Word.ZOMBIE]) and code in (OFFSET_MOVED, FENCED)
 
 

@@ -45,10 +45,15 @@ MEMBERS: dict[Discipline, Callable[[MemberSpec, Consumer], Member]] = {
 
 
 def main() -> int:
-    """Runs one member. Returns 0 if the member was stopped in order, 1 if the client refused the settings, 3 after a
-    fatal client error, 4 if nobody knows whether a commit that came before the effects was accepted, or whether records
-    of an output topic were written, 5 if another member has moved the offset in the database of `database_compared`,
-    and 6 if another process with the same transactional.id has fenced the member."""
+    """Runs one member. Returns its exit code:
+
+    * 0: the member was stopped in order.
+    * 1: the client refused the settings.
+    * 3: the client had a fatal error.
+    * 4: nobody knows whether a commit before the effects was accepted, or whether records reached the output topic.
+    * 5: another member has moved the offset in the database (`database_compared`).
+    * 6: another process with the same transactional.id has fenced the member.
+    """
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=MemberSpec)
     try:
         client = Consumer({"log_level": 3, **spec.connection, **spec.settings})

@@ -82,8 +82,8 @@ class PlannedEffect(NamedTuple):
 
 
 def uncounted(_: str) -> int:
-    """Returns -1 as the number of visible records of a topic. It says that nobody has counted them. No real count is
-    -1, so every comparison with it fails."""
+    """Returns -1 as the number of visible records of a topic, which means that nobody has counted them. No real number
+    is -1, so every comparison with -1 fails."""
     return -1
 
 

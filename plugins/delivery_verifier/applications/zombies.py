@@ -30,7 +30,7 @@ REPLACED_S = 90.0
 member is over."""
 
 NEVER = 1 << 62
-"""The number of a batch that no member comes to. A member that is ordered to park there goes on."""
+"""The number of a batch that no member ever reaches. A member that is ordered to park in this batch goes on."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Zombie:
 
     @property
     def client_ids(self) -> tuple[str, str]:
-        """The client.id of the member, and that of the substitute."""
+        """The client.id of the member, and the client.id of its substitute."""
         return member_client_id(self.arm.name, 0), member_client_id(self.arm.name, 1)
 
     @property
@@ -60,12 +60,13 @@ class Zombie:
 
     @property
     def is_assigned(self) -> bool:
-        """Whether member and substitute assign partitions to themselves, so that their group has no members."""
+        """Whether the member and its substitute assign partitions to themselves. Their group then has no members."""
         return self.application.discipline in ASSIGNED
 
     @property
     def ended(self) -> str:
-        """What a member said last that ended by itself because it was fenced. Empty if it runs or was stopped."""
+        """The exit code of the member, and what the member said last, if it ended by itself because it was fenced.
+        Empty if the member runs or was stopped."""
         life = lives_of(self.folder)[self.control[Word.LIFE]]
         if not has_end(life) or not read_end(life).exit_code:
             return ""
@@ -76,7 +77,7 @@ class Zombie:
 class Zombies:
     """The members that the fault plan of `scenario` freezes. `workspace` is the folder that holds the control blocks.
 
-    Without a freeze in the plan, there are none.
+    There are no such members if the fault plan freezes nothing.
     """
 
     def __init__(self, scenario: Scenario, workspace: Path) -> None:
@@ -114,7 +115,7 @@ class Zombies:
         )
 
     def thaw(self) -> None:
-        """Lets all frozen members go on, from the crash point at which they stand. Does nothing with others."""
+        """Lets every frozen member go on from the crash point at which it stands. Does nothing to other members."""
         for zombie in self.all:
             if zombie.control[Word.ZOMBIE] and zombie.is_frozen:
                 zombie.control[Word.PARK_BATCH] = NEVER

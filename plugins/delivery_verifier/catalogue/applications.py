@@ -1,5 +1,5 @@
-"""The applications of the catalogue: consumers under test, each with its discipline and its settings. Functions put an
-application into words."""
+"""The applications of the catalogue: consumers under test. Each has settings and a discipline, which says when the
+application lets go of a record (see `DISCIPLINES`). Functions put an application into words."""
 
 from __future__ import annotations
 
@@ -38,11 +38,10 @@ _OUTPUTS: dict[Discipline, dict[str, Setting]] = {
 
 
 def application_of(discipline: Discipline, summary: str, **consumer: Setting) -> Application:
-    """Returns an application of `discipline`, whose name is the name of the discipline. `consumer` has some of its
-    settings.
+    """Returns an application with the discipline `discipline`, which is also the application's name.
 
-    All other settings come from `_CONSUMER`. In the names of `consumer` a `_` stands for a dot. `summary` describes the
-    application to people.
+    `consumer` holds consumer settings. In their names, a `_` stands for a dot. All other consumer settings come from
+    `_CONSUMER` and from the discipline. `summary` describes the application to people.
     """
     named = {key.replace("_", "."): value for key, value in consumer.items()}
     commits, stores = TIMED[discipline]
@@ -92,7 +91,7 @@ def application_lines(application: Application | None) -> list[str]:
     """Returns lines about an arm's application: what it does, its consumer settings and, for a transform, its producer
     settings.
 
-    Of an own application there is only the first line. Returns no lines for None.
+    For an own application, returns only the first of these lines. For None, returns no lines.
     """
     if application is None:
         return []
@@ -120,7 +119,8 @@ def in_order(consumer: Mapping[str, Setting]) -> dict[str, Setting]:
 
 
 def name_and_discipline(name: str, discipline: Discipline) -> str:
-    """Returns `name`, the name of an application. Adds the discipline in parentheses if it differs from the name."""
+    """Returns `name`, the name of an application. If the discipline has another name, adds the discipline in
+    parentheses."""
     return name if name == discipline else f"{name} ({discipline})"
 
 

@@ -81,6 +81,6 @@ FAULTS: dict[str, FaultPlan] = {
         ),
     )
 }
-"""The fault plans by name. In these plans, the value of a trigger `reported` is a share: 0.15 stands for 15 % of the
-records that a subject sends in one cycle. The trigger waits until this share of the records of each subject was
-reported, counted from the end of the previous step (see `Trigger`)."""
+"""Maps the name of each fault plan to the plan. In these plans, the value of a trigger `reported` is a share: 0.15
+stands for 15 % of the records that a subject sends in one cycle. The trigger fires once this share of each subject's
+records was reported, counted from the end of the previous step (see `Trigger`)."""

@@ -43,10 +43,12 @@ def step(
 
 
 def zombies_at(point: CrashPoint, blocks: int) -> FaultPlan:
-    """Returns the plan that freezes every member at `point` of a batch, has it replaced, and thaws it afterwards.
+    """Returns the plan that freezes every member at `point` of a batch, has every member replaced, and thaws it
+    afterwards.
 
-    The plan sends one block, which the frozen members have in hand. While they are frozen, it sends `blocks` more,
-    which only their substitutes get. With 0, it sends none, and thaws the members once they are replaced.
+    The plan first sends one block. The members have this block in hand when they are frozen. While they are frozen, the
+    plan sends `blocks` further blocks, which only the substitutes get. If `blocks` is 0, the plan sends nothing more,
+    and thaws the members once they are replaced.
     """
     more = (step(AT_ONCE, "send", "none", blocks=blocks), step(CAUGHT_UP, "wait", "none")) if blocks else ()
     return FaultPlan(
@@ -85,9 +87,9 @@ def exactly(**counts: int) -> Expectation:
 
 
 def control(name: str, claim: Claim = "at_least_once", expectation: Expectation = HELD) -> ArmPlan:
-    """Returns a control arm with the catalogue's profile `name`.
+    """Returns a control arm with the catalogue's profile `name`. The same fault hits this arm and the subjects.
 
-    The arm must fulfil the claim `claim`, although the same fault hits all arms.
+    `claim` and `expectation` have the same meaning as in `subject`. By default, the arm must be HELD.
     """
     return ArmPlan(name=name, role="control", profile=PROFILES[name], claim=claim, expectation=expectation)
 
@@ -101,8 +103,11 @@ def subject(name: str, claim: Claim, expectation: Expectation) -> ArmPlan:
 
 
 def applied_by(role: Literal["subject", "control"], name: str, claim: Claim, expectation: Expectation) -> ArmPlan:
-    """Returns an arm whose producers have the profile `safe`, and whose application is `name` of the catalogue. The arm
-    has the name of the application."""
+    """Returns an arm that tests the catalogue's application `name`. The arm has the name of the application. Its
+    producers have the profile `safe`.
+
+    `claim` and `expectation` have the same meaning as in `subject`.
+    """
     return ArmPlan(
         name=name,
         role=role,

@@ -1,8 +1,8 @@
 """The ad hoc scenario, which tests the delivery settings that a user chose.
 
 Its arms are one subject with these settings, one or two controls, and the canary, an arm with planted anomalies. If the
-user chose an application, it consumes the subject's topic. A control has no application, because it shows what a fault
-does to the log. If the fault acts on applications, the control has an application, too.
+user chose an application, it consumes the subject's topic. A control has an application only if the fault acts on
+applications. Any other control has none, because it shows what the fault does to the log.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ CANARY_PRODUCERS = 2
 """The number of producers of the canary. Producer 0 is no process: the step settle writes its records and its ledger.
 Producer 1 is a real process, which sends records."""
 CONTROL_SHARE = 0.1
-"""The number of records of a control arm, as a share of the subject's number of records. If this gives less than
-FEWEST_RECORDS, the control arm sends FEWEST_RECORDS. If the subject's number is 0, the number of each control arm is 0,
-too. 0 means that no number is fixed: each `send` step of the fault plan says how many records are sent."""
+"""The number of records of a control arm, as a share of the subject's number of records. The control arm sends
+FEWEST_RECORDS if this gives less. If the subject's number is 0, the control's number is also 0. This 0 means that each
+`send` step of the fault plan says how many records are sent."""
 WEAK = ("acks_0", "acks_1")
 """The profiles that may lose records under an ordinary fault, because not all in-sync replicas acknowledge. A subject
 with such a profile gets the control arm `safe`, which must lose no record even if the subject does."""
@@ -63,15 +63,15 @@ def scenario(
     * A subject that asks for acknowledgements gets the control arm `acks_0`. This control may lose records. Its losses
       show how severe the fault is.
     * A subject with less than acks=all gets the control arm `safe`, which must not break its promise.
-    * If the fault plan acts on applications, other arms than those with an application show nothing. Then the only
+    * A fault plan that acts on applications shows nothing in an arm without an application. With such a plan, the only
       control is `safe` with the application `database_compared`, which must apply every record exactly once. Members
-      are killed where they stand at a crash point. A program of the user's own has no crash points: it is killed at
-      the same moment, while it has records in hand.
+      are killed where they stand at a crash point. A program of the user's own has no crash points: it is killed at the
+      same moment, while it has records in hand.
     * The canary is an arm with planted anomalies that the verifier must find.
 
     `records`: the least number of records that the subject sends. `producers`: the subject's number of producers.
-    `application`: the program under test that applies the subject's records, or None. If `cluster` is None, the
-    cluster is a default cluster with the capabilities that `fault` needs. `more`: further fields of Scenario.
+    `application`: the program under test that applies the subject's records, or None. If `cluster` is None, the cluster
+    is a default cluster with the capabilities that `fault` needs. `more`: further fields of Scenario.
     """
     subject = arm_of(run_id, 1, "subject", profile, claim=claim, records=records, producers=producers)
     controls = _controls(run_id, profile, fault, application is not None, load, records)
@@ -110,7 +110,8 @@ def _controls(run_id: str, profile: Profile, fault: FaultPlan, is_applied: bool,
 
 
 def _parked(fault: FaultPlan) -> FaultPlan:
-    """Returns `fault` with a `park` step before each kill of applications, so that they have records in hand."""
+    """Returns `fault` with a `park` step before each step that kills applications. So each member stands still, with
+    records in hand, when it is killed."""
     steps = list[FaultStep]()
     for each in fault.steps:
         if each.action == "kill_application":
@@ -122,9 +123,9 @@ def _parked(fault: FaultPlan) -> FaultPlan:
 
 
 def _fitted(profile: Profile, replicas: int) -> Profile:
-    """Returns `profile`. A min.insync.replicas above `replicas`, the replicas of each partition, becomes `replicas`.
+    """Returns `profile` with a min.insync.replicas of at most `replicas`, the number of replicas of each partition.
 
-    Otherwise brokers would refuse every record that is sent with acks=all.
+    With a greater value, brokers would refuse every record that is sent with acks=all.
     """
     fitting = min(int(profile.topic["min.insync.replicas"]), replicas)
     return replace(profile, topic={**profile.topic, "min.insync.replicas": fitting})

@@ -74,8 +74,8 @@ class Loop:
     def _next(self) -> Item | None:
         """Returns the next item that must still be run, or None if there is no such item.
 
-        While a run is being judged, returns another item than the item of this run. If there is no other item, waits
-        for the verdict, because an item with the verdict INCONCLUSIVE must run again.
+        Passes over the item whose run is being judged. If all other items have been run, waits for the verdict of this
+        run. If the verdict is INCONCLUSIVE, the item may have to run again.
         """
         awaited = self._awaited[0] if self._awaited else None
         item = next((item for item in self.catalogue.open if item is not awaited), None)

@@ -152,9 +152,9 @@ class Backend(Protocol):
         ...
 
     def misfit(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Lack | None:
-        """Returns why this backend cannot give a run the cluster that `spec` describes, e.g. because the backend's
-        brokers have other settings, or because the backend cannot cut the links that `plan` cuts. Returns None if it
-        can. Does not look at capabilities."""
+        """Returns why this backend cannot give a run the cluster that `spec` describes; None if it can. For example,
+        the backend's brokers have other settings, or the backend cannot cut the links that `plan` cuts. Does not look
+        at capabilities."""
         ...
 
     def versions(self) -> dict[str, str]:

@@ -14,7 +14,8 @@ from delivery_verifier.model.scenario import ClusterSpec
 
 class FakeBackend(LeavesNothing):
     """Starts fake clusters. `lacks` maps a capability (proxy, network or power) to the reason why the fake host lacks
-    it. If the backend itself cannot run, the key is None. `clusters` maps a workspace to its cluster."""
+    it. The key None stands for the backend itself: its value says why the backend cannot run. `clusters` maps a
+    workspace to its cluster."""
 
     def __init__(self, lacks: Mapping[Capability | None, Lack] | None = None) -> None:
         self.lacks = lacks or {}

@@ -1,7 +1,7 @@
 """Reads `__consumer_offsets`: what brokers wrote down of the commits and generations of consumer groups.
 
-A consumer reads the records. The headers of the batches, which are fetched apart (`cluster.protocol.fetch`), say which
-records belong to transactions, how these ended, and whether the broker has removed records.
+A consumer reads the records. The headers of the batches are fetched separately (`cluster.protocol.fetch`). They say
+which records belong to transactions, how these transactions ended, and whether the broker has removed records.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from delivery_verifier.model.coordinators import partition_of
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 STABLE_S = 120.0
-"""Seconds in which every transaction must have ended."""
+"""Seconds in which every transaction in `__consumer_offsets` must end, so that the reading can begin."""
 READING_S = 60.0
 READINGS = 3
-"""How often a partition is read at most, until two ways to read it agree."""
+"""How often a partition is read at most, until two ways of reading give the same number of records."""
 _READER = {
     "isolation.level": "read_uncommitted",
     "enable.auto.commit": False,
@@ -38,7 +38,7 @@ _READER = {
 
 
 class LogEntry(NamedTuple):
-    """One decoded record of the log. `is_valid`: whether it counts, i.e. no transaction that was aborted holds it."""
+    """One decoded record of the log. `is_valid` is False if the record belongs to an aborted transaction."""
 
     offset: int
     written_ms: int
@@ -48,10 +48,10 @@ class LogEntry(NamedTuple):
 
 
 class GroupLog(NamedTuple):
-    """What partition number `partition` of `__consumer_offsets` holds of `groups`, in order.
+    """The records about `groups` in partition number `partition` of `__consumer_offsets`, in the order of the log.
 
-    `removed` is the number of offsets at which no record stands any more. Brokers compact this topic: of each key they
-    keep the last record, and may remove earlier ones. Offsets before the run are not counted (see `read_groups`).
+    `removed` is the number of offsets without a record. Brokers compact this topic: they keep the last record of each
+    key, and may remove earlier records. Offsets before the run are not counted (see `read_groups`).
     """
 
     partition: int
@@ -63,8 +63,8 @@ class GroupLog(NamedTuple):
 def read_groups(cluster: Cluster, groups: Collection[str], began_ms: int) -> list[GroupLog]:
     """Reads the partitions of `__consumer_offsets` in which `groups` are kept. Returns only records of these groups.
 
-    `began_ms` is a time before the first record of the groups, in ms since the epoch. Only behind the last record that
-    is older, removed records are counted.
+    `began_ms` is a time before the first record of the groups, in ms since the epoch. Removed records are counted only
+    behind the last record that was written before `began_ms`.
 
     The result is empty if the topic does not exist, because no group of the cluster has ever had a member. Raises
     DeadlinePassed if a transaction stays open, ConnectionError if a leader gives no answer, and UnknownFormat if a
@@ -92,7 +92,8 @@ def read_groups(cluster: Cluster, groups: Collection[str], began_ms: int) -> lis
 
 
 class _Bounds(NamedTuple):
-    """The part [start, end) of a partition of `__consumer_offsets` that is read. `began_ms`: as in `read_groups`."""
+    """The offsets of a partition of `__consumer_offsets` that are read: from `start` up to, but without `end`.
+    `began_ms`: see `read_groups`."""
 
     partition: int
     start: int
@@ -101,9 +102,10 @@ class _Bounds(NamedTuple):
 
 
 def _read(cluster: Cluster, leader: int, bounds: _Bounds, groups: frozenset[str]) -> GroupLog:
-    """Reads one partition from the broker `leader`. Reads it again if the broker removes records meanwhile.
+    """Reads the records of one partition with a consumer, and the headers of the batches from the broker `leader`. Both
+    must agree on the number of records. If they do not, because the broker removes records meanwhile, reads again.
 
-    Raises ConnectionError if the consumer is not handed exactly the records that the batches hold, `READINGS` times.
+    Raises ConnectionError if they disagree `READINGS` times.
     """
     for _ in range(READINGS):
         messages = _messages(cluster, bounds)
@@ -132,7 +134,8 @@ def _log(bounds: _Bounds, groups: frozenset[str], messages: list[Message], batch
 
 
 def _transactional(batches: list[Batch]) -> tuple[set[int], set[int]]:
-    """Returns the offsets that belong to transactions, and those of them that belong to aborted transactions."""
+    """Returns two sets: the offsets that belong to transactions, and the offsets that belong to aborted
+    transactions."""
     pending, transactional, aborted = defaultdict[int, set[int]](set), set[int](), set[int]()
     for batch in batches:
         if batch.kind is not None:

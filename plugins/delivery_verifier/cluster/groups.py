@@ -1,5 +1,5 @@
-"""Consumer groups: reads who is a member, and the offsets that a group has committed, and sets them, as an operator
-might."""
+"""Consumer groups: reads the members of a group, and reads and sets the offsets that a group has committed. The
+verifier sets offsets to play an operator who does this."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ TIMEOUT_S = 20.0
 
 
 def committed_offsets(client: AdminClient, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
-    """Returns the offset that `group` has committed for each partition of `topic`. If it has committed none, the offset
-    is 0.
+    """Maps each of `partitions` of `topic` to the offset that `group` has committed. The offset is 0 if the group has
+    committed none.
 
     Raises KafkaException if the coordinator of the group does not answer.
     """
@@ -38,7 +38,8 @@ def set_offsets(client: AdminClient, group: str, topic: str, offsets: Mapping[in
 
 
 def assignments(client: AdminClient, group: str) -> dict[str, int]:
-    """Maps the client.id of each member of `group` to the number of its partitions. Empty if the group has no members.
+    """Maps the client.id of each member of `group` to the number of partitions that the member has. Empty if the group
+    has no members.
 
     Raises KafkaException if the coordinator of the group does not answer.
     """
@@ -48,8 +49,8 @@ def assignments(client: AdminClient, group: str) -> dict[str, int]:
 
 
 def has_pending_offsets(client: AdminClient, group: str, topic: str, partitions: Iterable[int]) -> bool:
-    """Returns whether an open transaction is about to commit offsets of `group`, so that a member that asks for stable
-    offsets (KIP-447) must wait. Asks for the offsets of `partitions` of `topic`.
+    """Returns whether an open transaction is about to commit an offset of `group` in one of `partitions` of `topic`. A
+    member that asks for stable offsets (KIP-447) must then wait.
 
     Raises KafkaException if the coordinator of the group does not answer.
     """

@@ -1,5 +1,5 @@
-"""The holder of the host's lock: the run or command that uses this host now. The module describes the holder to users:
-who started the holder, and when the holder took the lock. If the holder is a run, also how far the run is."""
+"""The holder of the host's lock: the run or command that uses this host now. The module tells users who started the
+holder, and when the holder took the lock. If the holder is a run, the module also tells which step the run performs."""
 
 from __future__ import annotations
 

@@ -60,8 +60,8 @@ class KeeperSpec(Struct, frozen=True, kw_only=True):
 
 
 class Keeper:
-    """Carries out the requests that reach a keeper, and ends the cluster. Only the main thread does so. The threads of
-    the observer change nothing: they read the state of the cluster.
+    """Carries out the requests that reach a keeper, and ends the cluster. Only the main thread changes the cluster. The
+    threads of the observer only read its state.
 
     The keeper class of a backend adds the other methods of `keeper_operations.KeeperOperations`, and the methods
     `begin`, `observe`, `failure` and `end_cluster`.
@@ -105,7 +105,8 @@ class Keeper:
 
     def adopt(self, pid: int) -> None:
         """Makes the keeper kill process `pid` when the cluster ends, so that this process does not outlive the run. If
-        it leads a process group, the whole group is killed. Does nothing if there is no such process."""
+        process `pid` leads a process group, the keeper kills the whole group. Does nothing if there is no such process.
+        """
         if (process := identify(pid)) is not None:
             self.guests.append(process)
 

@@ -42,8 +42,8 @@ def assignment(scenario: Scenario, brokers: Sequence[int]) -> list[list[int]]:
 
 
 def output_topics(scenario: Scenario) -> list[str]:
-    """Returns the output topics of the arms whose application writes to one, and that of the canary. Empty if no
-    application does."""
+    """Returns the output topic of each arm whose application writes to an output topic, and the output topic of the
+    canary. Empty if no application writes to an output topic."""
     arms = [arm for arm in scenario.loaded if arm.application and arm.application.has_output_topic]
     return [output_topic(arm.topic_name) for arm in (*arms, scenario.canary)] if arms else []
 

@@ -40,7 +40,8 @@ def completion(arguments: argparse.Namespace) -> int:
 def answer(parser: argparse.ArgumentParser) -> None:
     """If a shell asks for completions, writes them and ends this process. Otherwise does nothing.
 
-    The shell sets the variable _ARGCOMPLETE when it asks. The import of argcomplete costs other commands nothing.
+    The shell sets the variable _ARGCOMPLETE when it asks. argcomplete is imported only then, so that it does not slow
+    down other commands.
     """
     if "_ARGCOMPLETE" not in os.environ:
         return
@@ -51,9 +52,9 @@ def answer(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_values(parser: argparse.ArgumentParser) -> None:
-    """Sets the functions of _VALUES on the options and arguments of `parser` and of its commands.
+    """Attaches the functions of _VALUES to the options and arguments of `parser`, and to those of its commands.
 
-    For an option or argument that takes a known name, argcomplete calls the function to list the names.
+    argcomplete calls such a function to list the values that the option or argument can have.
     """
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -74,7 +75,8 @@ def _profiles() -> Iterable[str]:
 
 
 def _in_braces(field: str) -> Callable[[], Iterable[str]]:
-    """Returns a function that lists the values of an option whose help shows them in braces."""
+    """Returns a function that lists the values of the option `field`. The help of this option shows the values in
+    braces, e.g. `{a,b}`, and the function takes them from there."""
     from delivery_verifier.command_line.options import RUN_FIELDS
 
     return lambda: str(RUN_FIELDS[field]["metavar"]).strip("{}").split(",")

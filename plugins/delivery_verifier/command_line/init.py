@@ -22,7 +22,7 @@ _EXAMPLES = """examples:
 
 
 class Question(NamedTuple):
-    """One question about a setting. `text`: what is asked, with what the setting is for."""
+    """One question about a setting. `text`: the question, with a hint on what the setting does."""
 
     setting: str
     text: str
@@ -36,7 +36,8 @@ QUESTIONS = (
     Question("retries", "retries: how often does the client send a failed record again?", (), "2147483647"),
     Question("min.insync.replicas", "min.insync.replicas of the topic: how many replicas need a record?", (), "1"),
 )
-"""The questions about settings. The first question of all, which is not here, asks for the client."""
+"""The questions about settings, in the order in which they are asked. An earlier question, which asks for the client,
+is not in this list."""
 _OF_TOPIC = frozenset({"min.insync.replicas"})
 
 
@@ -79,7 +80,8 @@ def _name(file: str | None) -> str:
 
 
 def _asked() -> Profile:
-    """Asks the user for the settings, and returns their profile. Raises BadInput without a terminal."""
+    """Asks the user for the settings, and returns a profile with these settings. Raises BadInput if there is no
+    terminal to ask in."""
     if not sys.stdin.isatty():
         raise BadInput("FILE is missing, and there is no terminal to ask in: kdv init application.yml")
     from rich.prompt import Prompt

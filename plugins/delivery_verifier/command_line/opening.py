@@ -38,5 +38,6 @@ def open_(arguments: argparse.Namespace) -> int:
 
 
 def _has_browser() -> bool:
-    """Returns whether a browser can be shown. Without a display, a text browser would take over the terminal."""
+    """Returns whether this host has a display, or the variable BROWSER is set. If neither is true, a text browser would
+    open, and take over the terminal."""
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or os.environ.get("BROWSER"))

@@ -135,7 +135,7 @@ def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _own_profile(arguments: argparse.Namespace, params: dict[str, Any]) -> Profile | None:
     """Returns the complete profile: from the user's files, or the saved profile that the user names. Returns None if
-    the user gives neither of these, nor --save-profile.
+    the user gives no file, names no saved profile, and does not use --save-profile.
 
     With --save-profile, also applies the overrides to the profile, removes them from `params`, and saves the profile.
     Raises BadInput if an option or a setting is not allowed.

@@ -14,11 +14,11 @@ BAD_INPUT = 64
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that takes no abbreviations, and exits with code 64 on a mistyped command or option.
+    """A parser that takes no abbreviations, and exits with code 64 on a mistyped command or option. (The parser of
+    argparse exits with code 2, which means INCONCLUSIVE here.)
 
-    It first prints the usage, and the known name that is most similar to the mistyped name. The usage is that of the
-    command, or of kdv if the command is unknown. (The parser of argparse exits with code 2, which means INCONCLUSIVE
-    here.)
+    Before the exit, it prints the usage of the command, and the known name that is most similar to the mistyped name.
+    If the command is unknown, it prints the usage of kdv.
     """
 
     def __init__(self, **arguments: Any) -> None:

@@ -1,4 +1,4 @@
-"""kdv prune: removes the oldest runs."""
+"""The command `kdv prune`, which removes the oldest runs."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ A change that switches idempotence on also sets acks=all.
 class Alternative(Struct, frozen=True, kw_only=True):
     """The effect of one change of settings. `setting` is the text that names the change (a key of ALTERNATIVES).
 
-    The keys of `lost` are the guarantees that the change loses. The keys of `won` are the guarantees that it wins. Each
-    value lists the names of the classes of faults for which this is so (see `guarantees.FAULT_CLASSES`).
+    `lost` maps each guarantee that the change loses to the names of the classes of faults under which it is lost (see
+    `guarantees.FAULT_CLASSES`). `won` does the same for the guarantees that the change wins.
     """
 
     setting: str
@@ -62,11 +62,10 @@ def alternatives(settings: Settings) -> list[Alternative]:
 
 
 def _missing(rows: list[GuaranteeRow], others: list[GuaranteeRow]) -> dict[Claim, list[str]]:
-    """Returns the guarantees that `rows` give and `others` lack, each with the names of the classes of faults for which
-    this is so.
+    """Compares two matrices of guarantees, which have one row per class of faults. Maps each guarantee to the names of
+    the classes for which `rows` give the guarantee and `others` do not.
 
-    Each argument is a matrix of guarantees, with one row per class of faults. A guarantee is left out if there is no
-    such class.
+    Leaves out a guarantee if there is no such class.
     """
     pairs = list(zip(rows, others, strict=True))
     missing = {

@@ -91,8 +91,8 @@ def disturbances_of_arm(
 
 
 def _producers_of(arm: Arm, disturbance: Disturbance, coordinators: int) -> list[int]:
-    """Returns the producers of `arm` with a transactional.id that is kept in a disturbed partition of
-    `__transaction_state`."""
+    """Returns the producers of `arm` whose transactional.id is kept in a partition of `__transaction_state` that
+    `disturbance` touched."""
     return [
         number
         for number, name in enumerate(arm.transactional_ids)
@@ -101,11 +101,12 @@ def _producers_of(arm: Arm, disturbance: Disturbance, coordinators: int) -> list
 
 
 def _late_ends(arm: Arm, disturbance: Disturbance, injections: Iterable[Injection]) -> Iterator[Disturbance]:
-    """Yields at most two copies of `disturbance`. One copy lists the producers that it hurt. The other copy is
-    unplanned, and lists the producers that it may have hurt.
+    """Yields at most two copies of `disturbance`. One copy lists the producers that were hurt. The other copy is
+    unplanned, and lists the producers that may have been hurt.
 
-    The proof of an injection names each late end that a broker answered, and says whether it hurt its producer. A
-    producer that the proof does not name may have been hurt, because it may have had a late end without an answer.
+    The proof of an injection names each late end that a broker answered, and says whether this late end hurt its
+    producer. The proof does not name a late end without an answer. So each producer that the proof does not name may
+    have been hurt.
     """
     ends = [end for cause in injections if has_late_end(cause, disturbance) for end in answered_ends(cause)]
     hurt, answered = {end.transactional_id for end in ends if end.hurts}, {end.transactional_id for end in ends}
@@ -170,8 +171,8 @@ def _injected_disturbances(injection: Injection, injected: list[Injection]) -> I
 
 
 def _scope(injection: Injection, kind: DisturbanceKind) -> dict[str, list[int]]:
-    """Returns the partitions, by topic, that `injection` touched with its disturbance of the kind `kind`. The topic ''
-    stands for any topic."""
+    """Maps each topic to the partitions that a disturbance of the kind `kind` touched because of `injection`. The topic
+    '' stands for any topic."""
     if kind not in ON_TOPICS or not injection.hit:
         return {"": []}
     elected: Any = injection.proof.get("elected")

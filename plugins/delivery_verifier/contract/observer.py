@@ -25,7 +25,8 @@ def in_window(injection: Injection, at_us: int) -> bool:
 
 
 def unrecovered_since_us(injections: Iterable[Injection], at_us: int) -> int:
-    """Returns since when the cluster may have been disturbed by injections at the time `at_us`.
+    """Returns the earliest time at which an injection may have begun to disturb the cluster, among the injections that
+    may disturb it at `at_us`.
 
     Each injection has a window, in which it may cause changes (see `in_window`). The result is the earliest beginning
     of the windows that contain `at_us`. If no window contains `at_us`, the result is `at_us`. All times are in µs since

@@ -87,12 +87,12 @@ def _changes(before: _Partition, now: Observation, biting: list[Injection]) -> I
 def _coordinator_election(before: _Partition, now: Observation, detail: str) -> Iterator[Disturbance]:
     """Yields a disturbance if the election of `now` in `__transaction_state` may have been unclean.
 
-    The caller has checked that the new leader was neither in the last ISR that was seen nor eligible. If another broker
-    of the new ISR was in the last ISR or eligible, the election was clean. Otherwise it may have been unclean. Nobody
-    knows, because the new leader may have joined the ISR between two polls of the observer.
+    The caller has checked that the new leader was not in the last ISR that was seen, and was no eligible leader
+    replica. The election may be clean all the same, because the new leader may have joined the ISR between two polls of
+    the observer. `_has_old_member` says when it counts as clean. In all other cases, nobody knows.
 
-    The disturbance is unplanned, because no action asks for an unclean election in this topic. So every anomaly that it
-    excuses raises a doubt.
+    The disturbance is unplanned, because no action asks for an unclean election in this topic. So every anomaly that
+    the disturbance excuses raises a doubt.
     """
     if not _has_old_member(before, now):
         election = _disturbance("unclean_coordinator_election", now, planned=False, detail=detail)
@@ -100,11 +100,12 @@ def _coordinator_election(before: _Partition, now: Observation, detail: str) -> 
 
 
 def _has_old_member(before: _Partition, now: Observation) -> bool:
-    """Whether the new ISR holds a broker of the last ISR that was seen, or of the eligible leader replicas.
+    """Whether the new ISR holds a broker of the last ISR that was seen, or an eligible leader replica.
 
-    If so, the election was clean, because after an unclean election, the ISR holds only the new leader (KIP-106). The
-    new leader had then joined the ISR unseen. In one case, this conclusion is wrong: the election was unclean, and a
-    broker of the last ISR joined the ISR again before the observer looked.
+    If so, the election counts as clean. The reason: after an unclean election, the ISR holds only the new leader
+    (KIP-106). The new leader then joined the ISR before the election, and the observer missed this. This conclusion is
+    wrong in one case: the election was unclean, and a broker of the last ISR joined the ISR again before the observer
+    looked.
     """
     return bool({*before.isr, *before.elr} & set(now.isr))
 

@@ -14,9 +14,9 @@ from delivery_verifier.model.history import Disturbance
 def permitting(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[Anomaly, list[Disturbance] | None]:
     """Maps each permitted anomaly to the disturbances, planned or not, because of which a rule permits the anomaly.
 
-    The value is None if a rule permits the anomaly without any disturbance. `disturbances`: those that concern the
-    arm's topic. If the topic was altered, the rules are also applied to its weaker settings. For these settings, a
-    disturbance counts only if the alteration may have made the disturbance worse (see `rulings.alterations`).
+    The value is None if a rule permits the anomaly without any disturbance. `disturbances` must be the disturbances of
+    the arm's topic. If the topic was altered, the rules are also applied to the weaker settings that it had. For these
+    settings, only the disturbances count that the alteration may have made worse (see `rulings.alterations`).
     """
     observed = list(disturbances)
     result: dict[Anomaly, list[Disturbance] | None] = {}
@@ -34,7 +34,8 @@ def permitting(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[
 
 
 def _excuses(rule: ContractRule, settings: Settings, observed: list[Disturbance]) -> list[Disturbance] | None:
-    """Returns the disturbances by which `rule` permits its anomaly; None if the rule does not permit it."""
+    """Returns the disturbances because of which `rule` permits its anomaly; None if the rule does not permit the
+    anomaly."""
     if not rule.applies(settings):
         return None
     kinds = {disturbance.kind for disturbance in observed}

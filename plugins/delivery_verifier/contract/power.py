@@ -27,11 +27,11 @@ def isr_power_losses(observations: Sequence[Observation], injections: Iterable[I
 
     For a partition of `__transaction_state`, the kind is `coordinator_power_loss`, and the topic is empty.
 
-    After a loss of power, a broker lacks the data that it had not flushed, until it has copied this data again. A
-    partition has this disturbance while every broker in its ISR lacks such data. In this time the partition may pass
-    through several states. Each state belongs to the last injection before it that cut power. The function yields only
-    the worst state of each injection. A planned state is worse than an unplanned state. Of two states that are both
-    planned or both unplanned, the state with more `replicas` is worse.
+    After a loss of power, a broker lacks the data that it had not flushed, until it has copied this data again. The
+    disturbance lasts while every broker in the ISR lacks such data. In this time, the partition may pass through
+    several states. Each state belongs to the last injection before it that cut power. Of the states of one injection,
+    the function yields only the worst. A planned state is worse than an unplanned state. If this does not decide, the
+    state with more `replicas` is worse.
 
     The field `replicas` is a number m of brokers. In the latest ISR that had at least m members, all members ended
     uncleanly, by a loss of power or a crash. `replicas` is the greatest m for which this is true; 0 if there is none.

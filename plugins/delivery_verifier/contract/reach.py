@@ -69,10 +69,10 @@ def reaches(
       leads again, or was seen to follow its successor.
     * A loss of power of the whole ISR: when the power was back (see `power_back`).
     * A late end of a transaction: when the cluster had recovered from the injection.
-    * An ISR that shrank: when all its earlier members were seen in it again, so that brokers refuse no requests any
-      more.
+    * An ISR that shrank: when all its earlier members were seen in it again. From then on, brokers refuse no requests.
     * Another min.insync.replicas: when every ISR of the topic had that many members.
-    * A disturbance of an application: when the restart of its members was ordered. No later record was in hand.
+    * A disturbance of an application: when somebody ordered the restart of its members. They had no later record in
+      hand.
     """
     injected = list(injections)
     biting = [injection for injection in injected if injection.bit]

@@ -24,7 +24,8 @@ def regained(partitions: Mapping[tuple[str, int], Sequence[Seen]]) -> dict[Chang
 
     The ISR is complete again when it holds all its earlier members, and the partition has a leader. The time is None if
     this was not seen. If two changes of a partition were observed at the same time, the later result counts.
-    `partitions`: the observations of each (topic, partition), without those of an outdated leader epoch.
+    `partitions`: the observations of each (topic, partition). Observations with an outdated leader epoch must be left
+    out.
     """
     ends: dict[Change, int | None] = {}
     for (topic, partition), states in partitions.items():

@@ -22,14 +22,15 @@ from delivery_verifier.model.history import Disturbance
 Changes = Mapping[str, Mapping[str, Any]]
 """Changes of settings: maps the text that names a change to the changed fields of Settings, with their new values."""
 WEAKER_CLUSTERS = ("no eligible leader replicas",)
-"""The changes in ALTERNATIVES that are no settings of a client or topic. They only make a cluster weaker."""
+"""The names of the changes in ALTERNATIVES that change the cluster, and no setting of a client or topic. They only make
+the cluster weaker, so they are no remedies."""
 MOST_IN_FLIGHT = 5
 """The greatest number of requests in flight that an idempotent producer allows."""
 
 
 class Remedy(Struct, frozen=True, kw_only=True):
-    """A change of settings that would have kept a promise. `changes`: the texts of the one or two changes that it
-    consists of. `settings`: the settings after the change."""
+    """A change of settings that would have kept a promise. It consists of one or two changes (see `remedies`).
+    `changes`: the texts that name these changes. `settings`: the settings after the change."""
 
     changes: tuple[str, ...]
     settings: Settings
@@ -55,9 +56,10 @@ def remedies(
 ) -> list[Remedy]:
     """Returns the changes of `settings` after which the contract forbids every anomaly in `forbidden`.
 
-    `histories`: lists of disturbances, e.g. those that were observed and those that the fault plan causes. The contract
-    must forbid the anomalies under each list. `more`: further changes that are tried beside ALTERNATIVES. Pairs of
-    changes are tried only if no single change is enough. Returns an empty list if `forbidden` or `histories` is empty.
+    `histories`: lists of disturbances. For example, one list holds the observed disturbances, and another list the
+    disturbances that the fault plan causes. The contract must forbid the anomalies under each list. `more`: further
+    changes that are tried beside ALTERNATIVES. Pairs of changes are tried only if no single change is enough. Returns
+    an empty list if `forbidden` or `histories` is empty.
     """
     if not forbidden or not histories:
         return []

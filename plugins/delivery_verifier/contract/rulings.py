@@ -50,10 +50,11 @@ class Ruling(Struct, frozen=True, kw_only=True):
 def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[Anomaly, Ruling]:
     """Returns the contract's ruling on every anomaly.
 
-    `disturbances` must be those that concern the arm's topic (`disturbances_of_arm`). If a topic setting was altered
-    during the run, the weakest value that the setting had before a disturbance counts for this disturbance (see
-    `alterations`). After an unplanned alteration, nobody knows whether the topic got the new value. If only such a
-    value permits an anomaly, the ruling has `only_unplanned`, and the anomaly raises a doubt.
+    `disturbances` must be the disturbances of the arm (see `disturbances_of_arm`). If a topic setting was altered
+    during the run, it had several values. For each disturbance, the weakest value counts that the setting had before
+    this disturbance (see `alterations`). After an unplanned alteration, nobody knows whether the topic got the new
+    value. If an anomaly is permitted only with such a value, the ruling has `only_unplanned`, and the anomaly raises a
+    doubt.
     """
     observed = list(disturbances)
     rulings = _rulings(settings, observed)
@@ -69,9 +70,9 @@ def _permit_as_altered(
 ) -> None:
     """Updates `rulings` with the rulings for `weaker`, the settings after an alteration of the topic.
 
-    If the ruling for `weaker` on an anomaly excuses more than the ruling in `rulings`, it takes its place. `later` are
-    the disturbances at which the topic may have had the settings `weaker`. `doubtful`: the topic may never have had
-    these settings.
+    A ruling for `weaker` replaces the ruling in `rulings` on the same anomaly if it excuses more. `later`: the
+    disturbances at which the topic may have had the settings `weaker`. `doubtful`: whether it is possible that the
+    topic never had these settings.
     """
     for anomaly, ruling in _rulings(weaker, later).items():
         if ruling.ruling == "FORBIDDEN":
@@ -89,7 +90,8 @@ ALTERED = "The topic was altered during the run: the weakest setting that it had
 def alterations(
     settings: Settings, observed: list[Disturbance], *, planned: bool = False
 ) -> Iterator[tuple[Settings, list[Disturbance]]]:
-    """Yields pairs: settings that alterations of the topic have weakened, and the disturbances for which they count.
+    """Yields pairs: weaker settings, which the topic may have had after alterations, and the disturbances to which they
+    apply.
 
     `settings` are the settings at the start. An alteration counts for every disturbance from
     `Disturbance.weakens_since_us` on. If `planned` is true, only planned alterations are applied.
@@ -184,7 +186,8 @@ def refuses_late(settings: Settings, disturbances: Iterable[Disturbance]) -> boo
 
 
 def _forbidden(anomaly: Anomaly) -> Ruling:
-    """Returns the ruling that forbids `anomaly`. Its rule, sentence and source are those of the anomaly's promise."""
+    """Returns the ruling that forbids `anomaly`. The promise of the anomaly gives the rule, the sentence and the
+    source."""
     promise = PROMISES[anomaly]
     return Ruling(
         anomaly=anomaly, ruling="FORBIDDEN", rule=promise.id, sentence=promise.sentence, source=promise.source
@@ -224,7 +227,7 @@ def _add_reasons(ruling: Ruling, other: Ruling) -> Ruling:
     """Returns `ruling` with the reasons (`because`) of `other` added. Both rulings permit the same anomaly.
 
     * If only one of the two rulings has `only_unplanned`, returns `ruling` unchanged.
-    * If one of them needs no disturbance, `because` becomes empty: no disturbance is needed at all.
+    * If one of the two rulings needs no disturbance, the anomaly needs none. `because` is then empty.
     """
     if other.only_unplanned != ruling.only_unplanned:
         return ruling

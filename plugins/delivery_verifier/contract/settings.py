@@ -61,7 +61,8 @@ class Settings:
     transaction_log_elr: bool = True
     """Whether the transaction log has eligible leader replicas. The field `elr` is about the arm's topic instead."""
     discipline: Discipline | None = None
-    """When the arm's application lets go of a record; None if the arm has no application."""
+    """The discipline of the arm's application, i.e. when the application lets go of a record (see
+    `model.application.Discipline`). None if the arm has no application."""
     auto_offset_reset: str = "earliest"
     """Where a group without a committed offset starts."""
 

@@ -53,10 +53,11 @@ _AGAINST_ZOMBIES: tuple[Discipline | None, ...] = (
     "database_compared",
     None,
 )
-"""The disciplines that apply nothing twice in a crash, from weak to strong. All but the first, `transform_assigned`,
-also apply nothing twice when a member that stood still goes on. None stands for no application."""
+"""The disciplines that apply nothing twice after a crash, from weak to strong. They also apply nothing twice when a
+frozen member goes on, except the first, `transform_assigned`. None stands for no application."""
 _AGAINST_REWINDS: tuple[Discipline | None, ...] = ("database_together", "database_compared", None)
-"""The disciplines that apply nothing twice in a crash or when an operator sets the group back, from weak to strong."""
+"""The disciplines, from weak to strong, with which no record is applied twice after a crash, or after an operator set
+the group's offsets back. None stands for no application."""
 
 
 def _rank(discipline: Discipline | None, strong: tuple[Discipline | None, ...]) -> int:
@@ -205,8 +206,8 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
         "A group that starts at the beginning jumps over nothing.",
     ),
 )
-"""Every declared order. Two instances of Settings can be compared for an anomaly only under a condition: each field in
-which they differ has an order for this anomaly, or is in `WITHOUT_EFFECT`."""
+"""Every declared order. Two instances of Settings can be compared for an anomaly only if each field in which they
+differ has an order for this anomaly, or is in `WITHOUT_EFFECT`."""
 
 WITHOUT_EFFECT: dict[str, str] = {
     "delivery_timeout_ms": "decides how long a record is tried, so also whether it fails or is INDETERMINATE, never "

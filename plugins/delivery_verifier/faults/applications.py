@@ -1,4 +1,5 @@
-"""Actions on applications: members park, are killed and started again, and their groups are set back.
+"""Actions on applications: members park, are killed and started again, and the committed offsets of their groups are
+set back.
 
 An application is the program that consumes an arm's topic. Its members are processes.
 """
@@ -30,17 +31,18 @@ records that are committed and not applied. An application that commits before i
 STILL_S = 2.0
 """Seconds after a kill in which own applications must neither apply nor commit anything."""
 _UNDER_WAY_S = 0.05
-"""Seconds in which a commit arrives if its sender was frozen while the commit was under way."""
+"""If a member is frozen while its commit is under way, the commit arrives within this many seconds."""
 _LATE_S = 0.3
-"""Seconds between two looks at what frozen members have in hand. On a busy host, a commit that was under way needs this
-longer time to arrive."""
+"""Seconds between two looks at what frozen members have in hand. On a busy host, a commit that is under way may need
+this longer time to arrive."""
 _RUN_S = 0.02
 
 
 class Park:
-    """Orders every member to stand still at a crash point, which is a named place in its work on a batch.
+    """Orders every member to stand still at a crash point. A crash point is a named place in a member's work on a
+    batch.
 
-    The options `at`, `batch` and `record` say where. The action harms nobody by itself, and has no proof.
+    The options `at`, `batch` and `record` name the place. The action alone breaks nothing, and has no proof.
     """
 
     def do(self, context: ActionContext) -> int:
@@ -58,19 +60,24 @@ class Park:
 class KillApplication:
     """Kills all members of all applications at the same moment. `restart_application` heals the injection.
 
-    The proof has three parts. SIGKILL ended every member. In each arm, the members had at least one record in hand,
-    i.e. a record that they had been given and had not finished. Every member that was ordered to park was parked.
-    Own applications neither applied nor committed anything in the 2 s after the kill: otherwise a part of the program
-    runs elsewhere, e.g. in a container, and was not killed.
+    The proof consists of these facts:
+
+    * SIGKILL ended every member.
+    * In each arm, the members had at least one record in hand. They had been given this record, and had not finished
+      it.
+    * Every member that was ordered to park was parked.
+    * Own applications neither applied nor committed anything in the 2 s after the kill. Otherwise a part of the program
+      runs elsewhere, e.g. in a container, and was not killed.
     """
 
     def __init__(self) -> None:
         self._goes_on = False
 
     def do(self, context: ActionContext) -> int:
-        """Kills the members, and waits until none runs. Raises DeadlinePassed.
+        """Kills the members, and waits until no member runs. Raises DeadlinePassed.
 
-        Own members are killed at a moment at which they have records in hand, if there is one within 20 s.
+        If the run has own applications, first looks for a moment at which each of them has records in hand. Kills the
+        members at this moment, or after 20 s if there is no such moment.
         """
         _freeze_in_hand(context)
         killed_at_us = now_us()
@@ -113,10 +120,10 @@ class RestartApplication:
 
 
 class Rewind:
-    """Sets the group of every application back to offset 0 of every partition, as an operator might.
+    """Sets the committed offset of every application's group back to 0 in every partition, as an operator might.
 
-    First stops the members in an orderly way, and then starts them again. The proof: every group had committed an
-    offset above 0, and while no member ran, the brokers reported offset 0 for every partition.
+    First stops the members in an orderly way. Starts the members again afterwards. The proof: every group had committed
+    an offset above 0. After the change, while no member ran, the brokers reported offset 0 for every partition.
     """
 
     def __init__(self) -> None:
@@ -152,12 +159,9 @@ class Rewind:
 
 
 def are_caught_up(context: ActionContext) -> bool:
-    """Whether every application has applied all records in the log of its arm, and no attempt of these arms is
-    outstanding.
-
-    This is so if each group has committed the end offset of each partition, and the members have applied all records
-    that they were given.
-    """
+    """Whether every application has finished the records of its arm. This is so if no attempt of these arms is
+    outstanding, each group has committed the end offset of each partition, and the members have applied all records
+    that they were given."""
     scenario, load, applications = scenario_in(context), context.load, applications_in(context)
     arms = [arm for arm, _ in applications_of(scenario)]
     if load is None or load.outstanding(arms):
@@ -177,7 +181,8 @@ def _committed(context: ActionContext) -> dict[str, int]:
 
 
 def _commits(context: ActionContext) -> Callable[[], dict[str, int]]:
-    """Returns a function that reads what `_committed` returns. All calls share one client."""
+    """Returns a function that reads how many records the group of each own application has committed, by arm. All calls
+    share one client."""
     scenario, own = scenario_in(context), applications_in(context).own
     client, partitions = topics.admin(context.cluster.connection), range(scenario.load.partitions)
     return lambda: {
@@ -187,7 +192,8 @@ def _commits(context: ActionContext) -> Callable[[], dict[str, int]]:
 
 
 def _freeze_in_hand(context: ActionContext) -> None:
-    """Freezes the members of own applications at a moment at which each has records in hand. Gives up after 20 s."""
+    """Freezes the members of own applications at a moment at which each of these applications has records in hand. If
+    there is no such moment within 20 s, the members go on running."""
     own, begin_s = applications_in(context).own, time.monotonic()
     if not own.arms:
         return
@@ -209,8 +215,8 @@ def _freeze_in_hand(context: ActionContext) -> None:
 
 
 def _have_in_hand(own: OwnHandle, committed: Mapping[str, int], *, is_any_difference: bool) -> bool:
-    """Returns whether each own application has records in hand. With `is_any_difference`, it is enough that it has
-    applied more or fewer records than its group has committed. Call it while the members are frozen."""
+    """Returns whether each own application has records in hand. With `is_any_difference`, an application also passes if
+    it has applied more or fewer records than its group has committed. Call it while the members are frozen."""
     try:
         in_hand = own.in_hand(committed)
         apart = own.apart(committed) if is_any_difference else {}

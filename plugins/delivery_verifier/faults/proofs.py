@@ -81,7 +81,8 @@ def _has_new_leader(state: PartitionState, before: LeaderBefore) -> bool:
 
 
 def _elected(states: PartitionStates, scenario: Scenario, injection: OpenInjection) -> Effect:
-    """Maps each hit partition of the subject arms that had no leader before the fault to its present leader.
+    """Returns the present leader of each hit partition of the subject arms, for partitions that had no leader before
+    the fault.
 
     The result is empty if there is no such partition, or if one of these partitions still has no leader.
     """

@@ -44,9 +44,9 @@ class FaultRunner:
     def run(self) -> list[Injection]:
         """Runs all cycles, and then heals the cluster, even if an error was raised. Returns the injections.
 
-        If a trigger or an action misses its deadline, the cycle ends. Every injection that is not healed yet then
-        fails, that is, counts as an injection that did not bite. If all injections are healed, the last injection
-        fails. A run with a failed injection cannot be HELD.
+        If a trigger or an action misses its deadline, the cycle ends. All injections that are not healed yet then fail.
+        If all injections are healed, the last injection fails. A failed injection counts as an injection that did not
+        bite, so the run cannot be HELD.
 
         Raises DeadlinePassed if the deadline is missed before the cycle's first injection, or if the cluster does not
         recover.

@@ -73,8 +73,8 @@ class Targets:
         return leaders
 
     def next(self) -> list[int]:
-        """Returns one broker. Each cycle gets the next broker in the list of all brokers. The first follows after the
-        last."""
+        """Returns one broker. Each cycle gets the broker that follows in the list of all brokers. After the last broker
+        comes the first again."""
         return [self.nth(0)]
 
     def nth(self, index: int) -> int:

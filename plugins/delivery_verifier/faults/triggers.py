@@ -20,7 +20,7 @@ BITE_DEADLINE_S = 60.0
 """The longest time, in seconds, that the trigger `bitten` waits for the last injection's action to prove itself (see
 `Action.proof`). Only actions of the proxy may need so long, because the proxy acts only when clients send requests."""
 APPLICATIONS_DEADLINE_S = 60.0
-"""How many seconds a trigger waits at most for what members of applications do."""
+"""The longest time, in seconds, that a trigger waits until members of applications are parked or have caught up."""
 APPLIED_S = 0.5
 """Seconds that a leader may take to apply a smaller ISR after the brokers' metadata shows this ISR. Within this time
 the leader may still append an acks=all request although the ISR is smaller than min.insync.replicas."""
@@ -45,8 +45,8 @@ class Triggers:
         self._step_ended_s, self._count_before = time.monotonic(), 0
 
     def end_step(self) -> None:
-        """Notes that a step ends or a cycle begins. If the next step has the trigger `elapsed` or `reported`, the time
-        or the reported records count from this moment."""
+        """Notes that a step ends or a cycle begins. From this moment on, the next step counts the time if its trigger
+        is `elapsed`, or the reported records if its trigger is `reported`."""
         self._step_ended_s, self._count_before = time.monotonic(), self._count_reported()
 
     def wait(self, step: FaultStep) -> None:

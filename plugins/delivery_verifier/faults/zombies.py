@@ -1,4 +1,5 @@
-"""Actions on members that become zombies: they are frozen and replaced, and go on behind their substitutes."""
+"""Actions on members that become zombies: such a member is frozen, a substitute takes its place, and then it goes
+on."""
 
 from __future__ import annotations
 
@@ -18,25 +19,28 @@ from delivery_verifier.model.history import now_us
 TAKEN_OVER_S = 60.0
 """Seconds in which the substitutes must take over what the frozen members had in hand."""
 THAWED_S = 60.0
-"""Seconds in which a thawed member must end, or do what it has to do."""
+"""Seconds in which a thawed member must end, or do all that it has to do (see `_is_done`)."""
 
 
 class FreezeApplication:
     """Freezes the member of every application, and starts a substitute for each. `thaw_application` heals the
     injection.
 
-    The proof has these parts, for each member. It had records in hand, and stood where it was ordered to park. Every
-    thread of it stands still. Its group does not list it any more, and lists the substitute with partitions, unless
-    they assign partitions to themselves. The substitute has applied records since, or waits for offsets that the open
-    transaction of the frozen member is about to commit: then the coordinator says so. Where the frozen member has
-    committed all that was sent, the substitute has nothing to apply until more is sent.
+    The proof shows for each member:
+
+    * The member had records in hand, and stood at the crash point where it was ordered to park.
+    * Every thread of the member stands still.
+    * The group lists the substitute with partitions, and does not list the member any more. This is not required if
+      both assign partitions to themselves.
+    * The substitute has applied records. Or it waits, according to the coordinator, for offsets that the open
+      transaction of the member is about to commit.
+
+    If the member has committed all that was sent, the substitute can apply nothing until more is sent.
     """
 
     def do(self, context: ActionContext) -> int:
-        """Freezes the members, starts the substitutes, and waits until each has taken over what there is.
-
-        Raises DeadlinePassed.
-        """
+        """Freezes the members, starts the substitutes, and waits until each substitute has taken over. A substitute
+        takes over even without applying anything if there is nothing to apply. Raises DeadlinePassed."""
         zombies, frozen_at_us = applications_in(context).zombies, now_us()
         zombies.freeze()
         zombies.replace()
@@ -50,7 +54,8 @@ class FreezeApplication:
         return frozen_at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns, for each arm, how many records its member has in hand, and how many its substitute has applied.
+        """Returns, for each arm, how many records the frozen member has in hand, and how many the substitute has
+        applied.
 
         The keys are `member <name>`, `member <name> parked at`, `in hand of <arm>` and `taken over of <arm>`. The
         result is empty unless the action has bitten.
@@ -69,17 +74,18 @@ class FreezeApplication:
 
 
 class ThawApplication:
-    """Lets the frozen members go on, and stops them when they have nothing more to do. The action ends at once.
+    """Lets the frozen members go on, and stops them when they have nothing more to do. The injection is then over, so
+    nothing has to be healed.
 
-    The proof: each member applied records after it was thawed, or was refused, or ended because it was fenced.
+    The proof shows that each member applied records after the thaw, was refused, or ended because it was fenced.
     """
 
     def __init__(self) -> None:
         self._facts: ActionProof = {}
 
     def do(self, context: ActionContext) -> int:
-        """Thaws the members. Waits until each has ended, or has done what it has to do, and until all records are
-        applied. Then stops the thawed members that still run. Raises DeadlinePassed."""
+        """Thaws the members. Waits until each member has ended or has done all that it has to do, and until all records
+        are applied. Then stops the thawed members that still run. Raises DeadlinePassed."""
         self._facts = {}
         applications = applications_in(context)
         zombies, in_hand = applications.zombies, _in_hand(applications)
@@ -107,7 +113,8 @@ class ThawApplication:
         return thawed_at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns what each member did after the latest thaw, and how many records it had in hand before.
+        """Returns what each member did after the latest thaw, and how many records the member had in hand before the
+        thaw.
 
         The keys are `member <name> when thawed` and `in hand of <arm>`. The result is empty unless each member did
         something.
@@ -121,8 +128,8 @@ def _in_hand(applications: RunningApplications) -> dict[str, int]:
 
 
 def _lacks(context: ActionContext, may_rest: Callable[[ActionContext, Zombie], bool]) -> Iterator[str]:
-    """Yields, for each substitute that has not taken over, what is missing. `may_rest` returns whether a substitute may
-    have applied nothing yet."""
+    """Yields a text for each substitute that has not taken over. The text says what is missing. `may_rest` returns
+    whether it is acceptable that a substitute has applied nothing yet."""
     scenario, client = scenario_in(context), topics.admin(context.cluster.connection)
     for zombie in applications_in(context).zombies.all:
         group, (frozen, successor) = group_of(scenario, zombie.arm), zombie.client_ids
@@ -139,7 +146,8 @@ def _lacks(context: ActionContext, may_rest: Callable[[ActionContext, Zombie], b
 
 
 def _is_idle(context: ActionContext, zombie: Zombie) -> bool:
-    """Returns whether the substitute has nothing to apply: it waits, or its group has committed all that was sent."""
+    """Returns whether the substitute has nothing to apply: it waits for the end of a transaction, or its group has
+    committed all records that were sent."""
     scenario, client = scenario_in(context), topics.admin(context.cluster.connection)
     partitions = range(scenario.load.partitions)
     ends = topics.high_watermarks(client, [(zombie.arm.topic_name, partition) for partition in partitions])
@@ -149,8 +157,8 @@ def _is_idle(context: ActionContext, zombie: Zombie) -> bool:
 
 
 def _waits(context: ActionContext, zombie: Zombie) -> bool:
-    """Returns whether the substitute waits for the end of the transaction of the frozen member (KIP-447): it was handed
-    nothing, and the coordinator of the group says that offsets are about to be committed."""
+    """Returns whether the substitute waits until the transaction of the frozen member ends (KIP-447). It then was
+    handed no record, and the coordinator of the group says that offsets are about to be committed."""
     if zombie.application.discipline not in IN_TRANSACTIONS or zombie.substitute[Word.HANDED_OVER]:
         return False
     scenario, client = scenario_in(context), topics.admin(context.cluster.connection)
@@ -159,17 +167,18 @@ def _waits(context: ActionContext, zombie: Zombie) -> bool:
 
 
 def _counts(zombie: Zombie) -> tuple[int, int, int]:
-    """Returns how often the member was given partitions, how many records it applied, and how often it was refused."""
+    """Returns three counts of the member itself, not of its substitute: how often the member was given partitions, how
+    many records it applied, and how often it was refused."""
     control = zombie.control
     return control[Word.ASSIGNMENTS], control[Word.APPLIED], control[Word.REFUSALS]
 
 
 def _is_done(context: ActionContext, zombie: Zombie, before: tuple[int, int, int]) -> bool:
-    """Returns whether a thawed member has ended, or has done what it has to do. `before`: its counts at the thaw.
+    """Returns whether a thawed member has ended, or has done all that it has to do. `before`: its counts at the thaw.
 
-    A member that has subscribed is done when its group has given it partitions anew, or has told it that it gets none:
-    its group had thrown it out. A member that assigns partitions to itself is done when it has the last record of each
-    in hand. It began at the first.
+    A subscribed member had been removed from its group. It is done once the group has given it partitions again, or has
+    told it that it gets none. A member that assigns partitions to itself reads each partition from the start. It is
+    done once it has got the last record of each.
     """
     if zombie.ended:
         return True
@@ -185,7 +194,8 @@ def _is_done(context: ActionContext, zombie: Zombie, before: tuple[int, int, int
 
 
 def _deeds(zombie: Zombie, before: tuple[int, int, int]) -> str:
-    """Returns in words what a thawed member did. Empty if it did nothing. `before`: its counts at the thaw."""
+    """Returns in words what a thawed member did. Returns an empty text if the member did nothing. `before`: the
+    member's counts at the thaw."""
     if zombie.ended:
         return f"ended with {zombie.ended}"
     _, applied, refusals = (now - then for now, then in zip(_counts(zombie), before, strict=True))

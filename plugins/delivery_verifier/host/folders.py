@@ -122,8 +122,8 @@ def run_directory(run_id: str) -> Path:
 
 
 def point_latest_at(run_dir: Path) -> None:
-    """Makes the link LATEST beside `run_dir` point at `run_dir`. Does nothing if LATEST is no link but a folder, or if
-    the file system has no links: no run may fail for a convenience."""
+    """Makes the link LATEST beside `run_dir` point at `run_dir`. Does nothing if LATEST is a folder and not a link, or
+    if the file system has no links. Raises no error then, because the link is only a convenience."""
     link = run_dir.with_name(LATEST)
     if link.exists() and not link.is_symlink():
         return

@@ -1,4 +1,5 @@
-"""Mapped words: int64 numbers in a file that several processes share. What one process wrote survives its SIGKILL."""
+"""Mapped words: int64 numbers in a file that several processes share. A number that a process wrote stays in the file,
+even if SIGKILL ends the process right afterwards."""
 
 from __future__ import annotations
 

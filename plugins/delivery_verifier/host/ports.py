@@ -1,4 +1,5 @@
-"""Free loopback ports for servers that start later, and again after a fault has ended them."""
+"""Free loopback ports for servers. A server starts on its port later, and starts there again after a fault has ended
+it."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ _LOWEST = 10_000
 def free_ports(count: int) -> list[int]:
     """Returns `count` different loopback ports on which no process listens now.
 
-    The ports lie below the range from which Linux gives ports to connections. So no connection takes a port while its
-    server is down. If that range leaves too little room, Linux chooses the ports.
+    Linux gives ports of a certain range to connections. The returned ports lie below this range. So no connection takes
+    the port of a server while the server is down. If there is too little room below the range, Linux chooses the ports.
     """
     highest = int(_EPHEMERAL.read_text().split()[0])
     candidates = SystemRandom().sample(range(_LOWEST, highest), highest - _LOWEST) if highest > 2 * _LOWEST else []

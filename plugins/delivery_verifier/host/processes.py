@@ -147,11 +147,12 @@ def how_it_ended(code: int) -> str:
 
 
 def dies_with_parent(number: int = signal.SIGKILL) -> Callable[[], None]:
-    """Returns a function that ties a child process to its parent. Pass it to subprocess.Popen as `preexec_fn`.
+    """Returns a function that ties a child process to its parent. Pass the function to subprocess.Popen as
+    `preexec_fn`.
 
-    The kernel then sends the child the signal `number` when the thread that started the child ends. That function also
-    restores the default handling of SIGINT, SIGTERM and SIGQUIT in the child. Otherwise, if a shell runs this process
-    in the background, the child would ignore SIGINT and SIGQUIT like this process.
+    The kernel then sends the child the signal `number` when the thread that started the child ends. The returned
+    function also restores the default handling of SIGINT, SIGTERM and SIGQUIT in the child. Reason: a process that a
+    shell starts in the background ignores SIGINT and SIGQUIT, and its children would ignore them, too.
     """
 
     def set_death_signal() -> None:

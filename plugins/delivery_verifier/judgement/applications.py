@@ -1,4 +1,5 @@
-"""Applications in the judgement: whether an application came to the end, and what it had in hand when a fault hit it.
+"""Applications in the judgement: whether an application has applied all records, and how many records it had in hand
+when a fault hit it.
 
 All functions are pure. A record is *in hand* from the time when the client hands it to a member until it is committed
 (with the discipline `commit_after`, or with a database) or applied (with any other discipline).
@@ -20,8 +21,7 @@ The value of `in hand of <arm>` is how many records the arm's members had in han
 `rewound <arm>` is by how many records the arm's group was set back."""
 
 UNPARSED_SHARE = 100
-"""An own application may have one effect without a record among this many effects, e.g. a line that a kill cut short.
-"""
+"""Among this many effects of an own application, one may name no record, e.g. a line that a kill cut short."""
 
 
 def is_of_applications(injection: Injection) -> bool:
@@ -50,17 +50,19 @@ def _proven(injection: Injection, key: str) -> int:
 
 
 def in_hand(run: Evidence, arm: str) -> int:
-    """Returns how many records of `arm` its members had in hand in all injections together."""
+    """Returns how many records the members of `arm` had in hand when injections hit them. Adds up the counts of all
+    injections except thaws."""
     return sum(_proven(injection, AT_STAKE[0] + arm) for injection in run.injections if not is_thaw(injection))
 
 
 def is_thaw(injection: Injection) -> bool:
-    """Returns whether the injection let frozen members go on. What they had in hand then counts at the freeze."""
+    """Returns whether the injection let frozen members go on. The records that they had in hand are counted at the
+    freeze, not again at the thaw."""
     return injection.action in ACTS and "freeze_application" in ACTS[injection.action].heals
 
 
 def set_back(run: Evidence, arm: str) -> int:
-    """Returns by how many records the group of `arm` was set back in all injections together."""
+    """Returns by how many records injections set the group of `arm` back. Adds up the counts of all injections."""
     return sum(_proven(injection, AT_STAKE[1] + arm) for injection in run.injections)
 
 
@@ -80,8 +82,8 @@ def torn_effects(run: Evidence) -> Iterator[tuple[str, str, str]]:
     record.
 
     Two processes that write to one file may tear each other's lines. A torn line names no record, so a record that was
-    applied looks SKIPPED. If more than one in UNPARSED_SHARE effects names no record, no count of the arm can be
-    trusted.
+    applied looks SKIPPED. A doubt arises if torn lines could explain all cases of SKIPPED, or if more than one in
+    UNPARSED_SHARE effects names no record. No count of the arm can then be trusted.
     """
     for arm in run.scenario.loaded:
         if arm.application is None or arm.application.discipline != "own":
@@ -123,13 +125,14 @@ def application_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
 
 def _more_than_in_hand(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
-    """Yields a doubt if an anomaly is permitted for one reason only, and this reason does not explain all of its cases.
+    """Yields a doubt if an anomaly is permitted for one reason only, and has more cases than this reason explains.
 
     * A crash explains one case of SKIPPED for each record in hand.
-    * A rewind explains one effect too many for each record that was set back.
+    * A rewind explains one surplus effect for each record by which the group was set back.
     * auto.offset.reset explains that a new group jumps over the records that are in the log already. All these records
       stand before the first applied record. So auto.offset.reset does not explain a skipped record behind an applied
-      one. Only a crash of an application that lets go of records before it applies them explains such a record.
+      record. Only a crash explains such a record, and only if the application lets go of records before it applies
+      them.
     """
     hand, totals = in_hand(arm.run, arm.name), arm.totals
     is_early = arm.spec.application is not None and arm.spec.application.discipline in EARLY

@@ -8,9 +8,10 @@ at some time during the injection's window.
 * A window ends one second after the cluster recovered from the injection, that is, after every replica was in sync
   again. Clients need this second to find the new leaders.
 
-If several injections fit, the case belongs to the injection that bit last. But if the record was never settled, the
-case belongs to the injection that bit first. A case of a kind of effects belongs to the first injection whose window
-ends after the record was sent, because an application has the record in hand later. All functions are pure.
+If several injections fit, the case belongs to the injection that bit last. If its record was never settled, the case
+belongs to the injection that bit first. A case of an anomaly of effects belongs to the first injection whose window
+ends after the record was sent, even if the record was settled before this window. Reason: the application works on the
+record later. All functions are pure.
 """
 
 from __future__ import annotations
@@ -85,12 +86,11 @@ def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[st
 
 
 def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, set[str]]:
-    """Maps each arm to the anomalies that its late records show: records that were sent after all `injections` were
-    over.
+    """Maps each arm to the anomalies of the records that the arm sent after all `injections` were over.
 
-    An injection is over LAG_US after the cluster recovered from it. If the cluster never recovered from some injection,
-    the result is empty. If there are no injections, every record that was sent counts. `cases` has a row for each case,
-    with at least the columns COLUMNS.
+    An injection is over LAG_US after the cluster recovered from it. If the cluster did not recover from one of the
+    injections, the result is empty. If there are no injections, all records that were sent count. `cases` has a row for
+    each case, with at least the columns COLUMNS.
     """
     ends_us = [window.end_us for window in _windows(injections)]
     if None in ends_us:

@@ -178,8 +178,8 @@ def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
     """Yields a doubt if a disturbance of the arm was not planned.
 
     Ignores an unplanned unclean election if the topic's settings forbid it, nobody requested it, and nobody altered the
-    topic. In this case, the election was really clean, and the observer saw it late. The change of leader itself is
-    another disturbance: if it was not planned either, it raises the doubt.
+    topic. In this case, the election was really clean, and the observer saw it late. Such an election is also listed as
+    a change of leader. An unplanned change of leader is not ignored.
     """
     observed = {disturbance.kind for disturbance in arm.disturbances}
     settings = Settings.of_arm(arm.run.scenario, arm.spec)
@@ -196,7 +196,7 @@ def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _elsewhere(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt for each anomaly that disturbances permit, but that records on untouched partitions show.
+    """Yields a doubt for each anomaly that disturbances permit, if records on untouched partitions show this anomaly.
 
     A partition is untouched if no disturbance that permits the anomaly touched the partition. A disturbance without a
     topic may have touched every partition.
@@ -215,7 +215,7 @@ def _elsewhere(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _at_another_time(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt for each anomaly that disturbances permit, but of which some cases are unexplained.
+    """Yields a doubt for each anomaly that disturbances permit, if some cases of this anomaly are unexplained.
 
     * A case is unexplained if its record was not under way during any injection.
     * If losses of power permit the anomaly, a case is unexplained only if its record was sent after all of these

@@ -136,8 +136,9 @@ def read_validation(text: bytes) -> Validation:
 
 
 def laws_of(evidence: Evidence) -> tuple[str, ...]:
-    """Returns the names of the laws that the books of the run must have. They depend on the run's format version. The
-    law SECOND_OPINION depends on the run's size, too, and LAWS_OF_EFFECTS on whether an arm has an application."""
+    """Returns the names of the laws that the books of the run must have. The format version of the run decides which
+    laws these are. There are two exceptions: the law SECOND_OPINION also depends on the run's size, and the run has
+    LAWS_OF_EFFECTS only if an arm has an application."""
     known = (law for law in LAWS if LAWS_SINCE.get(law, 1) <= evidence.format_version)
     is_counted_twice = has_second_opinion(evidence.format_version, evidence.offsets)
     absent = {*(() if is_counted_twice else (SECOND_OPINION,)), *(() if evidence.scenario.applied else LAWS_OF_EFFECTS)}
@@ -145,9 +146,8 @@ def laws_of(evidence: Evidence) -> tuple[str, ...]:
 
 
 def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns every expectation that the run must evaluate: those of `expected_guarantees` and of
-    `expected_evidence`.
-    """
+    """Returns every expectation that the run must evaluate: the results of `expected_guarantees` and
+    `expected_evidence` together."""
     return [*expected_guarantees(evidence), *expected_evidence(evidence)]
 
 

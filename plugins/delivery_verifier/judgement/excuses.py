@@ -32,8 +32,8 @@ CONVICTING = subset(
     "learn of a leader late",
     (Anomaly.LOST, Anomaly.MISPLACED),
 )
-"""The anomalies for which one case without an excuse is a violation. For any other anomaly, such a case only raises a
-doubt."""
+"""The anomalies for which one case without an excuse is a violation. For any other anomaly, a case without an excuse
+only raises a doubt."""
 
 
 @dataclass
@@ -59,10 +59,11 @@ class Excuses:
 
 @dataclass(frozen=True)
 class _Permission:
-    """The disturbances that permit an anomaly (`reached`), and those that may permit it (`possible`).
+    """The disturbances that permit an anomaly (`reached`), and the disturbances that may permit it (`possible`).
 
-    `possible` is empty unless an unclean election permits the anomaly. Then every change of leader may permit it, too:
-    an unclean election looks clean if the observer missed that the ISR shrank just before.
+    `possible` is empty unless an unclean election permits the anomaly. If one does, `possible` holds every change of
+    leader. Each of them may have been an unclean election, because the observer may have missed that the ISR shrank
+    just before.
     """
 
     reached: list[Reach]
@@ -175,7 +176,8 @@ def _is_unexplained(anomaly: Anomaly, case: Case, permission: _Permission, since
 
 
 def _sent_before(case: Case, reach: Reach) -> bool:
-    """Whether the record was sent before the end of `reach`: from then on, the disturbance hurts no more records."""
+    """Whether the record was sent before the end of `reach`. The disturbance hurts no record that is sent after this
+    end."""
     return case.sent_us is not None and _within(case.sent_us, reach)
 
 

@@ -125,8 +125,8 @@ def _findings(arm: ArmEvidence) -> list[Finding]:
     """Returns one finding per anomaly for which the run was searched. Unexplained cases of an anomaly get a second
     finding.
 
-    If the arm writes no transactions, an anomaly of transactions is left out, unless the books count cases of it. If
-    the arm has no application, the same holds for the kinds of effects.
+    Two kinds of anomalies are left out if the books count none of them: anomalies of transactions if the arm writes no
+    transactions, and anomalies of effects if the arm has no application.
     """
     absent = (() if arm.spec.transactional_id else TRANSACTIONAL) + (() if arm.spec.application else EFFECTS)
     excuses = excuses_of(arm)

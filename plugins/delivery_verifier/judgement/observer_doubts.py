@@ -115,8 +115,9 @@ def _last_observed(evidence: Evidence) -> Iterator[ObserverDoubt]:
 def _blindness(evidence: Evidence, heartbeats: list[Observation]) -> Iterator[ObserverDoubt]:
     """Yields a doubt for each injection during which the observer did not see the cluster at some time.
 
-    Also yields a doubt if there are no heartbeats, and for each convicted arm if a disturbance that permits the anomaly
-    may have been missed."""
+    Also yields a doubt if there are no heartbeats. Also yields a doubt for each arm that is convicted of an anomaly, if
+    the observer may have missed a disturbance that permits this anomaly.
+    """
     if not heartbeats:
         yield ObserverDoubt(ALL, "observer_blind", "the observations have no heartbeat")
         return

@@ -137,9 +137,9 @@ def _violated(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
 
 
 def _beside(findings: Sequence[Finding], broken: Sequence[Finding]) -> str:
-    """Returns a clause on the permitted cases of all anomalies that also have forbidden cases.
+    """Returns a clause on permitted cases. It names only anomalies that also have forbidden cases.
 
-    The result is empty if there are no such cases.
+    The result is empty if no anomaly has both permitted and forbidden cases.
     """
     forbidden = {finding.anomaly for finding in broken}
     text = ""
@@ -192,7 +192,8 @@ def _exposed(arm: ArmEvidence) -> str:
     """Returns in words how many attempts were outstanding when faults bit, and how many reported attempts were exposed.
 
     The exposed attempts include attempts that were sent after another broker had taken over, but before the recovery.
-    If only applications were hit: how many records were in hand, or by how many the groups were set back.
+    If faults hit only applications, the text says instead how many records were in hand, and by how many records the
+    groups were set back.
     """
     if arm.run.biting and all(map(is_of_applications, arm.run.biting)):
         rewinds = [injection for injection in arm.run.biting if "rewind" in ACTS[injection.action].counts_as]

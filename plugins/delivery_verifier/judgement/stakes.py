@@ -15,9 +15,9 @@ from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.model.history import LEAD_US, Injection
 
 LEAST_ANSWERED = 0.5
-"""The least share of an arm's attempts outside the windows of all injections that must be reported. `attribution`
-defines these windows. An undisturbed cluster answers every attempt. The share is below 1, because a fault inside a
-window may delay the outcome of an attempt until after the window."""
+"""A share. Of an arm's attempts outside the windows of all injections, at least this share must be reported.
+`attribution` defines these windows. An undisturbed cluster answers every attempt. The share is below 1, because a fault
+inside a window may delay the outcome of an attempt until after the window."""
 
 
 def stakes(arm: ArmEvidence) -> Iterator[tuple[str, str]]:

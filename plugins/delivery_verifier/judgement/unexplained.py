@@ -19,9 +19,9 @@ UNEXPLAINED: dict[Anomaly, str] = {anomaly: f"{anomaly} unexplained" for anomaly
 
 
 def unexplained_in(evidence: Evidence) -> list[Anomaly]:
-    """Returns the anomalies whose unexplained cases the run of `evidence` evaluates: cases that no disturbance excuses.
+    """Returns the anomalies of which the run evaluates unexplained cases, that is, cases that no disturbance excuses.
 
-    A run of a format version before EXCUSES_SINCE evaluates none.
+    A run of a format version before EXCUSES_SINCE evaluates no unexplained cases, so the result is empty.
     """
     if evidence.format_version < EXCUSES_SINCE:
         return []

@@ -1,9 +1,9 @@
-"""The witness in the judgement: compares what brokers wrote down of a group with the journals of its members.
+"""The witness in the judgement: compares what brokers wrote down of a group with the journals of the group's members.
 
-All functions are pure. A difference is a doubt, and never a verdict: either somebody else took part in the group, or
-the journal or the witness is wrong. In each case nobody knows what the application under test did.
+All functions are pure. A difference is a doubt, and never a verdict: somebody else took part in the group, or the
+journal or the witness is wrong. In each case nobody knows what the application under test did.
 
-Members of an own application keep no journal. Their commits are compared with nothing, except the last ones.
+Members of an own application (a program of the user's own) keep no journal. So only their last commits are checked.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def differences(
 
 
 def _positions(scenario: Scenario, arm: Arm, witness: Witness) -> Iterator[NamedDetail]:
-    """Yields a doubt for each partition whose last commit is not the offset that the coordinator answers.
+    """Yields a doubt for each partition if the last commit in the witness is not the offset that the coordinator
+    answered.
 
     Also yields a doubt if the coordinator was not asked about a partition.
     """
@@ -64,10 +65,11 @@ def _positions(scenario: Scenario, arm: Arm, witness: Witness) -> Iterator[Named
 
 
 def _lacking(application: Application, witness: Witness) -> Iterator[NamedDetail]:
-    """Yields a doubt for each partition with an accepted commit, according to the journal, that the witness lacks.
+    """Yields a doubt for each partition if the witness lacks a commit that the journal calls accepted.
 
-    No commit is missed if the broker has compacted the log of the group: it keeps only the last commits, which
-    `_positions` checks. A client that commits by its timer does not tell the member of commits.
+    Yields nothing if the broker has compacted the log of the group. The log then has only the last commits, which
+    `_positions` checks. Also misses commits that a client sends by its timer, because the client does not report them
+    to the member.
     """
     if any(row["removed"] for row in witness.positions):
         return
@@ -88,8 +90,8 @@ def _lacking(application: Application, witness: Witness) -> Iterator[NamedDetail
 
 
 def _strangers(scenario: Scenario, arm: Arm, witness: Witness, sendable: _Sendable) -> Iterator[NamedDetail]:
-    """Yields a doubt for each commit that no member and no fault can have sent, and one for all clients in the group
-    that are no members."""
+    """Yields a doubt for each commit that neither a member nor a fault can have sent. Yields one more doubt if clients
+    that are no members took part in the group."""
     for row in witness.commits:
         if row["topic"] != arm.topic_name or not sendable.has(row["partition"], row["offset"]):
             commit = "removal" if row["offset"] is None else f"commit of offset {row['offset']}"
@@ -105,12 +107,14 @@ def _strangers(scenario: Scenario, arm: Arm, witness: Witness, sendable: _Sendab
 
 
 class _Sendable:
-    """The commits that the members of an arm, and the fault plan, can have sent according to the members' `journal`.
+    """The commits that the members of an arm and the fault plan can have sent, according to the members' `journal`.
 
-    A member that commits by itself commits the offset after the last record of a batch. A client that commits by its
-    timer may commit the offset after any record that it has handed over. If a member did not end in order, it may have
-    been handed records of which its journal does not tell yet. A rewind commits offset 0. `live_ends` maps a partition
-    to the offset at which its log ends.
+    * A member that commits by itself commits the offset after the last record of a batch.
+    * A client that commits by its timer may commit the offset after any record that it has handed over. If its member
+      did not end in order, the client may have handed over records that are not in the journal yet.
+    * A rewind commits offset 0.
+
+    `live_ends` maps each partition to the offset at which its log ends.
     """
 
     def __init__(
@@ -130,8 +134,8 @@ class _Sendable:
         self._cut_short = [(key[2], until) for key, until in ends.items() if key[:2] not in closed]
 
     def has(self, partition: int, offset: int | None) -> bool:
-        """Returns whether the commit of `offset` can have been sent. None: the removal of the offset, which nobody
-        sends."""
+        """Returns whether a commit of `offset` can have been sent. If `offset` is None, the record removes the offset.
+        Nobody sends a removal, so the result is False."""
         if offset is None:
             return False
         if (self._is_rewound and offset == 0) or (partition, offset) in self._batches:

@@ -40,9 +40,10 @@ class RunningLoad:
         return min(sum(control[Word.REPORTED] for control in self._controls(arm)) for arm in self._scenario.subjects)
 
     def outstanding(self, arms: Iterable[Arm] | None = None) -> int:
-        """Returns the number of attempts of `arms` that have no outcome yet. Without `arms`, of the subject arms.
+        """Returns how many attempts of `arms` have no outcome yet. Without `arms`, counts the attempts of the subject
+        arms.
 
-        An attempt counts from just before the producer hands it over to its Kafka client.
+        The producer counts an attempt just before it hands the attempt over to its Kafka client.
         """
         return sum(
             control[Word.ANNOUNCED]
@@ -140,10 +141,11 @@ class RunningLoad:
         return max(control[Word.KILLS] for control in controls), max(control[Word.STARTS] for control in controls)
 
     def _command(self, verb: str, kills: int, starts: int) -> None:
-        """Asks the supervisor for kills or starts: writes how many of each the fault plan has asked for so far.
+        """Writes two numbers for the supervisor: how many kills and how many starts the fault plan has asked for so
+        far.
 
-        Waits until the supervisor has carried out all of them. `verb` names the command in the message of
-        DeadlinePassed.
+        Waits until the supervisor has carried out all of these kills and starts. If the wait is too long, raises
+        DeadlinePassed. `verb` names the command in the error's message.
         """
         controls = self._all_controls()
         for control in controls:

@@ -27,16 +27,16 @@ LEAST_ROOM = 3000
 """The least number of records that the queue of a producer's client must have room for."""
 QUEUE_RECORDS = 200_000
 QUEUE_BYTES = 400_000_000
-"""A producer fills its client's queue up to QUEUE_RECORDS records or QUEUE_BYTES bytes, whichever limit is reached
-first. But the queue may always hold four blocks, unless the producer's settings ask for a shorter queue (see
-`queue_limit`)."""
+"""A producer fills its client's queue until the queue holds QUEUE_RECORDS records or QUEUE_BYTES bytes, whichever comes
+first. There is one exception: the queue may always hold four blocks, unless the producer's settings ask for a shorter
+queue (see `queue_limit`)."""
 
 
 class LoadLayout(NamedTuple):
     """The layout of one producer's load.
 
-    `block` consecutive sequences go to one partition, and the next `block` sequences to the next partition. After the
-    last of the `partitions` partitions comes the first again.
+    `block` consecutive sequences go to one partition, and the next `block` sequences go to the next partition. After
+    the last of the `partitions` partitions, the first partition follows again.
     """
 
     block: int

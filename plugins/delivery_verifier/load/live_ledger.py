@@ -86,7 +86,7 @@ class Word(IntEnum):
     """Index of the word that counts how often the fault plan asked the supervisor to start the killed producer again.
     Written by the fault plan.
 
-    The count is one less than that of KILLS while the producer must stay dead. Otherwise both counts are equal.
+    While the producer must stay dead, this count is one less than the count KILLS. Otherwise the two counts are equal.
     """
     EXIT = 12
     """Index of the word with the exit code of the producer's process. The supervisor writes it when it kills the
@@ -109,18 +109,18 @@ class Word(IntEnum):
     ABORTED = 18
     """Index of the word that counts the transactions that the client reported as aborted."""
     KILLS_DONE = 19
-    """Index of the word that counts the kills that were carried out, of those that the fault plan asked for. Written by
-    the supervisor."""
-    STARTS_DONE = 20
-    """Index of the word that counts the starts that were carried out, of those that the fault plan asked for. Written
+    """Index of the word that counts how many of the requested kills (see KILLS) the supervisor has carried out. Written
     by the supervisor."""
+    STARTS_DONE = 20
+    """Index of the word that counts how many of the requested starts (see STARTS) the supervisor has carried out.
+    Written by the supervisor."""
     ABANDONED = 21
     """Index of the word that counts the attempts that never get a report, because the producer's process was killed.
     They are INDETERMINATE, too."""
     MISCOUNTED = 22
-    """Index of the word that counts errors in the counters of killed processes: the difference between the counted
-    reports and the slots, plus the difference between the counted transactions and the file of outcomes. A difference
-    of one that the kill explains does not count."""
+    """Index of the word that counts errors in the counters of killed processes. It is the sum of two differences:
+    between counted reports and slots, and between counted transactions and the file of outcomes. A difference of one
+    that the kill explains does not count."""
 
 
 WORDS = 32

@@ -37,9 +37,9 @@ class SequencedProducer:
     """Sends blocks of records in the order of their sequence numbers.
 
     * `sequence`: the number of the first record that was never sent.
-    * `resent`: how often records were sent again. `shifts`: this number for each partition (see `partition_shifts`).
+    * `resent`: how often records were sent again. `shifts`: how often in each partition (see `partition_shifts`).
     * `limit`: the greatest length of the client's queue at which a block is still handed over.
-    * `fatal`: why the load ended early: a fatal client error or an unended transaction. None: it did not end early.
+    * `fatal`: what ended the load early: a fatal client error or an unended transaction. None: nothing ended it early.
     """
 
     def __init__(self, spec: ProducerSpec) -> None:

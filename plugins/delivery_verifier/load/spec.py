@@ -23,7 +23,7 @@ class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     * `life`: how often the producer was killed before. If it is above 0, the producer continues after the last record
       in its ledger.
     * `transaction_records`: the number of records in a transaction, a whole number of blocks. 0: no transactions.
-    * `abort_every`: after every how many transactions one is aborted on purpose (see Transactions). 0: none is.
+    * `abort_every`: how often the producer aborts a transaction on purpose (see Transactions). 0: never.
     """
 
     folder: str

@@ -2,7 +2,8 @@
 
 A transaction holds a fixed number of consecutive sequences. So a record's transaction is computed and never stored. If
 the producer was killed and started again, its next transaction begins with the first sequence that was not sent yet.
-The file `cuts` in the producer's folder names these sequences, so that the transaction before them may be smaller.
+The transaction before the kill may then hold fewer sequences. So the file `cuts` in the producer's folder lists the
+first sequence after each kill.
 
 The file `transactions` has one letter per transaction, in the order of the transactions. The letter is the
 transaction's outcome. It is written as soon as the client reports the end of the transaction. A transaction without a
@@ -79,8 +80,9 @@ class Transactions:
     def take_over(self, sequence: int) -> None:
         """Goes on after a kill. The next transaction begins with the record that has the number `sequence`.
 
-        `init` has ended the transaction that was open at the kill. Nobody has told the application how, so that it is
-        INDETERMINATE. Sets the counters to the counts of the files, as `resends.recount` does.
+        The call of `init` has ended the transaction that was open at the kill. Nobody told the producer whether this
+        transaction was committed or aborted, so its outcome is INDETERMINATE. Sets the counters of transactions to the
+        counts from the files, and adds any unexplained difference to Word.MISCOUNTED.
         """
         with (self._folder / _CUTS).open("a") as file:
             file.write(f"{sequence}\n")
@@ -126,8 +128,9 @@ class Transactions:
     def _is_to_be_aborted(self) -> bool:
         """Whether the open transaction must be aborted on purpose.
 
-        True for the second transaction of the load, because even a short load has two, and for every `abort_every`th
-        transaction after it. If `abort_every` is 1, also true for the first. If it is 0, always false.
+        True for the second transaction of the load, and for every `abort_every`th transaction after it. (Even a short
+        load has a second transaction.) If `abort_every` is 1, the result is true for the first transaction, too. If
+        `abort_every` is 0, the result is always false.
         """
         if not self._abort_every:
             return False
@@ -197,7 +200,8 @@ def transaction_columns(folder: Path, size: int, sequences: npt.NDArray[np.int64
 
 
 def transactions_of(spec: ProducerSpec, client: Producer) -> Transactions | None:
-    """Returns the transactions of the producer that `spec` describes; None if it writes none."""
+    """Returns the Transactions of the producer that `spec` describes, or None if this producer writes no
+    transactions."""
     size = spec.transaction_records
     return Transactions(client, Path(spec.folder), size, spec.abort_every, spec.deadline_s) if size else None
 

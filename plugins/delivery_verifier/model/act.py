@@ -84,7 +84,7 @@ class Act(Struct, frozen=True, kw_only=True):
     control arms then show what happens without the action."""
     proof_only_before_heal: bool = False
     """When the action's own proof is required. False: right after the action, and again just before healing. True: only
-    just before healing, because only later requests of clients show the effect."""
+    just before healing, because the effect shows only in later requests of clients."""
     does: Literal["exited", "frozen", ""] = ""
     """The state of a broker process after the action. The value is empty if the action neither ends nor freezes
     brokers."""
@@ -94,8 +94,8 @@ class Act(Struct, frozen=True, kw_only=True):
     record of the observer is not trusted."""
     counts_as: tuple[DisturbanceKind, ...] = ()
     """Kinds of disturbance that no observer can see. Every injection of the action counts as a disturbance of each of
-    these kinds. If the kind touches single topics (`ON_TOPICS`), there is one disturbance per hit topic, otherwise one
-    for the whole cluster. Such a disturbance is planned if the injection bit. An action that counts as `topic_altered`
+    these kinds. A kind in `ON_TOPICS` gives one disturbance for each hit topic. Any other kind gives one disturbance
+    for the whole cluster. The disturbance is planned if the injection bit. An action that counts as `topic_altered`
     must have the options `setting` and `value`."""
     proofs: tuple[Proof, ...] = ()
     """The effects that must be seen just before healing, to prove that the fault took effect. A step of a fault plan

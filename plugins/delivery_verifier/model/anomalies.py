@@ -24,11 +24,11 @@ from delivery_verifier.model.anomaly_kind import AnomalyKind
 class Anomaly(StrEnum):
     """A kind of anomaly. The members stand in order of precedence: a record is a case of the first kind that applies.
 
-    Further kinds may apply to the record. Those in SECONDARY stand in the column `also` of the case. The judge judges
-    all these kinds, so that a permitted duplicate cannot hide a forbidden reordering (docs/adr/0002).
+    Further kinds may apply to the record. If such a kind is in SECONDARY, it stands in the column `also` of the case.
+    The judge judges all these kinds, so that a permitted duplicate cannot hide a forbidden reordering (docs/adr/0002).
 
-    The last four are the kinds of effects. They have a precedence of their own. So a record can be a case of a kind of
-    the log and a case of a kind of effects (docs/adr/0015).
+    The last four members are the kinds of effects. The precedence among them is separate from the precedence among the
+    other kinds. So a record can be a case of two kinds: one kind of the log and one kind of effects (docs/adr/0015).
     """
 
     CORRUPTED = "CORRUPTED"
@@ -208,9 +208,11 @@ Table = TypeVar("Table", bound=Collection[object])
 def subset(reason: str, table: Table) -> Table:
     """Returns `table` unchanged. The call tells readers that `table` leaves out anomalies on purpose.
 
-    `table` is a collection that names some anomalies, but not all. `reason` says why the others are left out. Raises
-    ValueError if the reason is empty. When an anomaly is added, no table must be forgotten. So the test
-    tests/unit/test_architecture.py fails for an incomplete table without this call.
+    `table` is a collection that names some anomalies, but not all. `reason` says why the other anomalies are left out.
+    Raises ValueError if `reason` is empty.
+
+    The call is needed because nobody should forget a table when an anomaly is added. The test
+    tests/unit/test_architecture.py fails for each incomplete table that is not passed to this function.
     """
     if not reason.strip():
         raise ValueError(f"the subset {table!r} gives no reason")

@@ -24,7 +24,8 @@ class AnomalyKind:
     records_that_are: str
     """The end of the sentence `<number> records are ...`, for several cases."""
     promise: str
-    """What Kafka, or the claim, promises as long as no rule of the contract permits the anomaly."""
+    """The promise that forbids the anomaly, in words. Kafka, or the claim, makes this promise as long as no rule of the
+    contract permits the anomaly."""
     promised_by: str
     """The source of the promise: a KIP, Kafka's documentation, or the claim."""
     expectation: str
@@ -41,8 +42,10 @@ class AnomalyKind:
     * `losses`: settings or disturbances that may lose records.
     * `retries`: whatever makes the client write a record again.
     * `resends`: the application sends a record again.
-    * `applications`: the moment at which an application commits, or a fault of the application or of the log it reads.
-    * `nothing`: no rule permits the anomaly."""
+    * `applications`: the moment at which an application commits, a fault of the application, or a fault of the log that
+      the application reads.
+    * `nothing`: no rule permits the anomaly.
+    """
     forbidden_by: tuple[Claim, ...] = ()
     """The claims that forbid the anomaly even where the settings permit it."""
     transactional: bool = False

@@ -2,10 +2,11 @@
 
 To *apply* a record is to bring about its effect, e.g. to write a row. An application consists of *members*: processes
 of one consumer group. A member that is killed and started again begins another *life*. A member works on records in
-*batches*. A batch is in hand from the time when the client hands it over until the member has finished its work on the
-batch: until it is applied and, with `commit_after` or a transform that does not commit first, committed.
+*batches*. A batch is in hand from the time when the client hands the batch over until the member has finished its work
+on the batch. With most disciplines, this work ends when the batch is applied. With `commit_after`, and with a transform
+that does not commit first, it ends when the batch is applied and committed.
 
-A *transform* applies a record by writing it to an *output topic*, which is its effect.
+A *transform* applies a record by writing it to an *output topic*. The written record is the effect.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ Discipline = Literal[
     "database_compared",
     "own",
 ]
-"""When an application lets go of a record: after that, its group does not ask for the record again. `DISCIPLINES`
-explains each discipline."""
+"""The way in which an application commits the offset of a record, e.g. before or after it applies the record. After the
+commit, the application does not ask for the record again. `DISCIPLINES` explains each discipline."""
 
 DISCIPLINES: dict[Discipline, str] = {
     "at_handover": "librdkafka's defaults: a timer commits what was handed over, whether or not it was applied",
@@ -153,16 +154,17 @@ WRITTEN_WITH: dict[str, str] = {"acks": "all", "enable.idempotence": "true"}
 """The producer settings that every transform must have. With weaker settings, the output topic could lose or double
 records for reasons about which the contract has no rules."""
 STORED: tuple[Discipline, ...] = ("database_apart", "database_together", "database_compared")
-"""The disciplines whose offsets are in the application's database. A member starts from these offsets, and not from
-those of its group."""
+"""The disciplines whose offsets are in the application's database. A member starts from the offsets in the database,
+and not from the offsets of its group."""
 ASSIGNED: tuple[Discipline, ...] = ("transform_assigned", "transform_fenced")
-"""The disciplines whose members assign partitions to themselves. They do not subscribe, so that their group has no
-members and no generations."""
+"""The disciplines whose members assign partitions to themselves instead of subscribing. So their group has no members
+and no generations."""
 IN_TRANSACTIONS: tuple[Discipline, ...] = ("transform_transactional", *ASSIGNED)
 """The disciplines that write to an output topic in transactions."""
 
 IN_GROUP: tuple[Discipline, ...] = tuple(kind for kind in SINKS if kind not in (*STORED, "own"))
-"""The disciplines whose offsets only the group has. Own applications may keep theirs anywhere."""
+"""The disciplines that keep their offsets only in the group. `own` is not among them, because a program of the user's
+own may keep its offsets anywhere."""
 
 
 def output_topic(topic: str) -> str:
@@ -177,12 +179,15 @@ def member_client_id(arm: str, member: int) -> str:
 
 
 class Application(Data, frozen=True):
-    """The application of an arm. `consumer` maps Kafka's names of consumer settings to their values.
+    """The application of an arm.
 
-    `producer` maps Kafka's names of producer settings to their values. Only a transform has some. `members` is the
-    number of processes. `batch` is the greatest number of records in a batch. If the discipline is `own`, `name` is the
-    name of a file on the host of the run (see `own_application`), `consumer` is empty, and `effects` is the kind of the
-    place where the effects land. `effects` is empty for all others, and in runs of earlier versions.
+    * `consumer`, `producer`: map Kafka's names of settings to values. Only a transform has producer settings.
+    * `members`: the number of processes. `batch`: the greatest number of records in a batch.
+    * `effects`: the kind of place where the effects of an `own` application land. It is empty for every other
+      discipline, and in runs of earlier versions.
+
+    If the discipline is `own`, `consumer` is empty, and `name` is the name of a file on the host of the run (see
+    `own_application`).
     """
 
     name: Name
@@ -201,6 +206,6 @@ class Application(Data, frozen=True):
 
     @property
     def transactional_id(self) -> str:
-        """The transactional.id, from which each member derives its own. Empty if the application writes no
-        transactions."""
+        """The transactional.id in the producer settings. Each member derives its own transactional.id from it. Empty if
+        the application writes no transactions."""
         return str(self.producer.get("transactional.id", ""))

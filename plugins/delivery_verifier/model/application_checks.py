@@ -23,7 +23,8 @@ from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Isolation, Scenario
 
 LATE = ("hold", "delay", "delay_end")
-"""The actions that may let the end of a transaction reach its coordinator late, behind the next transaction."""
+"""The actions that may delay a request to end a transaction. The request may then reach the coordinator after the next
+transaction has begun."""
 
 
 def check_application(arm: str, application: Application) -> None:
@@ -85,7 +86,8 @@ def _check_producer(where: str, application: Application) -> None:
 
 
 def check_power(scenario: Scenario) -> None:
-    """Raises BadInput if the fault plan cuts the power of brokers: committed offsets may be lost then, unobserved."""
+    """Raises BadInput if the fault plan cuts the power of brokers. A power cut may remove committed offsets, and nobody
+    observes the log of committed offsets."""
     for number, step in enumerate(scenario.fault.steps):
         if "power_loss" in step.act.counts_as:
             raise BadInput(
@@ -95,10 +97,11 @@ def check_power(scenario: Scenario) -> None:
 
 
 def check_late_ends(scenario: Scenario) -> None:
-    """Raises BadInput if an application writes transactions, and the fault plan may let their ends come late.
+    """Raises BadInput if an application writes transactions, and the fault plan may delay a request to end a
+    transaction.
 
-    A late end may end the next transaction in part (KAFKA-17754). No rule of the contract is about that in an output
-    topic.
+    Such a late request may end the next transaction in part (KAFKA-17754). The contract has no rule for this effect in
+    an output topic.
     """
     names = [arm.name for arm in scenario.loaded if arm.application and arm.application.transactional_id]
     for number, step in enumerate(scenario.fault.steps):
@@ -110,10 +113,11 @@ def check_late_ends(scenario: Scenario) -> None:
 
 
 def check_freezes(scenario: Scenario) -> None:
-    """Raises BadInput if the fault plan freezes applications, and does not fit that.
+    """Raises BadInput if the fault plan freezes or thaws applications in a way that is not allowed.
 
-    A plan freezes and thaws applications once each, in this order, at a crash point. It does nothing else to them:
-    behind that, some members do not run any more, and their substitutes do.
+    The plan must park, freeze and thaw applications once each, in this order. It must do nothing else to applications,
+    because after the thaw substitutes run in place of some members. Each application must have one member, and must not
+    be a program of the user's own.
     """
     actions = [step.action for step in scenario.fault.steps]
     acts = [action for action in actions if ACTS[action].whom == "application"]

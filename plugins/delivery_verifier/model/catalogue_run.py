@@ -62,8 +62,8 @@ class Attempt(_Part, frozen=True):
     """One run of an entry, not an attempt to send a record. A run that failed has an `error` and no verdict.
 
     `run` is the name of the run directory. `started_at` is ISO 8601 in UTC. `seconds` is the duration of the run.
-    `doubts` are the doubts of all arms in words, at most 20. `verdict`, `green` and `sentence` are those of
-    `RunVerdict`.
+    `doubts` are the doubts of all arms in words, at most 20. `verdict`, `green` and `sentence` have the values of the
+    fields with the same names in `RunVerdict`.
     """
 
     run: str
@@ -96,9 +96,10 @@ class Attempt(_Part, frozen=True):
 class Item(_Part, frozen=True):
     """One entry in one round of the catalogue run, with its runs so far (`attempts`).
 
-    `name`, `title`, `kind`, `tags` and `promise` are those of the entry. `fault` is the name of its fault plan. `round`
-    counts the rounds from 1. `unavailable` says what this host lacks for the entry; empty if the host can run the
-    entry. `expected_unavailable`: whether the user said beforehand that this host cannot run the entry.
+    `name`, `title`, `kind`, `tags` and `promise` have the values that they have in the entry. `fault` is the name of
+    the entry's fault plan. `round` counts the rounds from 1. `unavailable` says what this host lacks for the entry;
+    empty if the host can run the entry. `expected_unavailable`: whether the user said beforehand that this host cannot
+    run the entry.
     """
 
     name: str

@@ -1,4 +1,5 @@
-"""Where the effects of an application of the user's own land: lines, Parquet files, an output topic, or a table."""
+"""Where the effects of an own application (a program of the user's own) land: in lines of text, Parquet files, an
+output topic, or a table."""
 
 from __future__ import annotations
 
@@ -14,28 +15,28 @@ from delivery_verifier.model.data import Data
 STDOUT = "stdout"
 """The value of `EffectsPlace.where` for an application that writes its effects to its standard output."""
 IN_FOLDER = "{folder}/"
-"""The beginning of a path in the folder of a member."""
+"""A path that begins with this text is in the folder of a member."""
 
 EffectsKind = Literal["lines", "files", "topic", "table"]
 """A kind of place. `lines`: text files. `files`: Parquet files. `topic`: the output topic of the arm. `table`: a table
 of a database."""
 OF_COLUMNS = ("producer", "sequence", "attempt")
-"""The columns of effects that are identified by columns. Those of a table also have the column TOPIC."""
+"""The columns that name the record of an effect, if the identity is `columns`. A table also has the column TOPIC."""
 TOPIC = "topic"
-"""The column of a table that holds the name of the topic from which the record of an effect came."""
+"""The column of a table that holds the name of the topic of the applied record."""
 
 
 class EffectsPlace(Data, frozen=True, kw_only=True):
     """Where the effects of an application land, and how the reader finds the records in them.
 
     * `kind`: see EffectsKind.
-    * `where`: for `lines` and `files`: `stdout`, or a path of files, in which `*` stands for any text. It begins with
-      `{folder}/` or `/`. For a `table`: the environment variable that holds the URL of the database.
+    * `where`: for `lines` and `files`, a path of files, in which `*` stands for any text. It begins with `{folder}/` or
+      `/`. For `lines` also `stdout`. For a `table`, the environment variable that holds the URL of the database.
     * `table`: the name of the table, possibly with its schema in front, e.g. `sales.orders`.
-    * `identity`: how an effect names its record. `value`: it holds the whole value of the record. `header`: it holds
-      the first 60 characters of the value. `columns`: it has the columns in OF_COLUMNS, and in a table also TOPIC.
-    * `column`: for `files` and a `table` with the value or header, the name of its column. For a `topic`, the part of
-      the output record that has it: `value` or `key`.
+    * `identity`: how an effect names its record. `value`: by the whole value of the record. `header`: by the first 60
+      characters of the value. `columns`: by the columns in OF_COLUMNS, and in a table also TOPIC.
+    * `column`: for `files` and a `table`, the column that holds the value or header. For a `topic`, the part of the
+      output record that holds it: `value` or `key`.
     * `containing`: for `lines`, a text. Only lines with this text are effects.
     """
 
@@ -48,7 +49,7 @@ class EffectsPlace(Data, frozen=True, kw_only=True):
 
     @property
     def output(self) -> str:
-        """`stdout` if the effects land there, otherwise empty."""
+        """`stdout` if the effects land on standard output, otherwise empty."""
         return self.where if self.kind == "lines" and self.where == STDOUT else ""
 
 
@@ -64,8 +65,9 @@ def several_at_one_path(effects: EffectsPlace, members: int) -> str:
 
 
 def place_problems(effects: EffectsPlace, members: int, variables: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yields what is wrong with `effects` although each field has an allowed type: the field, and the problem with its
-    remedy. `variables` are the environment variables that the operator gives to the application."""
+    """Yields the problems of `effects` that remain although each field has an allowed type. Each is a field, and a text
+    with the problem and its remedy. `variables` are the environment variables that the operator gives to the
+    application."""
     if effects.kind == "table":
         yield from _table_problems(effects, variables)
     elif effects.table:

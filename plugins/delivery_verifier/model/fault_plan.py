@@ -92,7 +92,10 @@ def equipment_of(plan: FaultPlan) -> tuple[Capability, ...]:
 
 
 def substitutes_of(plan: FaultPlan, application: Application) -> range:
-    """Returns the numbers of the substitutes: one for each member, behind the members' numbers, if `plan` freezes
-    applications. Otherwise there is none. A substitute is a process that takes the place of a frozen member."""
+    """Returns the numbers of the substitutes. A substitute is a process that takes the place of a frozen member.
+
+    If `plan` freezes applications, there is one substitute for each member. Their numbers follow the numbers of the
+    members. Otherwise the result is empty.
+    """
     freezes = any(step.action == "freeze_application" for step in plan.steps)
     return range(application.members, application.members * (2 if freezes else 1))

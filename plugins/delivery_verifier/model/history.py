@@ -171,8 +171,9 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
       leader_epoch, isr, elr (the eligible leader replicas).
     * `process`, a change in the state of a broker process. Fields: broker, state (running, frozen or exited),
       exit_code.
-    * `heartbeat`, a proof that the observer saw the cluster at this time. Field: pause_us, the longest time in µs since
-      the previous heartbeat in which the observer did not see the cluster. It is negative if the clock was set back.
+    * `heartbeat`, a proof that the observer saw the cluster at this time. Field: pause_us (µs). While the clock runs
+      forwards, this is the longest time since the previous heartbeat for which the observer did not see the cluster. If
+      the clock was set back, it is negative.
 
     `at_us` is in µs since the epoch. The observations stand in their file in the order in which they were made,
     whatever the clock says.

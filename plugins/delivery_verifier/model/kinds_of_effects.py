@@ -1,11 +1,15 @@
 """The anomalies of effects, with their words: what can go wrong when an application applies records.
 
-These anomalies are also called the *kinds of effects*. Terms, beside those of `model.anomalies`: each time an
-application applies a record, this is one *effect*. A *visible copy* is a copy of a record in the log. If the arm writes
-transactions, only copies in committed transactions are visible. A *marker* is a record that the verifier writes to a
-partition after the load. The snapshot of a partition ends at a marker. The partition is *drained* once the application
-has applied this marker or a later one, and its group has committed all offsets before it (unless the application keeps
-its offsets elsewhere). Records of the load may stand behind an earlier marker.
+These anomalies are also called the *kinds of effects*. Terms, beside those of `model.anomalies`:
+
+* An *effect* is one application of a record: if an application applies a record twice, there are two effects.
+* A *visible copy* is a copy of a record in the log. If the arm writes transactions, only copies in committed
+  transactions are visible.
+* A *marker* is a record that the verifier writes to a partition after the load. The snapshot of a partition ends at a
+  marker. Records of the load may stand behind an earlier marker.
+* A partition is *drained* once the application has applied the marker at the end of the snapshot, or a later marker.
+  Its group must also have committed all offsets before the end of the snapshot, unless the application keeps its
+  offsets elsewhere.
 """
 
 from __future__ import annotations

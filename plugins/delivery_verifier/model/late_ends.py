@@ -27,15 +27,15 @@ class AnsweredEnd(NamedTuple):
 
 
 def name_of(transactional_id: str, is_commit: bool, broker: int) -> str:
-    """Returns the name of a late EndTxn request, which is its key in the proof. `is_commit`: whether the request
-    commits its transaction."""
+    """Returns the name of a late EndTxn request. The name is the key of the request in the proof. `is_commit`: whether
+    the request commits its transaction."""
     return f"EndTxn ({'commit' if is_commit else 'abort'}) of {transactional_id} at broker {broker}"
 
 
 def facts_of(error_code: int, late_ms: int, overtaking: Mapping[str, int]) -> dict[str, int]:
-    """Returns the facts about a late EndTxn request, which are its value in the proof. `error_code` is the error code
-    in the broker's answer (0: no error). `overtaking` maps a kind of request, e.g. `Produce`, to the number of such
-    requests that overtook the late one."""
+    """Returns the facts about a late EndTxn request, which the proof holds under the name of the request. `error_code`
+    is the error code in the broker's answer (0: no error). `late_ms` is the delay in ms. `overtaking` maps a kind of
+    request, e.g. `Produce`, to the number of such requests that overtook the late request."""
     return {"error_code": error_code, "late_ms": late_ms, **overtaking}
 
 

@@ -43,15 +43,16 @@ VARIABLES: dict[str, str] = {
 """The environment variables that a member gets, each with the placeholder that has the same value."""
 _PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/@:]*:[^\s/@]+@", re.IGNORECASE)
 _OPTION = re.compile(r"""(?:pass|secret|token)\w*["' =:]+[^\s"' =:$]""", re.IGNORECASE)
-"""A password as the value of an option, e.g. `--password x` or `password="x"`. A value that begins with $ names a
-variable, whose value a process list does not show."""
+"""Matches a password as the value of an option, e.g. `--password x` or `password="x"`. Does not match a value that
+begins with $, because such a value is only the name of a variable. A process list does not show the value of the
+variable."""
 _SECRET_NAME = re.compile("PASS|SECRET|TOKEN|KEY", re.IGNORECASE)
 _FIELD = re.compile(
     r"""\b(?=\w*(?:password|passwd|pwd|passphrase|secret|token))\w+["']?\s*[=:]\s*(?:(["'])(.*?)\1|([^\s"'&;,}]+))""",
     re.IGNORECASE,
 )
-"""A secret field of a query, of JSON, or of a text like `host=h password='p'`. The value is its second or third
-group."""
+"""Matches a secret field of a query, of JSON, or of a text like `host=h password='p'`. The second or third group of the
+match is the value of the field."""
 _SHORTEST_SECRET, _SHORTEST_PART = 6, 3
 _LEAK = (
     "process lists show commands: put the value into [environment] or [connections], and let the program read the "
@@ -65,7 +66,8 @@ class OwnApplication(Data, frozen=True, kw_only=True):
     * `command`: the command line of one member, split as a shell would split it. No shell runs it.
     * `members`: the number of processes, which all run the command.
     * `environment`: further environment variables. Their values are secret: they appear in no file of a run.
-    * `connections`: maps environment variables to ids of Airflow connections, whose URIs become the values.
+    * `connections`: maps the name of an environment variable to the id of an Airflow connection. The variable gets the
+      URI of the connection as its value.
     """
 
     summary: str = "An application of your own."
@@ -112,16 +114,16 @@ def read_folder(folder: Path) -> dict[str, OwnApplication | str]:
 
 
 def secrets_of(values: Mapping[str, str]) -> list[str]:
-    """Returns the texts that must stay secret: each of `values`, and the passwords of those that are URLs. The longest
-    comes first. Texts of fewer than 6 characters are left out."""
+    """Returns the texts that must stay secret, longest first. These are all of `values`, and the passwords within them
+    (see `_passwords`). Texts of fewer than 6 characters are left out."""
     passwords = {part for value in values.values() for part in _passwords(value)}
     secret = {text for text in (*values.values(), *passwords) if len(text) >= _SHORTEST_SECRET}
     return sorted(secret, key=lambda text: (-len(text), text))
 
 
 def short_secret(name: str, value: str) -> str:
-    """Returns a text that says what is wrong if the variable `name` with `value` holds a secret that nobody could find
-    in what a program prints. Otherwise returns ""."""
+    """Checks `value`, the value of the variable `name`. If it holds a secret that is too short to be found in what a
+    program prints, returns a text that says so. Otherwise returns ""."""
     secrets = [*_passwords(value), *([value] if _SECRET_NAME.search(name) else [])]
     if not any(0 < len(text) < _SHORTEST_SECRET for text in secrets):
         return ""
@@ -139,8 +141,8 @@ def redacted(text: str, secrets: list[str]) -> str:
 
 
 def redacted_end(text: str, secrets: list[str]) -> str:
-    """Returns `redacted(text, secrets)` for a text that was cut at its beginning and its end. The cut may have left
-    only a part of a secret there. Such a part becomes `***`, too, if it has at least 3 characters."""
+    """Returns `redacted(text, secrets)` for a text that was cut at both ends. A cut may have left only a part of a
+    secret at an end. Such a part becomes `***`, too, if it has at least 3 characters."""
     text = redacted(text, secrets)
     parts = [(secret, length) for secret in secrets for length in range(len(secret) - 1, _SHORTEST_PART - 1, -1)]
     begin = max((length for secret, length in parts if text.startswith(secret[-length:])), default=0)
@@ -150,8 +152,8 @@ def redacted_end(text: str, secrets: list[str]) -> str:
 
 
 def _passwords(value: str) -> Iterator[str]:
-    """Yields the passwords in `value`: that of a URL, and the values of secret fields of its query, of a text like
-    `host=h password=p`, and of JSON."""
+    """Yields the passwords in `value`. A password is the password of a URL, or the value of a secret field. Secret
+    fields are looked for in the query of a URL, in a text like `host=h password=p`, and in JSON."""
     yield from (match[2] or match[3] for match in _FIELD.finditer(value))
     try:
         url = urlsplit(value)
@@ -170,7 +172,8 @@ def _filled(word: str, values: Mapping[str, object]) -> str:
 
 
 def _in_words(error: str) -> str:
-    """Returns an error of msgspec with the name of its field in front. msgspec ends it with the path of the field."""
+    """Returns an error message of msgspec, with the name of the wrong field moved from its end to its beginning. Adds a
+    hint to the message."""
     message, _, path = error.partition(" - at `$")
     field = path.rstrip("`").removeprefix(".")
     fields = ", ".join(OwnApplication.__struct_fields__)
@@ -179,8 +182,8 @@ def _in_words(error: str) -> str:
 
 
 def _problems(own: OwnApplication) -> Iterator[tuple[str, str]]:
-    """Yields what is wrong with `own` although each field has an allowed type: the field, and the problem with its
-    remedy."""
+    """Yields each problem of `own`, as a pair: the name of the field, and a text with the problem and its remedy. The
+    types of the fields were checked before."""
     yield from _command_problems(own)
     yield from place_problems(own.effects, own.members, [*own.environment, *own.connections])
     for name in (*own.environment, *own.connections):

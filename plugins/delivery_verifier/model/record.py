@@ -148,8 +148,8 @@ def is_of_stranger(value: bytes | None, run: str) -> bool:
 
 
 _GROUP = 4
-"""The encoder writes numbers in groups of four digits. The widths of all numbers that it writes are multiples of
-four, except that of the checksum, whose first group has two digits."""
+"""The encoder writes numbers in groups of four digits. The width of each number is a multiple of four. The exception is
+the checksum with ten digits: its first group has two digits."""
 _GROUPS = np.frombuffer(b"".join(b"%04d" % number for number in range(10**_GROUP)), np.uint8).reshape(-1, _GROUP)
 """Row n has the digits of n, as ASCII, for n below 10,000."""
 

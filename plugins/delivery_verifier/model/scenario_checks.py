@@ -103,15 +103,17 @@ def _check_applications(scenario: Scenario) -> None:
 
 
 def _all_are_own(scenario: Scenario) -> bool:
-    """Returns whether arms have applications, and all of these are programs of the user's own."""
+    """Returns whether at least one arm has an application, and every application is a program of the user's own."""
     return {arm.application.discipline for arm in scenario.loaded if arm.application} == {"own"}
 
 
 def _check_crashes(scenario: Scenario) -> None:
-    """Raises BadInput for a kill of applications that can hurt nothing, and for a rewind of killed applications.
+    """Raises BadInput in two cases:
 
-    Members that stand at the crash point `committed` have nothing in hand. If a rewind started killed members, nobody
-    could prove any more that they had been killed.
+    * The fault plan kills applications at the crash point `committed`. Members there have nothing in hand, so the kill
+      can hurt nothing.
+    * The fault plan has the action `rewind` for applications that were killed and not restarted. The rewind would start
+      them, and nobody could prove any more that they had been killed.
     """
     point, is_killed = "", False
     for number, step in enumerate(scenario.fault.steps * min(scenario.fault.cycles, 2)):
@@ -131,10 +133,11 @@ def _check_crashes(scenario: Scenario) -> None:
 
 
 def _check_transactions(scenario: Scenario) -> None:
-    """Raises BadInput if an arm writes transactions and the fault plan has the action `resend`.
+    """Raises BadInput in these cases:
 
-    Also raises BadInput if the fault plan needs open transactions and no arm writes transactions, if it lacks a needed
-    proof `coordinator_moved`, and if this proof is impossible.
+    * An arm writes transactions, and the fault plan has the action `resend`.
+    * No arm writes transactions, and the fault plan needs the proof `transactions_open`.
+    * The fault plan breaks a rule about the proof `coordinator_moved` (see `_check_coordinator`).
     """
     names = [arm.name for arm in scenario.loaded if arm.transactional_id]
     for number, step in enumerate(scenario.fault.steps):

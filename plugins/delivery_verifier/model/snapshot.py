@@ -41,7 +41,8 @@ class Offsets(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The snapshot of a run: the content of offsets.json. The step `settle` takes the snapshot once.
 
     `taken_at_us` is in µs since the epoch. `rounds` is how many markers were written to each partition; 0 in older
-    files. The header of a marker has the number of its round, from 0, as sequence, and its partition as attempt.
+    files. A marker has the header of a record: its field `sequence` holds the number of the round, from 0 on, and its
+    field `attempt` holds the partition.
     """
 
     bootstrap_servers: str

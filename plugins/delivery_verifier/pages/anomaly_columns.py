@@ -19,10 +19,12 @@ ALWAYS = subset(
 
 
 def cases(books: Mapping[str, int], anomaly: Anomaly) -> int | None:
-    """The number of attempts or records of one arm that show `anomaly`: the sum of the two numbers from `case_counts`.
+    """The number of attempts or records of one arm that show `anomaly`, i.e. the sum of the two numbers that
+    `case_counts` returns.
 
-    `books` maps each column of counts in the books to the total of the arm. Returns None if the number is unknown:
-    `books` lacks the column of `anomaly`, or `anomaly` is LOST and damage makes losses unproven.
+    `books` maps each column of counts in the books to the total of the arm. Returns None if the number is not known.
+    This is so in two cases: `books` lacks the column of `anomaly`, or `anomaly` is LOST and unreadable offsets leave
+    some losses unproven.
     """
     if anomaly is Anomaly.LOST and UNPROVEN in books:
         return None

@@ -1,6 +1,6 @@
 """A verdict in few lines, for a terminal, the note of a run in Airflow and a mail.
 
-All of them have the order of the report: verdict and headline, arms, what to change, what the run does not show, and
+The parts come in the order of the report: verdict and headline, arms, what to change, what the run does not show, and
 how to repeat it.
 """
 
@@ -20,18 +20,20 @@ from delivery_verifier.pages.words import without_verdict
 
 ARMS, CHANGE = "What became of the records", "What to change"
 LIMITS, REPEAT = "What this run does not show", "Repeat it"
-"""The headings of the sections, which are those of the report."""
+"""Headings of sections. The report has the same headings."""
 LIMITS_SHOWN = 2
-"""How many limits the report, a note and a mail show: the last of the verdict, which say what one run cannot prove."""
+"""How many limits the report, a note and a mail show under the heading LIMITS. These are the last limits of the
+verdict, which say what one run cannot prove."""
 
 NOTE_LENGTH = 1000
 """The greatest length of a note, in characters. Airflow keeps no more."""
 _LEFT_OUT = (LIMITS, ARMS, REPEAT)
-"""The sections that a note leaves out if it would be too long, in this order: the report and the sentence have them."""
+"""The sections that a note leaves out until it is short enough, in this order. The report and the sentence of the
+verdict also have their content."""
 
 
 class Line(Struct, frozen=True):
-    """One line: `text`, and behind it the command that the text proposes, or an empty text."""
+    """One line. `command`: the command that `text` proposes, shown behind it; empty if there is none."""
 
     text: str
     command: str = ""
@@ -47,8 +49,8 @@ class Section(Struct, frozen=True):
 def change(run_dir: Path, verdict: RunVerdict) -> Section:
     """Returns the section on what to change in the settings under test.
 
-    `run_dir` is the run directory. If files are missing in it, the section says so. It has no lines if the verdict has
-    no subject.
+    `run_dir` is the run directory. If files are missing there, the section says so. The section has no lines if the
+    verdict has no subject.
     """
     return _change(read_outline(run_dir, verdict))
 
@@ -70,8 +72,8 @@ def note_text(verdict: RunVerdict, run_dir: Path) -> str:
     """Returns the note of a run in Airflow, as Markdown: the verdict in bold, its sentence, and the sections of the run
     in `run_dir`.
 
-    Sections that would make the note longer than NOTE_LENGTH are left out, as _LEFT_OUT says. The note then says where
-    they are.
+    If the note would be longer than NOTE_LENGTH, sections are left out in the order of _LEFT_OUT. The note then says
+    where a reader finds these sections.
     """
     shown = sections(run_dir, verdict)
     for heading in ("", *_LEFT_OUT):

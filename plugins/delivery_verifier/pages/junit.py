@@ -28,8 +28,8 @@ def write(file: Path, verdict: RunVerdict, validation: Validation, scenario: Sce
     * A law that does not hold is a failure. A law whose evaluation raised an exception is an error.
 
     `validation`: the results of Great Expectations. Only the results of the suite `evidence` are about laws.
-    `scenario`: that of the run, for what is said about applications, or None. Raises OSError if `file` cannot be
-    written.
+    `scenario`: the scenario of the run, from which the texts about applications are made; None if it is not known.
+    Raises OSError if `file` cannot be written.
     """
     lines = {arm.name: application_lines(arm.application) for arm in scenario.arms} if scenario else {}
     cases = [_arm(verdict, arm, lines.get(arm.arm, [])) for arm in verdict.arms]

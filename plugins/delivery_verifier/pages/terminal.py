@@ -51,8 +51,8 @@ def write(
     """Writes the verdict to `stream`, as JSON if `as_json` is true, else as text.
 
     The text is coloured on a terminal and plain in a pipe. It has the order of the report: verdict, arms, reasons, what
-    to change, limits. `scenario`: that of the run, for what is said about applications, or None. `run_dir`: the run
-    directory, for what to change, or None.
+    to change, limits. `scenario`: the scenario of the run; without it, the text says nothing about applications.
+    `run_dir`: the run directory; without it, the text does not say what to change.
     """
     if as_json:
         stream.write(dumps(verdict).decode().rstrip("\n") + "\n")

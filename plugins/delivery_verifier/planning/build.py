@@ -28,16 +28,17 @@ QUIET_S = 4.0
 """By default, a load lasts this number of seconds longer than its fault plan, so that load comes before and after the
 fault."""
 SLOWEST_S, SLOWEST_BYTES = 1e-4, 10e6
-"""By default, the deadline of a load allows this time, in seconds, for each of the subject's records, or this number of
-bytes in a second, whichever is longer. Even a busy host is faster."""
+"""Two numbers from which the default deadline of a load follows. The deadline allows a time for each of the subject's
+records: SLOWEST_S seconds, or the time that the record takes at SLOWEST_BYTES bytes per second, whichever is longer.
+Even a busy host is faster."""
 
 
 def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
     """Returns the scenario for `params`, the fields of the form or of the command line.
 
     A missing field takes the form's default. `name` is the run id. Raises BadInput for a value that is not allowed. The
-    message names every field and every override that is refused for itself. If there is none, the message names what
-    does not fit together.
+    message names every refused field and every refused override. If each is allowed by itself, the message names the
+    values that do not fit together.
     """
     params = _checked(params)
     if params.get("scenario"):

@@ -124,8 +124,8 @@ def listing() -> Iterator[str]:
 
 
 def text_lines(explanation: ConsumerExplanation) -> list[str]:
-    """Returns an explanation as lines for a person. Not all rulings are shown: only those that permit an anomaly, and
-    those about an anomaly that the guarantee excludes."""
+    """Returns an explanation as lines for a person. Shows only some of the rulings: those that permit an anomaly, and
+    those whose anomaly the guarantee excludes."""
     settings = [
         f"           {name}={setting_text(value)}{' (the default)' if name in explanation.defaults else ''}"
         for name, value in in_order(explanation.consumer).items()

@@ -51,7 +51,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     * `matrix`: the guarantees that the settings give, for each class of faults (see FaultClass).
     * `alternatives`: what other values of one or two settings would change.
     * `java`: what the contract says of the Java client. None: the settings were not written for that client.
-    * `consumers`: what the arm's application gives or, for a file of consumer settings, what a consumer with them gives
+    * `consumers`: explanations of consumers: one for the arm's application and, for a file of consumer settings, one
       for each discipline that the user's code may have.
 
     All fields but `java` and `consumers` are about librdkafka, the client that every run uses.
@@ -94,8 +94,8 @@ def explain(
 ) -> Explanation:
     """Returns the explanation of one arm. Raises ContradictorySettings for settings that no producer can have.
 
-    `consumer_config`: a file of consumer settings, which is explained, too, or None. `client`: the client for which it
-    was written, or None. Raises BadInput if the file is not allowed.
+    `consumer_config`: a file of consumer settings, which the explanation also covers, or None. `client`: the client for
+    which this file was written, or None. Raises BadInput if the file is not allowed.
     """
     profile, settings = arm.profile, Settings.of_arm(scenario, arm)
     expected = _possible(settings, forecast.expected_disturbances(scenario.fault, arm))
@@ -199,7 +199,7 @@ def scenario_text(scenario: ScenarioExplanation) -> str:
 
 
 def _rulings(explanation: Explanation) -> list[str]:
-    """Returns the lines of the rulings. Those on effects are left out if the arm has no application."""
+    """Returns the lines of the rulings, without the rulings on effects if the arm has no application."""
     absent = () if explanation.application else EFFECTS
     return ruling_lines([ruling for ruling in explanation.rulings if ruling.anomaly not in absent])
 

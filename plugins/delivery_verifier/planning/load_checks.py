@@ -16,11 +16,14 @@ def check_transactions(scenario: Scenario) -> None:
 
 
 def check_exposure(scenario: Scenario) -> None:
-    """Raises BadInput if the load has too few records: fewer than `min_exposed` times the number of cycles.
+    """Raises BadInput if the load has too few records: fewer than `min_exposed` times the number of cycles. A cycle
+    must expose at least `min_exposed` records, or no arm can be HELD.
 
-    If a cycle exposes fewer than `min_exposed` records, no arm can be HELD. The check is left out for a fault plan
-    without steps. It is also left out if the user gave no rate and the pacing is not `spread`. (With `flat_out`, such a
-    load sends as many records as possible while the fault lasts.)
+    The check is left out in two cases:
+
+    * The fault plan has no steps.
+    * The user gave no rate, and the pacing is not `spread`. With `flat_out`, for example, the load sends as many
+      records as possible while the fault lasts.
     """
     load, cycles, records = scenario.load, scenario.fault.cycles, scenario.subjects[0].records
     needed = scenario.min_exposed * cycles

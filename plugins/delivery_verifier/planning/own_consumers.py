@@ -1,7 +1,7 @@
 """Consumers of the user's own: which guarantee a consumer with the settings in the user's file gives.
 
 Consumer settings often leave the discipline to the user's code. Then there is one explanation for each discipline that
-the code may have. It names the condition under which the code has this discipline.
+the code may have. Each explanation names the condition under which the code has its discipline.
 """
 
 from __future__ import annotations
@@ -58,17 +58,18 @@ _DEFAULTS: dict[Client, dict[str, Setting]] = {
 """The defaults of the consumer settings on which the rules depend, in librdkafka 2.16 and in version 4 of the Java
 client."""
 _RESETS = {"smallest": "earliest", "beginning": "earliest", "error": "earliest"}
-"""The values of auto.offset.reset that count as `earliest`, because with them a group jumps over no record. With
-`error`, a consumer ends instead."""
+"""Values of auto.offset.reset that the rules treat as `earliest`, because a group never jumps over a record with them.
+With `error`, the consumer ends instead of jumping."""
 
 
 def consumers(
     settings: Settings, application: Application | None, file: str | None, client: Client | None
 ) -> list[ConsumerExplanation]:
-    """Explains which guarantee `application` gives, and which a consumer with the settings in `file` gives. Both may be
-    None.
+    """Returns the explanations of consumers: one of `application`, and then those of a consumer with the settings in
+    `file` (see `of_file`). If `application` or `file` is None, its explanations are missing.
 
-    `settings`: those of the arm whose topic is consumed. `client`: the client for which the file was written, or None.
+    `settings`: the settings of the arm whose topic is consumed. `client`: the client for which the file was written, or
+    None.
     """
     explained = [explain(settings, application)] if application else []
     return explained + (of_file(settings, file, client) if file else [])
@@ -78,8 +79,8 @@ def of_file(settings: Settings, file: str, client: Client | None) -> list[Consum
     """Explains which guarantee a consumer with the settings in `file` gives, for each discipline of the user's code.
 
     `settings`: the settings of the arm whose topic the consumer reads. `client`: the client for which the file was
-    written. If it is None, the names of the properties decide. If they do not tell, the result is about both clients.
-    Raises BadInput, which names the file or the property.
+    written. If `client` is None, the property names in the file show which client it is. If they fit both clients, the
+    result is about both. Raises BadInput, which names the file or the property.
     """
     entries = properties.read_file(file, "consumer_config")
     own = consumer.translate(entries).settings

@@ -28,8 +28,9 @@ _DEFAULTS: dict[str, object] = {
     **{"cycles": 1, "producers": 1, "seed": 0},
     **{field: getattr(Load(), field) for field in LOAD_FIELDS},
 }
-"""The values of fields of a run that mean the same as no value. The version of Kafka is not among them: its default
-changes with time, and the command is stored with the run."""
+"""The values that mean the same as leaving the field of the run out. The command omits fields with these values. It
+always states the version of Kafka if the user gave one: the default version changes with time, and the command is
+stored with the run."""
 
 
 def repeating_command(params: Mapping[str, Any], profile: Profile) -> str:

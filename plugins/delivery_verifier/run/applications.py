@@ -35,13 +35,13 @@ from delivery_verifier.store.run_directory import StepOutput
 from delivery_verifier.store.table import arrow_schema
 
 QUIET_S = 2.0
-"""Seconds without any output. An own application that writes nothing for so long has also finished the records before
-the markers."""
+"""Seconds without any output from an own application. After this time, it has also finished the records before the
+markers."""
 BUSY_S = 10.0
-"""Seconds after which nobody waits for an own application to be quiet. From then on, the application counts as finished
+"""Seconds for which the run waits until an own application is quiet. From then on, the application counts as finished
 once its group has committed all records before the markers."""
 STALLED_S = 60.0
-"""Seconds that the run waits for members that apply no record. After that, it stops them."""
+"""Seconds that the run waits for members that apply no record. After this time, the run stops the members."""
 _DEADLINE_S = 3600.0
 
 
@@ -186,9 +186,11 @@ def _seal(inputs: SinkInputs, application: Application, scenario: Scenario, outp
 
 
 def _keep_outputs(inputs: SinkInputs, output: StepOutput) -> None:
-    """Writes to `output` what the members of an own application have printed, as `keep_output` has left it.
+    """Writes what the members of an own application have printed to `output`, one file per life. The texts are already
+    shortened and free of secrets (see `keep_output`).
 
-    Then replaces the secrets in the outputs with effects, too.
+    If the members print their effects, the output with the effects is not among these texts. The secrets in this output
+    are replaced afterwards.
     """
     for member, folder in members_of(inputs.folder).items():
         for life, path in lives_of(folder).items():

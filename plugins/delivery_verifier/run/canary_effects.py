@@ -93,8 +93,8 @@ def _landings(scenario: Scenario) -> dict[str, EffectsPlace]:
 def _agree(life: LifeEffects, other: LifeEffects, landing: EffectsPlace | None) -> bool:
     """Returns whether two sinks gave back the same effects of one life, in the same order, with the same count.
 
-    `landing`: where the effects of `other` land if `other` comes from an own application, or None. An own application
-    keeps neither partition nor offset nor batch, so these columns are not compared then.
+    `landing`: the place where the effects of `other` land, if `other` comes from an own application; else None. An own
+    application keeps neither partition nor offset nor batch. So these columns are compared only if `landing` is None.
     """
     expected = life.rows if landing is None else as_kept(life.rows, landing)
     left_out = _OF_THE_SINK if landing is None else (*_OF_THE_SINK, *_OF_SLOTS)

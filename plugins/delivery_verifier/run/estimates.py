@@ -32,15 +32,16 @@ class _Times(Struct):
 
 
 def finished(run_dirs: Iterable[Path]) -> list[Path]:
-    """Returns those of `run_dirs` whose runs have a verdict, at most RUNS_READ. `run_dirs` are newest first."""
+    """Returns the run directories of runs that have a verdict, at most RUNS_READ. `run_dirs` and the result are newest
+    first."""
     return list(islice((run for run in run_dirs if (run / "conclude.json").is_file()), RUNS_READ))
 
 
 def seconds_of(run_dirs: Iterable[Path], defaults_s: Mapping[str, float] = DEFAULTS_S) -> dict[str, float]:
-    """Maps each step of `defaults_s` to its usual seconds: the median over the newest finished runs among `run_dirs`.
+    """Maps each step in `defaults_s` to its usual seconds: the median over the newest finished runs.
 
-    `run_dirs` are run directories, newest first. At most RUNS_READ finished runs are read. A step that no run has gets
-    the value in `defaults_s`.
+    `run_dirs` are run directories, newest first. At most RUNS_READ finished runs are read. If none of them has a step,
+    the step gets its value in `defaults_s`.
     """
     runs = finished(run_dirs)
     usual = {**defaults_s}
@@ -54,8 +55,8 @@ def remaining_s(usual_s: Mapping[str, float], done: Iterable[str], since_s: Mapp
     """Returns the seconds from now until the end of the last step in `usual_s`.
 
     `usual_s`: the usual seconds of each step. `done`: the steps that have ended. `since_s`: for each step under way,
-    how many seconds ago the step began. A step that takes longer than usual counts as nearly over. The step reconcile
-    that users see contains read_topic, which has no entry in `done` and `since_s` of its own.
+    how many seconds ago the step began. A step that takes longer than usual counts as nearly over. In `done` and
+    `since_s`, the step read_topic is a part of reconcile, and has no entry of its own.
     """
     ended, since = {*done}, {**since_s}
     if "reconcile" in ended:

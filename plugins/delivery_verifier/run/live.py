@@ -19,8 +19,8 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 SEGMENTS_READ = 32
-"""The greatest number of segments (files of the live ledger) that are read of one producer: the newest. A segment holds
-131,072 attempts. So the timeline of a larger load begins later."""
+"""The greatest number of segments that are read of one producer. A segment is a file of the live ledger with 131,072
+attempts. The newest segments are read, so the timeline of a larger load begins later."""
 INTERVALS = 200
 """The greatest number of intervals in the timeline."""
 SHORTEST_S = 0.5
@@ -49,7 +49,8 @@ class Marks:
 
 
 def look(run_dir: Path) -> LiveLoad | None:
-    """Returns the state of the load of the run in `run_dir`. Returns None if the run has no workspace yet or no longer.
+    """Returns the state of the load of the run in `run_dir`. Returns None if the run has no workspace yet, or has lost
+    it.
 
     A workspace is removed when its run is judged. So files may vanish at any moment.
     """
@@ -71,8 +72,8 @@ def reported(scenario: Scenario, live: Path) -> dict[str, int]:
 
 
 def settled_ns(arm: Path) -> npt.NDArray[np.int64]:
-    """Returns the times, in ns since the epoch, at which the client reported attempts of an arm as acknowledged or,
-    with acks=0, as sent.
+    """Returns the times, in ns since the epoch, at which the client reported attempts of an arm. It reports an attempt
+    as acknowledged or, with acks=0, as sent.
 
     `arm`: the folder of the arm's producers. Reads the newest SEGMENTS_READ segments of each producer. Leaves resends
     out.

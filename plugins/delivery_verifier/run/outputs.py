@@ -8,7 +8,8 @@ from delivery_verifier.cluster.protocol import batches
 from delivery_verifier.host.waiting import wait_until
 
 STABLE_S = 120.0
-"""Seconds in which every transaction in an output topic must have ended. No member runs any more."""
+"""Every transaction in an output topic must have ended within this number of seconds. The wait begins when no member
+runs any more."""
 
 
 class VisibleRecords:

@@ -27,8 +27,11 @@ REDRAW_S = 0.5
 
 
 class _Load(NamedTuple):
-    """What the load does, in words: the reported records of each arm, subjects first; the reported records of all arms
-    per second; the fault, or an empty text; and the time until the verdict."""
+    """What the load does, in words.
+
+    * `arms`: the reported records of each arm, subjects first. `rate`: the reported records of all arms per second.
+    * `fault`: the fault, or an empty text. `left`: the time until the verdict.
+    """
 
     arms: list[str]
     rate: str

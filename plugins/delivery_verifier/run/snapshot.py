@@ -147,8 +147,8 @@ def _write_markers(
 
 
 def _marker_value(scenario: Scenario, arm: Arm, partition: int, round_number: int) -> bytes:
-    """Returns a marker. An application may keep nothing of a record but its value. So the value names the partition, as
-    the number of its attempt."""
+    """Returns the value of a marker. Its header has the number of the partition in the field `attempt`. Reason: an
+    application may keep nothing but the value of a record, and the marker must still show its partition."""
     return record.encode(
         scenario.run_token,
         arm.ordinal,

@@ -27,13 +27,13 @@ def with_unreadable(
     """Returns two things: the partitions of `snapshot`, each with the offsets that cannot be read from its leader, and
     notes.
 
-    `replicas`: the result of `read_replicas`. If it proves that the leader's log is sound up to the end of the
-    snapshot, only the markers behind this end are read again. `end_s`: until when all partitions must have been read,
-    by the monotonic clock.
+    `replicas`: the result of `read_replicas`. If this table proves that the leader's log is sound up to the end of the
+    snapshot, only the markers behind the end are read again. `end_s`: until when all partitions must have been read, by
+    the monotonic clock.
 
     If a log was not searched completely, e.g. because the leader did not answer or was too slow, some unreadable
     offsets may be missing. The note `unreadable/<arm>/<partition>` then gives the reason. If the step reconcile cannot
-    read the partition either, it fails later.
+    read the partition either, that step fails later.
     """
     rows = {(row["arm"], row["partition"], row["broker"]): row for row in replicas.to_pylist()}
     partitions, notes, silent = list[PartitionSnapshot](), dict[str, str](), dict[int, str]()

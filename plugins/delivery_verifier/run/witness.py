@@ -1,4 +1,4 @@
-"""The witness: writes down what the brokers keep of the groups of the applications, once these have ended."""
+"""The witness: writes down what the brokers keep of the applications' groups, after all applications have ended."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def write_witness(scenario: Scenario, cluster: Cluster, output: StepOutput, bega
     """Writes the tables of the witness to `output`. No member of an application runs any more.
 
     `began_us` is a time before the first member began, in µs since the epoch. Writes nothing if no arm has an
-    application. Raises as `read_groups` does, and KafkaException if the coordinator of a group does not answer.
+    application. Raises the errors of `read_groups`, and KafkaException if the coordinator of a group does not answer.
     """
     arms = {group_of(scenario, arm): arm for arm, _ in applications_of(scenario)}
     if not arms:
@@ -45,7 +45,7 @@ def write_witness(scenario: Scenario, cluster: Cluster, output: StepOutput, bega
 
 
 def _rows(names: dict[str, str], log: GroupLog, entry: LogEntry) -> Iterator[tuple[Table, Row]]:
-    """Yields the rows of an entry, each with its table. `names` maps a group to the name of its arm."""
+    """Yields each row that `entry` gives, with the table for the row. `names` maps a group to the name of its arm."""
     arm = names[entry.record.group]
     location: Row = {"arm": arm, "log_partition": log.partition, "log_offset": entry.offset}
     if isinstance(entry.record, GroupCommit):

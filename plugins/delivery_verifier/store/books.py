@@ -148,10 +148,10 @@ def counts_of(version: int) -> tuple[str, ...]:
 
 
 def count_strangers(run: RunDirectory, arms: Collection[str]) -> dict[str, int]:
-    """Maps each arm to the number of records in its topic that another client wrote. Returns an empty mapping for books
-    of format version 1.
+    """Maps each arm to the number of records in its topic that another client wrote.
 
-    Raises IncompleteRun if the format version is later, and reconcile.json lacks the count of an arm.
+    Returns an empty mapping for books of a format version before STRANGERS_SINCE. For books of a later version, raises
+    IncompleteRun if reconcile.json lacks the count of an arm.
     """
     manifest = run.manifest("reconcile")
     if manifest.format_version < STRANGERS_SINCE:
@@ -162,7 +162,7 @@ def count_strangers(run: RunDirectory, arms: Collection[str]) -> dict[str, int]:
 
 
 def count_missing(run: RunDirectory) -> dict[tuple[str, int], int]:
-    """Maps (arm, partition) to the count MISSING in reconcile.json."""
+    """Maps (arm, partition) to the number of missing attempts (see MISSING), from reconcile.json."""
     counts = run.manifest("reconcile").counts
     keys = {name: name.removeprefix(MISSING).rsplit("/", 1) for name in counts if name.startswith(MISSING)}
     return {(arm, int(partition)): counts[name] for name, (arm, partition) in keys.items()}

@@ -8,9 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 
 SETTLED_NS = 1_000_000_000
-"""The least age, in ns, of a file's last change for which the file's digest is remembered. Shortly after a change, a
-second change could fall into the same tick of the file system's clock. The times of the file would then stay the
-same."""
+"""A time in ns. The digest of a file is remembered only if the file's last change is at least this long ago. Reason: a
+second change shortly after the first one could fall into the same tick of the file system's clock, and would then leave
+the times of the file as they are."""
 _REMEMBERED = 4096
 """The greatest number of digests that a process remembers."""
 

@@ -67,8 +67,9 @@ class _Version(Struct, frozen=True):
 def seal_of(content: bytes) -> str:
     """Returns the SHA-256 of a manifest as hexadecimal digits. `content` is the manifest as JSON, in any layout.
 
-    The digest is that of compact UTF-8 JSON with sorted keys, without the field `seal`. Raises msgspec.DecodeError if
-    `content` is not JSON, and AttributeError if it is not an object.
+    The function first removes the field `seal`, and rewrites the manifest as compact UTF-8 JSON with sorted keys. The
+    digest is computed from this text. Raises msgspec.DecodeError if `content` is not JSON, and AttributeError if it is
+    not an object.
     """
     fields = msgspec.json.decode(content)
     fields.pop("seal", None)

@@ -42,9 +42,11 @@ REPLICAS = Table(
 def read_replicas(run: RunDirectory) -> pa.Table | None:
     """Returns the table of the replicas of a run, which the step `settle` writes.
 
-    Without the file, returns None if settle's format version is too old to have this table, and otherwise a table
-    without rows and columns. Raises IncompleteRun if there is a file that settle did not write, or that was altered.
-    Raises pyarrow.ArrowException if the file lacks a column.
+    If the file is missing, the format version of `settle` decides: an older version does not have this table, and the
+    result is None. In a version that has the table, the result is a table without rows and columns.
+
+    Raises IncompleteRun if `settle` did not write the file, or if the file was altered. Raises pyarrow.ArrowException
+    if the file lacks a column.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

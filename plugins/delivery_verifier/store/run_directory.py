@@ -73,7 +73,7 @@ class RunDirectory:
             return None
 
     def manifest(self, step: str) -> Manifest:
-        """Reads and checks the manifest of `step`. Only `require` also checks the step's files and other manifests.
+        """Reads and checks the manifest of `step`. Does not check the step's files (`require` does).
 
         Raises IncompleteRun if the manifest is missing, damaged or altered, is of another run, or has an unknown
         version.

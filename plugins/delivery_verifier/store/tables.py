@@ -18,7 +18,7 @@ from delivery_verifier.store.replicas import REPLICAS
 from delivery_verifier.store.table import ARM, PARTITION, Column, Table
 
 _VERSION_OF_FORM = 5
-"""The newest version of the run directory's format that changed something other than the kinds of anomalies."""
+"""The newest version of the run directory's format that changed more than the set of anomalies."""
 FORMAT_VERSION = max(_VERSION_OF_FORM, *(kind.since for kind in KINDS.values()))
 """The version of the run directory's format that this program writes, and the highest version that it reads."""
 HEARTBEATS_SINCE = 2
@@ -247,4 +247,4 @@ LATENCY = Table(
 
 _OF_EVERY_RUN = (LEDGER, REPLICAS, LOG, ANOMALIES, PRODUCERS, PARTITIONS, LAWS, CASES, EXPOSURE, GAPS, LOAD, LATENCY)
 TABLES = (*_OF_EVERY_RUN, *EFFECT_TABLES)
-"""All tables: first those of every run, in the order in which a run writes them."""
+"""All tables: first the tables of every run, then the tables of applications, each in the order of writing."""

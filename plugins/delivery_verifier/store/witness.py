@@ -1,4 +1,5 @@
-"""Reads the witness of a run, i.e. what brokers wrote down of consumer groups, beside the journals of the members."""
+"""Reads the witness of a run, i.e. the brokers' own records of the consumer groups, together with the journals of the
+members."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def read_witness(run: RunDirectory) -> Witness | None:
 
 
 def last_positions(run: RunDirectory) -> dict[tuple[str, int], int] | None:
-    """Maps (arm, partition) to the offset that the arm's group has committed last, as `last_commits` does.
+    """Maps (arm, partition) to the offset that the arm's group has committed last (see `last_commits`).
 
     Returns None if the run has no witness.
     """
@@ -51,8 +52,8 @@ def last_commits(commits: list[Row]) -> dict[tuple[str, int], int]:
     """Maps (arm, partition) to the offset that the group has committed last. A partition without a committed offset is
     missing. `commits`: rows of witness/commits of the arms' own topics, in the order of the log.
 
-    An offset that a transaction commits takes its place in the order when it is sent, not when the transaction ends
-    (Kafka: `OffsetMetadataManager.replayEndTransactionMarker`).
+    A commit in a transaction has its place in the order where it was sent, not where the transaction ended (Kafka:
+    `OffsetMetadataManager.replayEndTransactionMarker`).
     """
     last: dict[tuple[str, int], int | None] = {
         (row["arm"], row["partition"]): row["offset"] for row in commits if row["committed"]

@@ -23,10 +23,11 @@ from delivery_verifier.upkeep import doctor
 from delivery_verifier.upkeep.redaction import known_secrets, redact
 
 JSON = ("scenario", "injections", "offsets", "observations", "validation", "verdict", *sorted(MANIFESTS))
-"""The names, without `.json`, of the JSON files in the bundle. The names in MANIFESTS are those of the steps'
-manifests."""
+"""The names, without `.json`, of the JSON files in the bundle. MANIFESTS holds the names of the steps. The manifest of
+a step is the file `<step>.json`."""
 TABLES, FULL = ("books", "anomalies", "timeline"), ("ledger", "log")
-"""Names of folders with tables. Every bundle holds the folders in TABLES. A full bundle also holds those in FULL."""
+"""Names of folders with tables. Every bundle holds the folders in TABLES. A full bundle also holds the folders in FULL.
+"""
 LOG_BYTES = 2_000_000
 """The greatest number of bytes of a process's text log that the bundle holds. Only the end of a longer log is kept."""
 

@@ -25,7 +25,7 @@ def examine() -> list[Check]:
 def heal() -> Iterator[str]:
     """Removes what ended runs left behind. Yields a line after each action.
 
-    If a run holds this host, touches nothing, because this run may be healthy. It then yields only one line, which says
+    If a run holds this host, touches nothing, because this run may be healthy. The only line that is then yielded says
     who uses the host. Does not end a run: the command for that is `kdv stop`. (A keeper ends its cluster by itself when
     the run's owner has ended, or when nobody has renewed the lease for `lease.LEASE_S` seconds.)
 

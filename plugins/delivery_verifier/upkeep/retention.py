@@ -122,8 +122,10 @@ def _is_real_folder(path: Path) -> bool:
 def _is_in_progress(unit: Retained) -> bool:
     """Returns whether a unit may be in progress. For a single run, `in_progress` decides.
 
-    A catalogue run may be in progress if one of its runs may be, or if it has not ended and its record, catalogue.json,
-    changed within the last IDLE_S seconds.
+    A catalogue run may be in progress in two cases:
+
+    * One of its runs may be in progress.
+    * The catalogue run has not ended, and its file catalogue.json changed within the last IDLE_S seconds.
     """
     if unit.path.parent.name != folders.CATALOGUES:
         return in_progress(unit.path)
@@ -134,8 +136,9 @@ def _is_in_progress(unit: Retained) -> bool:
 def _began_run(catalogue: Path, run: str) -> bool:
     """Returns whether the run directory named `run` belongs to the catalogue run in the directory `catalogue`.
 
-    This is so if `run` begins with the name of `catalogue`, a hyphen, and the name of an entry of the catalogue run.
-    catalogue.json cannot answer this for a run under way, because it names a run only when the run has ended.
+    The run belongs to it if the name `run` begins with the name of `catalogue`, a hyphen, and the name of an entry of
+    the catalogue run. The file catalogue.json does not help for a run under way, because it names a run only when the
+    run has ended.
     """
     return any(run.startswith(f"{catalogue.name}-{name}") for name in catalogue_runs.names(catalogue))
 

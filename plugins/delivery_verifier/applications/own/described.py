@@ -25,9 +25,9 @@ def read_own(name: str) -> OwnApplication:
 
 
 def landing_of(inputs: SinkInputs) -> EffectsPlace:
-    """Returns where the effects of an arm land. Those of the canary land in lines.
+    """Returns where the effects of an arm land. The effects of the canary land in lines (text files).
 
-    Raises BadInput if all members of the arm would write to the same place, and StepFailed if the file of the
+    Raises BadInput if all members of the arm would write to the same place. Raises StepFailed if the file of the
     application has changed since the first call for the arm, or since the run was planned.
     """
     application = inputs.arm.application
@@ -54,7 +54,7 @@ def _digest(own: OwnApplication) -> str:
 
 
 def pattern_of(inputs: SinkInputs, landing: EffectsPlace) -> RecordPattern:
-    """Returns what to look for in the effects of an arm."""
+    """Returns the pattern by which a reader finds the arm's records in the effects."""
     return RecordPattern(
         inputs.run_token,
         inputs.arm.ordinal,

@@ -30,7 +30,7 @@ _TAILS, _TAIL_BYTES = "tails.json", 256
 
 
 class Files:
-    """Reads effects from files. `landing` says which they are. `folder` is the folder of the member."""
+    """Reads effects from files. `landing` says in which files the effects are. `folder` is the folder of the member."""
 
     def __init__(self, landing: EffectsPlace, folder: Path) -> None:
         self._landing, self._folder = landing, folder
@@ -40,7 +40,7 @@ class Files:
     def sizes(self) -> dict[str, int]:
         """Maps the path of each file to its size in bytes.
 
-        Raises StepFailed if a file has grown, and the bytes that stood at its end before are others now.
+        Raises StepFailed if a file has grown, but was written anew: its earlier last bytes are not where they were.
         """
         sizes = sizes_of(self._landing, self._folder)
         for name, size in sizes.items():
@@ -61,12 +61,12 @@ class Files:
                 yield str(file), part
 
     def count(self, pattern: RecordPattern) -> int:
-        """Returns how many effects the files hold, by the count of `effects_in`."""
+        """Returns how many effects the files hold. `effects_in` counts them."""
         return sum(effects_in(self._landing, file, pattern) for file in files_of(self._landing, self._folder))
 
     def markers(self, pattern: RecordPattern, searched: dict[str, int]) -> Iterator[tuple[int, int]]:
-        """Yields the partition and the round of each marker in files that have changed. `searched` maps files to the
-        positions up to which lines were searched. Updates `searched`."""
+        """Yields the partition and the round of each marker in the files that have changed. `searched` maps each file
+        to the position in bytes up to which it was searched. The call updates `searched`."""
         for file in files_of(self._landing, self._folder):
             size = file.stat().st_size
             if size == searched.get(str(file)):
@@ -84,13 +84,13 @@ class Files:
         return 0
 
     def keep(self) -> None:
-        """Remembers the ends of the files, so that a later life that replaces one is noticed."""
+        """Remembers the end of each file. If a later life replaces a file, this is then noticed."""
         self.sizes()
         (self._folder / _TAILS).write_bytes(msgspec.json.encode(self._tails))
 
 
 class _Tail(Struct, frozen=True):
-    """The end of a file when it had `size` bytes. `digest` is that of its last bytes."""
+    """The end of a file when it had `size` bytes. `digest` is the digest of the last bytes."""
 
     size: int
     digest: str

@@ -25,12 +25,12 @@ _NOT_STARTED = 127
 
 
 def main() -> int:
-    """Runs the command, and waits until it has ended. Then ends the processes that the command has left behind: kills
-    them or, after SIGTERM, waits until they have ended by themselves. The supervisor kills all that run after its
-    deadline.
+    """Runs the command, and waits until it has ended. The command may leave processes behind. If the guardian got
+    SIGTERM, it waits until these processes have ended by themselves. Otherwise it kills them. The supervisor has a
+    deadline, and kills all processes that still run then.
 
-    Returns the exit code of the command, or 127 if there is no such program. If a signal ended the command, this
-    process ends by the same signal.
+    Returns the exit code of the command, or 127 if the command cannot be started. If a signal ended the command, the
+    guardian ends by the same signal.
     """
     LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(SUPERVISOR_ENDED, _kill_all)

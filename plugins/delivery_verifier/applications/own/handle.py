@@ -73,11 +73,11 @@ class OwnHandle:
         return sum(reader.undecided() for reader, _ in self._readers(arm))
 
     def apart(self, committed: Mapping[str, int]) -> dict[str, int]:
-        """Maps each arm to the number of records that it has applied and not committed. The number is below 0 if it has
-        committed more than it has applied.
+        """Maps each arm to the number of records that the arm's application has applied, minus the number that it has
+        committed. The number is negative if the application has committed more.
 
-        If the arm writes transactions, the number is 0. In such a topic, the end of a transaction also takes an offset,
-        so a difference of offsets is no number of records.
+        The number is 0 if the application reads a topic with transactions. In such a topic, the end of a transaction
+        also takes an offset, so a difference of offsets is no number of records.
         """
         return {
             arm.name: 0 if arm.transactional_id else self._ahead(arm.name, committed) - self._before.get(arm.name, 0)
@@ -106,8 +106,9 @@ class OwnHandle:
         return self._records(name) - committed[name]
 
     def _records(self, name: str) -> int:
-        """Returns how many records of the arm stand in the effects of its members. The beginning of a record is enough.
-        What names no record does not count, e.g. a line with which the program greets."""
+        """Returns how many records of the arm stand in the effects of its members. A record counts even if only its
+        beginning is there. An effect that names no record does not count, e.g. a line that the program prints when it
+        starts."""
         return sum(
             int(np.count_nonzero(part.rows["flags"] & (PARSED | FOREIGN) == PARSED))
             for reader, pattern in self._readers(self._scenario.arm(name))
@@ -115,7 +116,7 @@ class OwnHandle:
         )
 
     def _readers(self, arm: Arm) -> list[tuple[EffectReader, RecordPattern]]:
-        """Returns the reader of each member's effects, and what it must look for."""
+        """Returns, for each member, the reader of its effects, and the pattern that the reader must look for."""
         token, size = self._scenario.run_token, self._scenario.load.payload_bytes
         folder = application_folder(self._workspace, arm.name)
         inputs = SinkInputs(arm, folder, 1, token, self._connection, payload_bytes=size)

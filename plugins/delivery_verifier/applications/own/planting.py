@@ -1,5 +1,5 @@
-"""Effects that the verifier itself writes for the canary, as an own application would: in lines or files like its own,
-in an output topic, or in a table."""
+"""Writes the canary's effects, in which the verifier plants errors. They are written in the way of an own application:
+in lines or files, in an output topic, or in a table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from delivery_verifier.model.effects_place import IN_FOLDER, OF_COLUMNS, STDOUT,
 
 
 def in_folder(landing: EffectsPlace) -> EffectsPlace:
-    """Returns `landing` in the folder of the member: nothing is planted among the files and tables of the user."""
+    """Returns `landing` moved into the folder of the member. So nothing is planted in the files and tables of the
+    user."""
     if landing.kind == "table":
         return replace(
             landing, table=landing.table.rpartition(".")[2]
@@ -31,10 +32,10 @@ def in_folder(landing: EffectsPlace) -> EffectsPlace:
 
 
 def plant_values(reader: EffectReader, landing: EffectsPlace, folder: Path, values: Sequence[bytes]) -> None:
-    """Writes the records `values` to the place `landing` (see `in_folder`) of life 0, which `reader` reads. `folder` is
-    that of the member.
+    """Writes the records `values` as effects of life 0 to the place `landing` (see `in_folder`). `reader` is the reader
+    of this place. `folder` is the folder of the member.
 
-    Lines without the text `landing.containing` are written, too. They are no effects.
+    Also writes some lines without the text `landing.containing`. These lines are no effects.
     """
     contents = [value[: record.HEADER_BYTES] for value in values] if landing.identity == "header" else values
     if isinstance(reader, Files):

@@ -96,9 +96,9 @@ def send_to_group(process: subprocess.Popen[bytes], number: int) -> None:
 
 
 class Progress(NamedTuple):
-    """How far an own member has come in one life. `began_s` is when the life began, by the monotonic clock. `size` is
-    the size of its place then, in bytes, offsets or rows. `searched` maps the parts of the place to the positions up to
-    which markers were looked for."""
+    """How far an own member has come in one life. `began_s` is the time at which the life began, by the monotonic
+    clock. `size` is the size of the member's place at this time, in bytes, offsets or rows. `searched` maps each part
+    of the place to the position up to which the verifier has looked for markers."""
 
     inputs: SinkInputs
     landing: EffectsPlace
@@ -124,12 +124,13 @@ class Progress(NamedTuple):
         return self.landing.kind in ("topic", "table")
 
     def update(self, before: Mapping[str, int]) -> Mapping[str, int]:
-        """Notes in the control block how far the member has come, as far as anybody can see from outside. What the
-        member has written (bytes, offsets or rows) stands in place of a number of records. A member that has written
-        something has partitions. Also cuts long outputs.
+        """Notes in the control block how far the member has come. From outside, only the place of its effects can be
+        seen. So the number of applied records is replaced by the amount written in this life, in bytes, offsets or
+        rows. A member that has written something, or has run for BEGUN_S seconds, counts as one that has partitions.
+        Also cuts long outputs.
 
-        `before` has the sizes of the last call. Returns the sizes of now. Raises StepFailed if one has shrunk. If
-        effects are locked, the next call looks at them.
+        `before` has the sizes at the last call. Returns the present sizes, or `before` if the effects are locked.
+        Raises StepFailed if a part of the place is gone or has shrunk.
         """
         life, sizes = self.folder / str(self.control[Word.LIFE]), before
         with suppress(PlaceBusy):  # this is about progress, from which no verdict follows

@@ -22,7 +22,7 @@ class EffectReader(Protocol):
     topic, or one table."""
 
     def sizes(self) -> dict[str, int]:
-        """Maps each part to its size. The unit is that of the positions in `scans`: bytes, offsets or rows."""
+        """Maps each part to its size, in the unit of the positions in `scans`: bytes, offsets or rows."""
 
     def scans(self, pattern: RecordPattern) -> Iterator[tuple[str, Scan]]:
         """Yields all effects, in portions: the name of a part, and effects with their positions in this part."""
@@ -40,14 +40,16 @@ class EffectReader(Protocol):
         """Returns how many offsets of the place belong to transactions that have not ended."""
 
     def keep(self) -> None:
-        """Remembers which effects there are now, at the end of a life, if their positions do not say so."""
+        """Remembers at the end of a life which effects there are, unless their positions show in which life they were
+        written."""
 
 
 def reader_of(inputs: SinkInputs, folder: Path, landing: EffectsPlace | None = None) -> EffectReader:
     """Returns the reader of a member's effects. `folder` is the folder of the member.
 
-    `landing` is what the file of the application says; the canary must give it. The canary's rows are in a database of
-    the verifier. Raises BadInput and StepFailed as `landing_of` and `secret_environment`.
+    `landing` is the place of the effects. If it is None, the file of the application names the place. The canary has no
+    such file, so its caller must give `landing`. The canary's rows are in a database of the verifier. Raises BadInput
+    and StepFailed as `landing_of` and `secret_environment` do.
     """
     landing = landing or landing_of(inputs)
     topic = inputs.arm.topic_name
@@ -62,8 +64,8 @@ def reader_of(inputs: SinkInputs, folder: Path, landing: EffectsPlace | None = N
 
 
 def check_grown(before: Mapping[str, int], sizes: Mapping[str, int]) -> None:
-    """Raises StepFailed if a part of a place is gone or has shrunk: effects are lost then, and the program has not lost
-    them. `before` has the earlier sizes of the parts."""
+    """Raises StepFailed if a part of a place is gone or has shrunk. The program had written effects that are now
+    missing, and this must not count against the program. `before` has the earlier sizes of the parts."""
     for name, size in before.items():
         if sizes.get(name, -1) < size:
             what = f"has shrunk from {size} to {sizes[name]}" if name in sizes else "is gone"

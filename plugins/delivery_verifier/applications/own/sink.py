@@ -28,19 +28,23 @@ counted as anomalies."""
 
 
 class OwnEffects:
-    """The sink of own applications. `landing` is where the effects land. If it is None, the effects land where the file
-    of the application says, and those of the canary land in lines."""
+    """The sink of own applications. `landing` is the place where the effects land. If it is None, the file of the
+    application names the place. The effects of the canary then land in lines (text files)."""
 
     def __init__(self, landing: EffectsPlace | None = None) -> None:
         self._landing = landing
 
     def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:
-        """Yields the effects of each life of each member. Also counts all effects of a member in another way. This
-        count, minus the counts of the member's earlier lives, is the count that its last life must have.
+        """Yields the effects of each life of each member, with their number. All effects of the member are also counted
+        in a second way. The number of the last life is this count, minus the effects of the earlier lives. So any
+        difference between both counts shows in the last life.
 
         Raises FileNotFoundError if nobody saw how a life ended, and BadInput if the file of the application is wrong.
-        Raises StepFailed if a place holds less than it held when a life ended, if it cannot be read, if nearly all
-        records are there equally often, or if `effects.identity` is wrong.
+        Raises StepFailed in each of these cases:
+
+        * The place cannot be read, or holds less than when a life ended.
+        * Nearly all records are there equally often, and more than once.
+        * `effects.identity` is wrong.
         """
         landing = self._landing or landing_of(inputs)
         pattern = pattern_of(inputs, landing)
@@ -63,7 +67,8 @@ class OwnEffects:
                 yield LifeEffects(member, life, rows, len(rows) + (counted if is_last else 0))
 
     def plant(self, inputs: SinkInputs, effects: Sequence[PlannedEffect]) -> None:
-        """Writes the values of `effects` to a place of the sink's own, as member 0 would in its life 0."""
+        """Writes the values of `effects` as effects of life 0 of member 0. They land in a place that only the verifier
+        uses."""
         folder = inputs.folder / "0" / "0"
         folder.mkdir(parents=True)
         landing = self._landing or landing_of(inputs)
@@ -73,9 +78,9 @@ class OwnEffects:
 
 
 def _check_growth(member: int, count: int, ends: dict[int, LifeEnd], reader: EffectReader) -> None:
-    """Raises StepFailed if the place of a member holds less than it held when a life ended.
+    """Raises StepFailed if the place of a member holds less than when a life ended.
 
-    `count` is how many effects it holds now.
+    `count` is the present number of effects in the place.
     """
     sizes = reader.sizes()
     for life, end in ends.items():
@@ -90,7 +95,8 @@ def _check_growth(member: int, count: int, ends: dict[int, LifeEnd], reader: Eff
 def _check_identity(
     reader: EffectReader, pattern: RecordPattern, lives: dict[int, list[npt.NDArray[np.void]]], landing: EffectsPlace
 ) -> None:
-    """Raises StepFailed if no effect holds a whole record, but some hold the header of one."""
+    """Raises StepFailed if `effects.identity` is `value`, no effect holds a whole record, and some hold the header of a
+    record."""
     parts = [part for parts in lives.values() for part in parts]
     if landing.identity != "value" or any(np.any(part["flags"] & CRC_OK) for part in parts):
         return
@@ -119,8 +125,8 @@ def _check_repetition(member: int, life: int, rows: npt.NDArray[np.void]) -> Non
 def _lives(
     name: str, positions: npt.NDArray[np.int64], ends: dict[int, LifeEnd], landing: EffectsPlace
 ) -> npt.NDArray[np.int64]:
-    """Returns the number of the life in which each effect was written. `positions` are those of the effects in the part
-    `name` of the place.
+    """Returns, for each effect, the number of the life in which it was written. `positions` has the position of each
+    effect in the part `name` of the place.
 
     Standard output has one file per life. Any other part is shared by several lives, and only grows. An effect belongs
     to the first life at whose end the part already contained the effect.

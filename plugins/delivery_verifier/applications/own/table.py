@@ -40,11 +40,11 @@ class PlaceBusy(VerifierError, RuntimeError):
 
 
 class Table:
-    """Reads effects from a table. `url` is the URL of the database, as SQLAlchemy or Airflow writes it. `landing`
-    names the table and its columns. `topic` is the arm's topic. `folder` is the folder of the member.
+    """Reads effects from a table. `url` is the URL of the database, as SQLAlchemy or Airflow writes it. `landing` names
+    the table and its columns. `topic` is the arm's topic. `folder` is the folder of the member.
 
-    Every method raises StepFailed if the database cannot be read, and PlaceBusy if SQLite has locked it. No message has
-    the URL or its password. Raises BadInput if there can be no such database.
+    The constructor raises BadInput if `url` cannot be used. A method that reads the database raises StepFailed if this
+    fails, and PlaceBusy if SQLite has locked the database. No message has the URL or its password.
     """
 
     def __init__(self, url: str, landing: EffectsPlace, topic: str, folder: Path) -> None:
@@ -55,7 +55,7 @@ class Table:
         self._engine = self._create_engine()
 
     def sizes(self) -> dict[str, int]:
-        """Returns the number of rows, of all runs; nothing while there is no such table."""
+        """Returns the number of rows, including the rows of other runs. Empty while there is no such table."""
         with self._connection() as connection:
             if not sqlalchemy.inspect(connection).has_table(self._table.name, schema=self._table.schema):
                 return {}
@@ -63,13 +63,14 @@ class Table:
             return {_PART: int(connection.execute(query).scalar_one())}
 
     def scans(self, pattern: RecordPattern) -> Iterator[tuple[str, Scan]]:
-        """Yields the effects. Their positions are those of the rows: first those that `keep` has remembered, in the
-        same order as then, and then all others."""
+        """Yields the effects with the positions of their rows. The rows that `keep` has remembered come first, in the
+        remembered order. All other rows come behind them."""
         if values := self._values():
             yield _PART, self._scan(values, pattern, self._order(values))
 
     def count(self, pattern: RecordPattern) -> int:
-        """Returns how many effects there are: all rows, by a query of its own, without those of other runs.
+        """Returns how many effects there are. A query of its own counts the rows. The rows of other runs are
+        subtracted.
 
         Raises StepFailed if there is no such table.
         """
@@ -81,8 +82,8 @@ class Table:
         return sizes[_PART] - sum(self._is_foreign(value, pattern) for value in self._values())
 
     def markers(self, pattern: RecordPattern, searched: dict[str, int]) -> Iterator[tuple[int, int]]:
-        """Yields the partition and the round of each marker, unless there are as many rows as in `searched`. Updates
-        `searched`."""
+        """Yields the partition and the round of each marker in the table. Yields nothing if the number of rows is still
+        the one in `searched`. Updates `searched`."""
         sizes = self.sizes()
         if sizes == searched:
             return
@@ -103,8 +104,8 @@ class Table:
         np.save(self._folder / _KEPT, keys[np.argsort(self._order(values))])
 
     def plant(self, values: Sequence[bytes]) -> None:
-        """Creates the table, and writes rows with the identities `values`. Those of columns have three numbers or, for
-        a value that is no record, -1 in each column."""
+        """Creates the table, and writes one row for each of `values`. With columns as identity, a row gets three
+        numbers of the record. For a value that is no record, each of the three numbers is -1."""
         text, number = sqlalchemy.LargeBinary, sqlalchemy.BigInteger
         columns = {TOPIC: sqlalchemy.Text, **dict.fromkeys(OF_COLUMNS, number), self._landing.column: text}
         is_columns = self._landing.identity == "columns"
@@ -124,7 +125,8 @@ class Table:
         return {TOPIC: self._topic, **{name: getattr(header, name, -1) for name in OF_COLUMNS}}
 
     def _values(self) -> list[bytes | None]:
-        """Returns the identities of all rows. Those of columns are texts: topic, producer, sequence, attempt."""
+        """Returns, for each row, what names its record. With columns as identity, this is a text of topic, producer,
+        sequence and attempt."""
         if not self.sizes():
             return []
         columns = [self._table.c[name] for name in (TOPIC, *OF_COLUMNS)] if self._is_columns else [*self._table.columns]
@@ -157,10 +159,8 @@ class Table:
         return MAGIC in (value or b"") and pattern.beginning not in (value or b"")
 
     def _order(self, values: Sequence[bytes | None]) -> list[int]:
-        """Returns the position of each row: that of an equal row that was remembered or, without one, a later one.
-
-        Raises StepFailed if a row that was remembered is gone.
-        """
+        """Returns the position of each row. A row gets the position of an equal row that was remembered. If there is
+        none, the row gets a position behind all remembered rows. Raises StepFailed if a remembered row is gone."""
         file = self._folder / _KEPT
         earlier = np.load(file).tolist() if file.exists() else []
         free = defaultdict[int, deque[int]](deque)
@@ -185,8 +185,8 @@ class Table:
             return sqlalchemy.inspect(connection).get_table_names(schema=self._table.schema)
 
     def _create_engine(self) -> sqlalchemy.Engine:
-        """Returns the engine, which opens a connection for each query. Raises BadInput without a driver, and for what
-        is no URL."""
+        """Returns the engine, which opens a connection for each query. Raises BadInput if the driver of the database is
+        missing, or if the text is no URL."""
         try:
             url = sqlalchemy.make_url(_as_url(self._url))
             is_sqlite = url.get_backend_name() == "sqlite"
@@ -202,8 +202,8 @@ class Table:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlalchemy.Connection]:
-        """Gives a connection. Turns errors of the database into StepFailed and PlaceBusy, without secrets and without
-        the original, whose text may hold some."""
+        """Gives a connection. Raises StepFailed or PlaceBusy instead of the database's own error, and removes secrets
+        from the message. The database's own error is not attached, because its text may hold secrets."""
         try:
             with self._engine.connect() as connection:
                 yield connection
@@ -221,8 +221,8 @@ class Table:
 def _numbers(value: bytes) -> list[int]:
     """Returns the numbers in a row of columns. They are -1 if one of them is no whole number, e.g. NULL: the row then
     names no record. A column of another type may hold 17 as 17.0."""
-    found = _NUMBERS.fullmatch(value)
-    return [int(text) for text in found.groups()] if found else [-1] * len(OF_COLUMNS)
+    match = _NUMBERS.fullmatch(value)
+    return [int(text) for text in match.groups()] if match else [-1] * len(OF_COLUMNS)
 
 
 def _as_url(text: str) -> str:

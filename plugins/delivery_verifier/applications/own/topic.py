@@ -23,8 +23,8 @@ _PORTION = 10_000
 
 
 class Topic:
-    """Reads effects from the topic `name`. `landing` says which part of a record has the identity. `connection`
-    has the client properties. `count_visible`: see SinkInputs."""
+    """Reads effects from the topic `name`. `landing` says which part of a record, value or key, identifies the applied
+    record. `connection` has the client properties. `count_visible`: see SinkInputs."""
 
     def __init__(
         self,
@@ -47,8 +47,9 @@ class Topic:
         yield from self._scans(pattern, {})
 
     def count(self, pattern: RecordPattern) -> int:
-        """Returns how many effects there are: the number of visible records by the headers of their batches or, while
-        members run, by reading; without records that hold only records of other runs."""
+        """Returns how many effects there are, without records that hold only records of other runs. `count_visible`
+        counts by the headers of the batches. If it gives no number, because members still run, the records that were
+        read are counted."""
         total = foreign = 0
         for message in read_committed(self._name, self._connection):
             value = self._identity(message) or b""
@@ -83,7 +84,7 @@ class Topic:
 
     def plant(self, values: Sequence[bytes]) -> None:
         """Writes records with the identities `values` in one transaction. Writes them once more in a transaction that
-        is aborted, so that a reader that takes aborted records for effects is noticed."""
+        is aborted. So a reader is found out if it wrongly returns aborted records."""
         client = Producer({**self._connection, **CANARY_PRODUCER, "transactional.id": f"kdv-canary-{self._name}"})
         client.init_transactions(DEADLINE_S)
         for end in (client.commit_transaction, client.abort_transaction):
@@ -95,7 +96,8 @@ class Topic:
             end(DEADLINE_S)
 
     def _scans(self, pattern: RecordPattern, begin: Mapping[int, int]) -> Iterator[tuple[str, Scan]]:
-        """Yields the effects from the offsets `begin` on, by partition. A missing partition is read from its start."""
+        """Yields the effects of each partition, from the partition's offset in `begin` on. A partition that `begin`
+        lacks is read from its start."""
         messages = read_committed(self._name, self._connection, begin)
         while portion := list(islice(messages, _PORTION)):
             by_partition = defaultdict[int, list[Message]](list)

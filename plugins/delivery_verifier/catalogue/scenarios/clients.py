@@ -19,8 +19,8 @@ from delivery_verifier.catalogue.profiles import profile_of
 from delivery_verifier.model.fault_plan import FaultPlan
 
 _SENT_AGAIN = broken(RESENT=200, DUPLICATED=0, LOST=0, REORDERED=0, indeterminate=100)
-"""The expectation that the application sent each of 100 records twice, and that the log has both copies of each. RESENT
-counts both attempts to send a record, so that it is 200."""
+"""The expectation that the application sent each of 100 records twice, and that the log has both copies of each record.
+RESENT counts attempts, so it is 200."""
 
 _KIP_98 = "KIP-98: the idempotent producer's guarantee covers one producer session, and no resends by the application"
 

@@ -23,8 +23,8 @@ from delivery_verifier.model.fault_plan import FaultPlan, FaultStep
 
 
 def _killed_in_a_batch(*hold: FaultStep) -> tuple[FaultStep, ...]:
-    """Returns steps that kill every member after it has applied 4 of the 10 records of a batch. `hold`: the steps
-    between parking and kill."""
+    """Returns steps that park every member after it has applied 4 of the 10 records of a batch, kill the member there,
+    and start it again. A parked member stands still. `hold`: further steps before the kill."""
     return (
         step(CAUGHT_UP, "park", "none", at="applied", record=4),
         step(AT_ONCE, "send", "none"),

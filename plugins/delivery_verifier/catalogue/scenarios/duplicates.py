@@ -27,8 +27,8 @@ def _one_request(profile: str, **producer: Setting) -> Profile:
 def _twice(profile: str, **producer: Setting) -> ArmPlan:
     """Returns a subject arm. The expectation is that the log holds every record of the arm at least twice.
 
-    The arm has the catalogue's profile `profile`, with the settings in `producer`. In their names a `_` stands for a
-    dot.
+    The arm has the catalogue's profile `profile`, with the settings in `producer`. In the names of these settings, a
+    `_` stands for a dot.
     """
     return ArmPlan(
         name=profile,
@@ -42,8 +42,8 @@ def _twice(profile: str, **producer: Setting) -> ArmPlan:
 def _once(profile: str, **producer: Setting) -> ArmPlan:
     """Returns a control arm. The expectation is that the log holds no record of the arm twice.
 
-    The arm has the catalogue's profile `profile`, with the settings in `producer`. In their names a `_` stands for a
-    dot.
+    The arm has the catalogue's profile `profile`, with the settings in `producer`. In the names of these settings, a
+    `_` stands for a dot.
     """
     return ArmPlan(name=profile, role="control", profile=_one_request(profile, **producer), claim="at_most_once")
 

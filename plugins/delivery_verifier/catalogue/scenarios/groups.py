@@ -1,4 +1,4 @@
-"""Groups: what an application applies again when an operator sets its group back."""
+"""Groups: which records an application applies again when an operator sets the committed offsets of its group back."""
 
 from __future__ import annotations
 

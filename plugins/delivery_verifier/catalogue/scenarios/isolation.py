@@ -65,10 +65,12 @@ _READ_UNCOMMITTED = Entry(
     ),
     rules=("ghost.uncommitted",),
 )
-"""The control no_transactions shows that the setting alone does no harm: its topic has no transactions.
+"""In the control no_transactions, the application has isolation.level=read_uncommitted, too, but the topic has no
+transactions. This control shows that the setting alone does no harm.
 
-A transaction holds two blocks. The first transaction holds the warm-up and the first block that is sent. The second
-transaction is aborted on purpose. The last transaction holds the last block that is sent, and the block after the plan.
+A transaction holds two blocks. The first transaction holds the block that is sent before the plan begins, and the first
+block that the plan sends. The second transaction is aborted on purpose. The last transaction holds the last block that
+the plan sends, and the block after the plan.
 """
 
 ENTRIES: tuple[Entry, ...] = (_READ_UNCOMMITTED,)

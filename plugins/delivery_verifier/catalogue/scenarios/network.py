@@ -9,9 +9,9 @@ from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import Bound, Expectation
 
 UNFETCHED = after(0.5)
-"""The trigger of the step that sends records: half a second after the followers were cut off from the leader. By then,
-no fetch request from before the cut waits at the leader any more, because such a request waits for at most
-`replica.fetch.wait.max.ms` (200 ms). Otherwise the leader would answer this request with the new records."""
+"""The trigger of the step that sends records. It fires half a second after the followers were cut off from the leader.
+A fetch request waits at the leader for at most `replica.fetch.wait.max.ms` (200 ms). So the leader then holds no fetch
+request from before the cut, which it could answer with the new records."""
 _LOAD = scripted(100)
 _ACKS = "Apache Kafka documentation, producer configurations: acks"
 

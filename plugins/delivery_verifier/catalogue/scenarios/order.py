@@ -66,10 +66,10 @@ _REFUSED_AND_TAKEN = Entry(
     deterministic=False,
     rules=("reordered.retries", "reordered.never"),
 )
-"""In this scenario, the fault plan kills a follower, so that two replicas are left in sync. This is too few for
-min.insync.replicas=3. While the leader is frozen, the plan lowers this setting to 2. When the leader wakes up, it
-refuses the requests that wait in its socket, until it learns the new value. In one measurement, it refused 108 of
-1000."""
+"""In this scenario, min.insync.replicas is 3. The fault plan kills a follower, so that only two replicas are in sync,
+and freezes the leader. Requests then wait in the leader's socket. Meanwhile the plan lowers min.insync.replicas to 2.
+When the leader wakes up, it refuses requests until it learns the new value, and accepts the others. In one measurement,
+it refused 108 of 1000."""
 
 
 def _record_by_record(profile: str) -> Profile:
@@ -129,8 +129,9 @@ new leader. Later it sends the stuck records again, out of order: five in the ar
 in_flight_1."""
 
 _LARGE_BLOCK = 800
-"""The number of records in a block. Records have 1000 bytes, so that a block fits into one request (batch.size is
-1,000,000 by default). If the broker does not read, the sockets between client and broker are too small for a block."""
+"""The number of records in a block. A record has 1000 bytes, so a block fits into one request (batch.size is 1,000,000
+by default). While the broker does not read, a block does not fit into the buffers of the sockets between client and
+broker."""
 
 
 def _one_large_request(profile: str, **producer: Setting) -> Profile:

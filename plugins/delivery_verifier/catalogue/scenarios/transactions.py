@@ -75,8 +75,9 @@ _COORDINATOR_KILLED = Entry(
 
 _BLOCK = 20
 _LATE_MS, _PATIENCE_MS = 6000, 2000
-"""_LATE_MS: how late the end of a transaction comes. _PATIENCE_MS: how long the impatient client waits for an answer.
-In the time between the two, the client must ask again, and send the first records of its next transaction."""
+"""_LATE_MS: how late the request to end a transaction reaches the coordinator. _PATIENCE_MS: how long the impatient
+client waits for an answer. After this wait, and before the late request arrives, the client must ask again, and send
+the first records of its next transaction."""
 _IMPATIENT = replace(
     PROFILES["transactional"],
     name="transactional_impatient",

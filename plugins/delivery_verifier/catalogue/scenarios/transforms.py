@@ -1,7 +1,8 @@
-"""Transforms: applications that write to an output topic, and are killed between that and the commit of their offsets.
+"""Transforms: applications that write to an output topic. They are killed after they have written, and before they
+commit their offsets.
 
-In each fault plan here, every member stands still in a batch of 10 records. Then it is killed, or it is frozen and
-goes on when another process has taken its place.
+In each fault plan here, every member stands still in a batch of 10 records. Then the member is killed, or it is frozen
+and goes on when another process has taken its place.
 """
 
 from __future__ import annotations

@@ -147,8 +147,8 @@ def _uncuttable(plan: FaultPlan) -> list[str]:
 
 
 def _healed_nodes(client: DoorClient) -> list[Node]:
-    """Makes the door heal the containers, and returns the nodes. If something was healed, first waits until all brokers
-    are up, a container has exited again, or `UP_DEADLINE_S` seconds have passed."""
+    """Asks the door to heal the containers, and returns the nodes. If the door healed something, first waits until one
+    of these happens: all brokers are up, a container has exited again, or `UP_DEADLINE_S` seconds have passed."""
     try:
         damage = client.heal()
     except DoorRefused:  # a run holds the lease, or the engine cannot start a container: the nodes show what is down

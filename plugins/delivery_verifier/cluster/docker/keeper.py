@@ -85,8 +85,8 @@ class Keeper(keeper.Keeper):
         return str(self._failure or "")
 
     def end_cluster(self) -> None:
-        """Ends the lease at the door, and the door then heals the containers. If the door does not answer, it heals
-        them when it starts again, or when it finds that the lease has run out."""
+        """Ends the lease at the door. The door then heals the containers. If the door does not answer, it heals the
+        containers later: when it starts again, or when it finds that the lease has run out."""
         if isinstance(self._failure, DoorGone):
             return
         try:
@@ -109,8 +109,8 @@ class Keeper(keeper.Keeper):
 
     def send(self, node: int, signal_name: str) -> int:
         """Sends SIGKILL or SIGTERM to a node, or freezes (SIGSTOP) or resumes (SIGCONT) the node's container. Returns
-        the wall time (µs) just before this. Raises ValueError if the node does not run. Also raises ValueError for
-        SIGTERM to a frozen node, because the engine would resume the node."""
+        the wall time (µs) just before the operation. Raises ValueError if the node does not run. Also raises ValueError
+        for SIGTERM to a frozen node, because the engine would resume the node."""
         container = self._look()[node]
         if container.state == "exited":
             raise ValueError(f"broker {node} is not running")
@@ -124,9 +124,10 @@ class Keeper(keeper.Keeper):
         return at_us
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
-        """Disconnects the brokers `nodes` from the network of the brokers and controllers. Clients still reach them.
-        Returns the wall time (µs) just before this. Raises CapabilityMissing if the run lacks the capability `network`.
-        Raises ValueError if `links` are not LINKS_OF_THE_NETWORK, or if a broker is isolated already."""
+        """Disconnects the brokers `nodes` from the network of the brokers and controllers. Clients still reach these
+        brokers. Returns the wall time (µs) just before the first broker is disconnected. Raises CapabilityMissing if
+        the run lacks the capability `network`. Raises ValueError if `links` are not LINKS_OF_THE_NETWORK, or if a
+        broker is isolated already."""
         self._require("network")
         if set(links) != set(LINKS_OF_THE_NETWORK):
             raise ValueError(f"docker cuts the links {' and '.join(LINKS_OF_THE_NETWORK)} together, and no others")
@@ -150,8 +151,9 @@ class Keeper(keeper.Keeper):
         """Maps the id of each isolated broker to {link: number}. The number says how often the keeper has seen that the
         broker is off the network.
 
-        The number is 0 if the broker was off the network for longer than its session, and no other broker reports that
-        it is fenced. Then the broker has another way to the controller.
+        The number is 0 if the broker has another way to the controller. This is so if the broker was off the network
+        for longer than its session, and no other broker reports it as fenced. (The controller fences a broker whose
+        session has ended.)
         """
         self._look()
         session_s = self.layout.spec.session_timeout_ms / 1000 + FENCED_WITHIN_S
@@ -161,8 +163,8 @@ class Keeper(keeper.Keeper):
         return {node: dict.fromkeys(LINKS_OF_THE_NETWORK, number) for node, number in looks.items()}
 
     def _fenced(self) -> set[int]:
-        """Returns the brokers that a running broker, which is not cut off itself, reports as fenced; none if no such
-        broker answers."""
+        """Asks one running broker that is not cut off. Returns the brokers that this broker reports as fenced. The
+        result is empty if no such broker answers."""
         for broker in self.layout.brokers:
             if self._nodes[broker].is_whole:
                 with suppress(OSError):
@@ -175,7 +177,7 @@ class Keeper(keeper.Keeper):
 
     def _look(self) -> dict[int, Node]:
         """Renews the lease at the door. Reports the states of the nodes to the observer, and returns the nodes by id.
-        Raises DoorGone and DoorRefused. Raises StepFailed if the containers are not those of the start."""
+        Raises DoorGone and DoorRefused. Raises StepFailed if the cluster has other containers than at the start."""
         nodes = {node.node: node for node in self._door.renew(self._lease)}
         if {number: node.container for number, node in nodes.items()} != self.layout.containers:
             raise StepFailed(f"the containers of the cluster are others now: {sorted(nodes)}")

@@ -24,8 +24,8 @@ LONGEST_LEASE_S = 300.0
 CHECK_EVERY_S = 0.2
 """Seconds between two checks of the lease. Also the seconds after which a failed attempt to heal is repeated."""
 WATCH_S, LOOK_EVERY_S = 60.0, 3.0
-"""WATCH_S: for so many seconds after its start, and after the end of each lease, the door heals the containers.
-LOOK_EVERY_S: seconds between two looks at the containers in that time."""
+"""WATCH_S: how many seconds the door goes on healing the containers after its start, and after the end of each lease.
+LOOK_EVERY_S: seconds between two looks at the containers in this time."""
 
 
 class Lease(NamedTuple):
@@ -43,8 +43,8 @@ class Conflict(VerifierError, RuntimeError):
 
 
 class LeasedEngine:
-    """Carries out operations under a lease, and heals the containers when there is no lease. Makes one change after
-    another."""
+    """Carries out operations under a lease, and heals the containers when there is no lease. Never makes two changes at
+    the same time."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

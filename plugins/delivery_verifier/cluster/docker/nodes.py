@@ -105,8 +105,8 @@ def _why_astray(
     settings: Mapping[str, str], alias: str, joined: Mapping[str, Mapping[str, Any]], networks: Sequence[str]
 ) -> str:
     """Returns why the other brokers might reach this broker by another network than `networks`; an empty text if they
-    cannot. They use the name that the broker advertises on its inter-broker listener. `alias`: the name in `networks`.
-    """
+    cannot. Other brokers look up the name that this broker advertises on its inter-broker listener. `alias`: the
+    broker's name in `networks`."""
     listener = settings.get("KAFKA_INTER_BROKER_LISTENER_NAME", "")
     pairs = (text.strip().partition("://") for text in settings.get("KAFKA_ADVERTISED_LISTENERS", "").split(","))
     host = next((address.rpartition(":")[0] for name, _, address in pairs if name == listener), "")

@@ -1,4 +1,4 @@
-"""The finalized features of a cluster (KIP-584), e.g. `eligible.leader.replicas.version`, read over a plain socket.
+"""Reads the finalized features of a cluster (KIP-584), e.g. `eligible.leader.replicas.version`, over a plain socket.
 
 librdkafka does not show these features. Source of the message layout: Kafka's `ApiVersionsRequest.json` and
 `ApiVersionsResponse.json`, v3.

@@ -1,14 +1,14 @@
 """Decodes the records of `__consumer_offsets`, the topic in which brokers keep the state of consumer groups.
 
 The formats are those of Kafka's generated schemas (`group-coordinator/src/main/resources/common/message`). A key begins
-with the number of its type. Four types are decoded:
+with the number of its type. These types are decoded:
 
 * 0 and 1: a committed offset (`OffsetCommitKey`, and `OffsetCommitValue` in the versions 0 to 4)
 * 2: a generation of a classic group (`GroupMetadataKey`, and `GroupMetadataValue` in the versions 0 to 4)
 * 3: an epoch of a group with the protocol of KIP-848 (`ConsumerGroupMetadataValue`)
 * 5: a member of such a group (`ConsumerGroupMemberMetadataValue`)
 
-Of all other types, e.g. the assignments of a KIP-848 group and all records of share groups, nothing is decoded.
+No other type is decoded, e.g. the assignments of a KIP-848 group, or any record of a share group.
 """
 
 from __future__ import annotations
@@ -45,9 +45,12 @@ class GroupMember(NamedTuple):
 
 
 class GroupGeneration(NamedTuple):
-    """A generation of a group. `number`: the generation of a classic group, or the epoch of a KIP-848 group; -1 if the
-    record is about a member of a KIP-848 group, and names no epoch. `members`: all members of a classic generation, or
-    the one member that the record is about."""
+    """A record about a generation of a group, or about a member of a KIP-848 group.
+
+    `number`: the generation of a classic group, or the epoch of a KIP-848 group. It is -1 if the record is about a
+    member, because such a record names no epoch. `members`: all members of a generation of a classic group, or the one
+    member that the record is about; empty for an epoch.
+    """
 
     group: str
     number: int
@@ -59,7 +62,8 @@ class UnknownFormat(VerifierError, ValueError):
 
 
 def decode(key: bytes, value: bytes | None) -> GroupCommit | GroupGeneration | None:
-    """Decodes one record. Returns None if nothing of its type is decoded, or if it removes a group or a member.
+    """Decodes one record. Returns None if the type of the record is not decoded, or if the record removes a group or a
+    member.
 
     `value` is None if the record removes what `key` names. Raises UnknownFormat if the record has another format.
     """
@@ -130,8 +134,8 @@ def _member(key: Reader, value: Reader) -> GroupGeneration:
 
 
 _GENERATIONS: dict[int, Callable[[Reader, Reader], GroupGeneration]] = {2: _classic, 3: _epoch, 5: _member}
-"""Maps the type of a key to the function that decodes a record of this type. The function gets the key behind its type,
-and the value."""
+"""Maps the type of a key to the function that decodes a record of this type. The function gets the part of the key
+after the type, and the value."""
 
 
 def _version(value: Reader, newest: int) -> int:

@@ -1,4 +1,4 @@
-"""The open transactions of producers, as their coordinator describes them, read over a plain socket.
+"""Asks a transaction coordinator, over a plain socket, which transactions are open.
 
 librdkafka has no DescribeTransactions (KIP-664). Source of the message layout: Kafka's
 `DescribeTransactionsRequest.json` and `DescribeTransactionsResponse.json`, v0.

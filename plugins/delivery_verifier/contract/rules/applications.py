@@ -39,7 +39,7 @@ def _reads_aborted(settings: Settings) -> bool:
 
 
 def _reads_unstable_offsets(settings: Settings) -> bool:
-    """Whether a member may begin at an offset that an open transaction is about to move."""
+    """Whether a member may begin at a committed offset although an open transaction may soon commit a later offset."""
     is_uncommitted = settings.isolation_level == "read_uncommitted"
     return settings.discipline in ("transform_transactional", "transform_assigned") and is_uncommitted
 

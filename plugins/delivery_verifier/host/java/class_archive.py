@@ -45,7 +45,8 @@ class ClassArchive(NamedTuple):
         return self.file.with_suffix(f".{os.getpid()}.part")
 
     def options(self) -> list[str]:
-        """Returns the JVM options that use the archive or, if there is no archive, write it at the JVM's exit.
+        """Returns JVM options. If the archive exists, they make the JVM use the archive. If not, they make the JVM
+        write the archive when it exits.
 
         The list is empty if the archive does not exist and cannot be written.
         """

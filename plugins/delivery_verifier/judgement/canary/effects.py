@@ -1,8 +1,8 @@
 """The canary's effects: what an application did with the canary's records. This module plants the anomalies of effects,
 and says which counts the books of effects must then show.
 
-The code that writes and reads the effects of members writes and reads the canary's effects, too: in slots and,
-for own applications, as lines.
+The same code writes and reads the canary's effects and the effects of members: in slots and, for own applications, as
+lines.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def ghost(planter: Planter, sequence: int) -> None:
 
 
 def overtaken(planter: Planter, sequence: int) -> None:
-    """Plants two healthy records. The first of them in the log is applied after the second."""
+    """Plants two healthy records. The record that stands first in the log is applied after the other record."""
     planter.acked(sequence)
     planter.sequence += 1
     planter.acked(sequence + 1)
@@ -56,13 +56,13 @@ def overtaken(planter: Planter, sequence: int) -> None:
 
 
 def combine(planter: Planter) -> None:
-    """Plants cases that combine anomalies, and records that look like cases and are none. In this order:
+    """Plants cases that combine anomalies, and records that only look like cases. In this order:
 
-    * Three records stand in the log twice. Both copies of the first are applied: the application only passed on the
-      duplicate, so this is no case. The second is applied once, as by an idempotent application: no case of effects.
-      The third is applied three times.
-    * Of the next two records, the first is applied after the second, and is applied twice.
-    * The last record is healthy and never applied. Its partition has no marker, so the record is pending, and no case.
+    * Three records with two copies each in the log. The first record is applied twice, once for each copy. This is no
+      case, because the application only passed on the duplicate. The second record is applied once, as by an idempotent
+      application. This is no case of effects. The third record is applied three times. This is a case.
+    * Two records. The first of them is applied after the second, and is applied twice.
+    * One healthy record that is never applied. In a partition without a marker, this record is pending, and no case.
     """
     effects = planter.layout.effects
     for applied in (2, 1, 3):
@@ -85,9 +85,9 @@ def combine(planter: Planter) -> None:
 
 
 def applied(scenario: Scenario, layout: CanaryLayout) -> list[CanaryEffect]:
-    """Returns the canary's effects in their order. If an arm writes transactions, the application does not apply the
-    records that a read_committed consumer is not shown. Effects whose offset is not in the log come last, so that they
-    overtake nothing."""
+    """Returns the canary's effects in the order in which they are applied. If an arm writes transactions, leaves out
+    the effects of records that a read_committed consumer is not shown. Effects whose offset is not in the log come
+    last, so that they overtake nothing."""
     visible = range(len(layout.values)) if not scenario.transactional else _committed(layout)
     shown = [effect for effect in layout.effects if effect.position in visible]
     nowhere = [effect for effect in layout.effects if effect.position >= NOWHERE]

@@ -23,8 +23,8 @@ PER_KIND = 3
 HEALTHY = 20
 """How many healthy records, i.e. records without any anomaly, `lay_out` adds first."""
 HEADER_TRACE = 13
-"""How many of its first bytes a damaged record of the canary keeps: the magic and the token of the run. Without them,
-it would count as a record of another client."""
+"""A damaged record of the canary keeps this many of its first bytes: the magic and the token of the run. Without these
+bytes, the record would count as a record of another client."""
 COMBINED = 9
 """How many sequence numbers are used for records with two anomalies, and for cases that are easily missed."""
 

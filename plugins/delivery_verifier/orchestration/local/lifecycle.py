@@ -129,7 +129,7 @@ def _start(port: int, owner: ProcessId | None) -> supervisor.State:
 
 
 def _require_free(port: int) -> None:
-    """Raises AirflowError if the port is taken. Tests this by binding the port, which sends no request to a program."""
+    """Raises AirflowError if the port is taken. Binds the port to test this, so no program gets a request."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,4 +1,4 @@
-"""Who is told of red runs besides the readers of mail: a Slack channel, and any server that takes JSON.
+"""The channels, other than mail, by which people learn of red runs: Slack, and a request to any server that takes JSON.
 
 The environment names Airflow connections. It never holds an address, because the address of a webhook is a secret.
 Airflow's own notifiers do the work. They come with provider packages that this project does not need otherwise.

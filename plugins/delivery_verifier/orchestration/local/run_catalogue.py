@@ -134,7 +134,8 @@ def item_of(catalogue: CatalogueRun, run_id: str) -> Item | None:
     """Returns the item to which the run `run_id` of verify_delivery belongs; None if there is no such item.
 
     An item is one scenario of the catalogue run. The run id begins with `<id of the catalogue run>-<name of the item>`.
-    If this is true for several items, because the name of one is the beginning of another, the longest name counts.
+    If this is true for several items, because the name of one item is the beginning of another item's name, the item
+    with the longest name is returned.
     """
     longest_first = sorted(catalogue.items, key=lambda item: -len(item.name))
     return next((item for item in longest_first if run_id.startswith(f"{catalogue.id}-{item.name}")), None)

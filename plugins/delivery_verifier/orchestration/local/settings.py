@@ -32,7 +32,8 @@ Airflow has a Spark Connect server of its own."""
 SPARK_ADDRESS = "127.0.0.1"
 """The address on which the Spark Connect server of the local Airflow listens."""
 SPARK_HOST = "localhost"
-"""The name by which clients call this server: PySpark sends a token without TLS to no other host."""
+"""The name by which clients call this server. Clients must use this name, because PySpark sends a token without TLS
+only to `localhost`."""
 
 
 def nightly() -> str | None:
@@ -118,7 +119,7 @@ def _paths() -> dict[str, str]:
 
 def _checkout() -> Path:
     """Returns the checkout of this project, which has the DAGs. Raises BadInput if this package was installed from a
-    wheel, which has none."""
+    wheel, because there is no checkout then."""
     root = folders.project_root()
     if not (root / "dags" / "verify_delivery.py").is_file():
         allowed = "a checkout of this project, which holds dags/ and plugins/"

@@ -22,8 +22,8 @@ from delivery_verifier.run.local_spark import prepare_spark
 
 MAIN_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 RESTART_AFTER_S = 5.0
-"""The least time between two starts of the server, in seconds. A server that cannot start would else take all of a
-processor."""
+"""The least time between two starts of the server, in seconds. Without this pause, repeated starts of a server that
+fails each time would use up a whole processor."""
 LIMITS = {
     # A client that was killed leaves its query behind. The query ends when the client has been silent for so long.
     "spark.connect.execute.manager.detachedTimeout": "30s",
@@ -58,9 +58,10 @@ def url(port: int) -> str:
 
 
 class SparkServer:
-    """A server that is started anew whenever it has ended. `port` stays, so the Airflow connection stays valid.
+    """A server that is started anew whenever it has ended. `port` stays the same, so the Airflow connection stays
+    valid.
 
-    `start` takes the port, starts the server's process, and returns it.
+    `start` is a function that takes the port, starts the server's process, and returns this process.
     """
 
     def __init__(self, port: int, start: Start) -> None:
@@ -100,9 +101,10 @@ def command(port: int) -> list[str]:
 
 
 def start(port: int) -> subprocess.Popen[bytes]:
-    """Starts the server's process, and another one that warms the server up. Returns the server's process.
+    """Starts two processes: the server, and a process that warms the server up. Returns the server's process.
 
-    Both end with the process that calls this function. Their log is spark.log.
+    The process that calls this function is the parent of both. When the parent ends, both end, too. Both write to the
+    log file spark.log.
     """
     server = _start(__name__, port)
     _start(f"{__package__}.warm_up", port)

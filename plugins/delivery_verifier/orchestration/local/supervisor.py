@@ -222,7 +222,8 @@ def _identity(child: subprocess.Popen[bytes]) -> ProcessId:
 
 
 def command(port: int, owner: ProcessId | None, spark_port: int | None) -> list[str]:
-    """Returns the command that runs a supervisor. None stands for no owner, and for no Spark Connect server."""
+    """Returns the command that runs a supervisor. If `owner` is None, no process owns the local Airflow. If
+    `spark_port` is None, the local Airflow has no Spark Connect server."""
     words = [sys.executable, "-m", __name__, "--port", str(port)]
     words += [f"--owner={owner}"] if owner else []
     return words + ([f"--spark-port={spark_port}"] if spark_port else [])

@@ -1,6 +1,7 @@
-"""A reconciliation of a stored run, after which the Spark Connect server of the local Airflow is warm.
+"""Warms up the Spark Connect server of the local Airflow: reconciles a stored run, so that the server's JVM compiles
+what the next reconciliation needs.
 
-The server's JVM then has compiled what the next reconciliation needs. Nobody reads the result. Nothing waits for it.
+Nobody reads the result of this reconciliation, and nothing waits for its end.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ def _bytes(run: Path) -> int:
 
 
 def warm_up(run: Path, port: int) -> None:
-    """Reconciles a copy of `run` on the server at `port`, and removes the copy. Also removes what a warm-up that was
-    killed has left."""
+    """Reconciles a copy of `run` on the server at `port`, and removes the copy. Also removes the copies that earlier,
+    killed warm-ups left behind."""
     wait_until(lambda: spark_server.listens(port), "the Spark Connect server listens", LISTENS_WITHIN_S, every_s=0.5)
     from spark_jobs.connect import connect_session
     from spark_jobs.reconcile import reconcile

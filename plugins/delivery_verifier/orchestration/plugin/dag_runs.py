@@ -30,7 +30,7 @@ class Step(Struct, frozen=True):
 
     `said` holds the last log lines of a failed task. It is empty for any other task.
 
-    `took_s` is how many seconds the task has been running or, if it has ended, ran. It is None before the task begins.
+    `took_s` is how many seconds the task has run, until now or until its end. It is None before the task begins.
     """
 
     task_id: str

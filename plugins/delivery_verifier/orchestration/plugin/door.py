@@ -1,7 +1,8 @@
-"""The door of verify_delivery: refuses a run with bad input when it is triggered, and not when its first task runs.
+"""The door of verify_delivery: refuses a run with bad input at the moment when a user triggers the run.
 
-Airflow checks each field of the form for itself, names only the first wrong one, and stores what it has accepted. This
-middleware sees the request first. It answers with all errors at once.
+Without the door, the first task of the run would fail later. Airflow itself checks each field of the form separately,
+names only the first wrong field, and stores what it has accepted. This middleware sees the request before Airflow does,
+and answers with all errors at once.
 """
 
 from __future__ import annotations
@@ -51,9 +52,11 @@ class Door:
 
 
 def refusal_of(body: bytes) -> str:
-    """Returns why a run with this request is refused, with all errors; an empty text if it is not refused here.
+    """Returns all errors of the fields in a request that triggers a run. Returns an empty text if the door has no
+    reason to refuse the request.
 
-    `body` is JSON with the fields of the form in the entry `conf`. Airflow refuses any other body.
+    `body` is JSON with the fields of the form in the entry `conf`. For any other body, returns an empty text, because
+    Airflow itself refuses such a body.
     """
     try:
         conf = json.loads(body).get("conf") or {}

@@ -17,7 +17,8 @@ _DRAWINGS = {
 """The SVG path of each icon."""
 _INK = {"light": "#44598a", "dark": "#d4d4d8"}
 _HALO = {"light": "#ffffff", "dark": "none"}
-"""The colour around the lines. The light theme shows the chosen entry on blue, where blue lines alone are not seen."""
+"""The colour around the lines. In the light theme, the chosen entry has a blue background, on which blue lines without
+another colour around them would be invisible."""
 
 
 def svg(icon: Icon) -> str:

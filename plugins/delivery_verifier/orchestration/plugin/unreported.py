@@ -61,7 +61,7 @@ def run_without_report(run_id: str, state: State | None, live: LiveRun | None = 
     """Returns the page that the tab Delivery report shows for a run without a report.
 
     `run_id` is the id of the DAG run. `state` is the state of this run in Airflow, or None if Airflow has no such run.
-    `live` says how far a run has come that has not ended. The page reloads itself until the run has ended.
+    `live` says how far the run has come, if it has not ended. The page reloads itself until the run has ended.
     """
     if state is None:
         return _page(

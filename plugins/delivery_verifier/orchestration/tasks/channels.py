@@ -1,7 +1,7 @@
 """Messages about red runs to Slack and to other servers, by Airflow's own notifiers.
 
-The notifiers come with provider packages that need not be installed. So this module imports them, and defines the
-classes that extend them, only for a channel that the environment chooses.
+The notifiers come with provider packages that need not be installed. So this module imports a notifier, and defines the
+class that extends it, only if the environment chooses the channel of this notifier.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ def _naming_no_address(connection: str) -> Iterator[None]:
 
 
 def slack_text(message: Message) -> str:
-    """Returns the message in Slack's markup. Nothing that the run says counts as markup."""
+    """Returns the message in Slack's markup. Texts that come from the run are escaped, so that Slack does not read them
+    as markup."""
     first, *others = (_escaped(line) for line in message.lines)
     return "\n".join([f"*{first}*", *others, message.url])
 
@@ -96,4 +97,4 @@ def _escaped(text: str) -> str:
     # name of a profile, they are no markup.
     for sign, escape in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         text = text.replace(sign, escape)
-    return _MARKUP.sub(lambda found: found[0].translate(_SIGNS), clean(text))
+    return _MARKUP.sub(lambda match: match[0].translate(_SIGNS), clean(text))

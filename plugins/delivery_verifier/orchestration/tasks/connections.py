@@ -12,8 +12,8 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 
 def provide(run_dir: Path) -> None:
-    """Sets AIRFLOW_CONN_<ID> in the environment of this process for each connection that an own application of the run
-    needs. A variable that is set already stays.
+    """Sets AIRFLOW_CONN_<ID> in the environment of this process, for each connection that an own application of the run
+    needs. If the variable is set already, keeps its value.
 
     Raises AirflowNotFoundException if Airflow does not know a connection.
     """

@@ -18,9 +18,9 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 
 class Message(Struct, frozen=True):
-    """A message about a red run. No other data leave the host.
+    """A message about a red run. The fields of this class are the only data that leave the host.
 
-    * `subject`: what happened, on one line. `lines`: the same with its reason; the first line is the shortest.
+    * `subject`: what happened, on one line. `lines`: what happened, with the reason; the first line is the shortest.
     * `dag_id`, `run_id`: the DAG run. `url`: its address in Airflow.
     * `verdict`: the verdict of the run, `NO VERDICT`, or an empty text for a catalogue run.
     """
@@ -39,10 +39,10 @@ class Message(Struct, frozen=True):
 
 
 def of_run(run_id: str) -> Message:
-    """Returns the message about `run_id`, a red run of verify_delivery. If the run has no verdict, it says why.
+    """Returns the message about `run_id`, a red run of verify_delivery.
 
-    Otherwise it has the figures of the arms, what to change, what the run does not show, and the command that repeats
-    the run.
+    If the run has no verdict, the message gives the reason. Otherwise the message has the figures of the arms, what to
+    change, what the run does not show, and the command that repeats the run.
     """
     run = folders.run_directory(run_id)
     row = read(run)

@@ -65,8 +65,12 @@ def _attach(run_id: str, text: Callable[[Client], str]) -> None:
 
 
 def _why(client: Client, run_id: str) -> str:
-    """Returns the note about the first task that failed before the gate. Returns an empty text if there is none and all
-    tasks before the gate have succeeded."""
+    """Returns the text of the note: why the run has no verdict.
+
+    * If a task before the gate failed, the note is about the first of these tasks.
+    * If all tasks before the gate have succeeded, the text is empty.
+    * Otherwise the note says that the run was ended too early.
+    """
     from delivery_verifier.orchestration.local.run import failure_of  # it imports more than the DAG's file may
 
     before = [task for task in client.tasks(settings.DAG_ID, run_id) if task.task_id in BEFORE_GATE]

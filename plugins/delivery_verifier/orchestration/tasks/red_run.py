@@ -17,7 +17,8 @@ from delivery_verifier.pages.anomaly_columns import cases, columns, heading
 from delivery_verifier.pages.words import clean, number
 
 WIDTH = 110
-"""The greatest number of characters in a line. Airflow's log view cuts longer lines off at 1,400 pixels."""
+"""The greatest number of characters in a line. In a window that is 1,400 pixels wide, Airflow's log view cuts off
+longer lines."""
 _log = logging.getLogger(__name__)
 
 
@@ -46,5 +47,6 @@ def _of_arm(arm: ArmVerdict) -> Iterator[str]:
 
 
 def _wrapped(text: str) -> list[str]:
-    """Returns `text` in lines of at most WIDTH characters. A longer word, such as an address, keeps its line."""
+    """Returns `text` in lines of at most WIDTH characters. A word that is longer than WIDTH, such as an address, is not
+    broken."""
     return textwrap.wrap(clean(text), WIDTH, break_long_words=False, break_on_hyphens=False, subsequent_indent="  ")

@@ -52,7 +52,8 @@ class ServerJob:
     def kill(self) -> None:
         """Ends all queries of the reconciliation, which then fails. Lets no further query begin.
 
-        The server is called from another thread: a signal may have interrupted this one in the middle of such a call.
+        Another thread makes the call to the server. Reason: this method may run as the handler of a signal, which may
+        have interrupted its own thread in the middle of another call to the server.
         """
         self._killed = True
         if self._end_session is not None:

@@ -28,13 +28,16 @@ class NoSparkConnection(VerifierError, ValueError):
 
 
 def require(conn_id: str = DEFAULT_ID) -> str:
-    """Returns the Spark master that the Airflow connection `conn_id` names, or the address of the Spark Connect server,
-    `sc://host:port`, without its token.
+    """Returns the Spark master that the Airflow connection `conn_id` names. For a connection to a Spark Connect server,
+    returns the address `sc://host:port` of the server, without its token.
 
-    Raises NoSparkConnection if the connection is missing, or if Airflow or Spark would misread it. Also raises
-    NoSparkConnection if Airflow would submit to YARN, although the connection does not name YARN. Airflow's Spark
-    provider does this if the connection is missing, or if its URI does not parse (`spark://local[2]`). Only an info
-    line of the log says so (SparkSubmitHook._resolve_connection, provider 6.3.4).
+    Raises NoSparkConnection in these cases:
+
+    * The connection is missing.
+    * Airflow or Spark would misread the connection.
+    * Airflow would submit to YARN, although the connection does not name YARN. Airflow's Spark provider uses YARN if
+      the connection is missing, or if its URI does not parse (`spark://local[2]`). Only an info line of the log says so
+      (SparkSubmitHook._resolve_connection, provider 6.3.4).
     """
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk.bases.hook import BaseHook

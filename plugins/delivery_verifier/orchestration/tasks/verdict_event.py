@@ -26,9 +26,10 @@ _KEY = "verdict"
 def summary(verdict: RunVerdict, run_id: str) -> dict[str, Any]:
     """Returns what the event says about the verdict of the DAG run `run_id`, as JSON values.
 
-    The keys are `run`, `run_id` (the directory of the run, and the id of the DAG run), `scenario`, `verdict`, `green`,
-    `exit_code` (see `RunVerdict`), `sentence`, `arms` and `report`. `arms` maps each arm to its verdict. `report` is
-    the address of the report in Airflow.
+    * `run`: the id of the run, which names its run directory. `run_id`: the id of the DAG run.
+    * `scenario`, `verdict`, `green`, `exit_code`, `sentence`: as in `RunVerdict`.
+    * `arms`: maps each arm to its verdict.
+    * `report`: the address of the report in Airflow.
     """
     return {
         "run": verdict.run_id,

@@ -112,9 +112,9 @@ def validate() -> None:
 def conclude() -> None:
     """The step conclude, which is the gate: writes the verdict, and fails unless the run is green.
 
-    In the local Airflow, the verdict becomes the note of the DAG run, or the reason why there is none. Raises
-    gate.GateClosed if a step before the gate did not succeed. If the run has a verdict but is not green, logs the
-    verdict and raises SystemExit, because Airflow logs any other exception with its traceback.
+    In the local Airflow, writes the note of the DAG run. The note has the verdict, or the reason why there is none.
+    Raises gate.GateClosed if a step before the gate did not succeed. If the run has a verdict but is not green, logs
+    the verdict and raises SystemExit, because Airflow logs any other exception with its traceback.
     """
     context = get_current_context()
     run_id = str(context["run_id"])

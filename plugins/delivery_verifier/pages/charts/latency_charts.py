@@ -17,7 +17,8 @@ from delivery_verifier.pages.words import latency, number, share
 def distribution(spreads: list[Spread], target: str) -> dict[str, Any] | None:
     """The histograms, one per arm, as a JSON item of Bokeh for the HTML element with the id `target`.
 
-    `spreads`: the latencies of each arm during faults, and those outside of faults. Returns None if `spreads` is empty.
+    `spreads`: for each arm, the latencies of the records that were under way during a fault, and the latencies of all
+    other records. Returns None if `spreads` is empty.
     """
     if not spreads:
         return None

@@ -33,7 +33,8 @@ def timeline(material: Material, clock: Clock, target: str) -> dict[str, Any] | 
 
 
 def rates(material: Material, clock: Clock, target: str) -> dict[str, Any] | None:
-    """Errors and latency over time, as a JSON item of Bokeh like that of `timeline`."""
+    """Two plots, errors over time and latency over time, as a JSON item of Bokeh. Parameters and result are as in
+    `timeline`."""
     lines = _lines(material, clock)
     if not lines:
         return None

@@ -28,9 +28,10 @@ class Column:
 
 
 def columns(tables: Iterable[Table]) -> list[Column]:
-    """The columns of the map of `tables`: first the profiles in the order of the catalogue, then the applications.
+    """The columns of the map of `tables`: first the columns for profiles, then the columns for profiles with an
+    application.
 
-    Profiles that are not in the catalogue come after those that are.
+    The profiles of the catalogue stand in the order of the catalogue. Other profiles follow.
     """
     names = dict.fromkeys(name for table in tables for name in table.columns)
     order = {name: position for position, name in enumerate(PROFILES)}

@@ -63,7 +63,7 @@ class ScenarioRow:
     * `green`: whether all rounds are green. A round is green if the scenario ended as expected, or if this host could
       not run the scenario and the user expected that.
     * `state`: the state of the first round that is not green. If all rounds are green, the state of the first round.
-    * `note`: why this same round has no results, e.g. `not run yet`; empty if it has results.
+    * `note`: why the round whose state is in `state` has no results, e.g. `not run yet`; empty if it has results.
     * `runs`: for each run of the scenario, the text of the link to its report, e.g. `round 2`, and the run.
     * `most`: the heading of each kind of anomaly that an arm has, and the greatest number of cases in one arm.
     """

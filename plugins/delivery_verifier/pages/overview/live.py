@@ -33,8 +33,8 @@ class Moment(Struct, frozen=True):
 
 
 class LiveView(Struct, frozen=True):
-    """What the template `live.html.j2` shows. `top`: the reports per second at the upper edge of the timeline.
-    `lasted_s`: the time at its right edge, in seconds since the first report."""
+    """What the template `live.html.j2` shows of a load. `top`: the reports per second at the upper edge of the
+    timeline. `lasted_s`: the time at the right edge of the timeline, in seconds since the first report."""
 
     curves: list[Curve]
     moments: list[Moment]

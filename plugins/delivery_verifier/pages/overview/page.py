@@ -27,7 +27,7 @@ def overview(
 
     `docs`: whether the page links to Data Docs, the pages of Great Expectations. `dag_path`: the address of the Airflow
     page on which a reader starts a run. If `dag_path` is empty, the page has no link to it. `in_airflow`: the runs that
-    Airflow knows, by the name of the run directory. The page also lists those that have no run directory.
+    Airflow knows, by the name of the run directory. The page lists such a run even if it has no run directory.
     """
     all_rows = merged(stored_runs.rows(runs), in_airflow or {}, runs)
     matching = run_filter.matching(all_rows)

@@ -57,13 +57,16 @@ class Figures(Struct, frozen=True, kw_only=True):
 
 
 class StoredRunRow(Struct, frozen=True, kw_only=True):
-    """One run as a row of the page. `name`: the name of the run directory. `profiles`: the profiles of the subjects,
-    each with the name of the subject's application, if there is one.
+    """One run as a row of the page.
 
-    `report`: whether the run has a report.html. `sentence`: the sentence of the verdict. If the verdict is missing or
-    cannot be trusted, `verdict` is NO VERDICT, and `why` gives the reason or the last finished step. The function
-    `unfinished.merged` replaces NO VERDICT with RUNNING or QUEUED, and sets `airflow_page`, the address of the DAG run
-    in Airflow's UI; it is empty for a run that Airflow does not know. `concluded`: whether the step conclude finished.
+    * `name`: the name of the run directory. `report`: whether it has a report.html.
+    * `profiles`: the profile of each subject, with the name of the subject's application, if there is one.
+    * `sentence`: the sentence of the verdict.
+    * `verdict`: NO VERDICT if the verdict is missing or cannot be trusted. `why` then gives the reason or the last
+      finished step. The function `unfinished.merged` replaces NO VERDICT with RUNNING or QUEUED.
+    * `airflow_page`: the address of the DAG run in Airflow's UI. `unfinished.merged` sets it. Empty if Airflow does not
+      know the run.
+    * `concluded`: whether the step conclude finished.
     """
 
     name: str

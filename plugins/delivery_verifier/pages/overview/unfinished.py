@@ -1,7 +1,8 @@
-"""Runs without a verdict: those that still run or wait, and those that Airflow knows and that have no run directory.
+"""Runs without a verdict: runs that have not ended, and runs that Airflow knows but that have no run directory.
 
-A run without a verdict has ended, or it still runs. Airflow knows this of its own runs. Of a run that a command
-started, the run directory names the process of this command.
+A run without a verdict may have ended, or may still run. Airflow knows which is true of a run that it started. If a
+command started the run, the run directory names the process of the command. Once this process has ended, the run has
+ended, too.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ _WITHOUT_DIRECTORY = {
 
 
 def merged(stored: Sequence[StoredRunRow], in_airflow: Mapping[str, AirflowRun], runs: Path) -> list[StoredRunRow]:
-    """The rows `stored`, and a row for each run of `in_airflow` that has no run directory; newest first.
+    """The rows in `stored`, and a row for each run in `in_airflow` that has no run directory; newest first.
 
     `in_airflow`: the runs that Airflow knows, by the name of the run directory. `runs`: the folder of the run
-    directories. A row without a verdict becomes RUNNING or QUEUED if its run still runs or waits.
+    directories. A row without a verdict becomes RUNNING if its run still runs, and QUEUED if its run waits.
     """
     owners = _living_owners(stored, in_airflow, runs)
     newest_of_owner = {owner: name for name, owner in reversed(owners.items())}  # `stored` begins with the newest
@@ -79,9 +80,11 @@ def _known_to_airflow(row: StoredRunRow, run: AirflowRun) -> StoredRunRow:
 
 
 def _of_command(row: StoredRunRow, newest: bool) -> StoredRunRow:
-    """The row of a run whose command still lives. A command may do several runs one after another.
+    """The row of a run that has no verdict, and whose command still lives. A command may do several runs one after
+    another.
 
-    The newest of them is at work. An older one may have failed, or may be judged now: the files do not tell which.
+    The newest run of the command is at work. An older run may have failed, or may be judged now: the files do not tell
+    which.
     """
     if newest:
         return replace(row, verdict=RUNNING)
@@ -103,9 +106,10 @@ def _without_directory(run: AirflowRun) -> StoredRunRow:
 
 
 def _living_owners(stored: Sequence[StoredRunRow], in_airflow: Mapping[str, AirflowRun], runs: Path) -> dict[str, str]:
-    """The commands that still live, by the name of each run without a verdict that they started. Newest runs first.
+    """Maps each run without a verdict to the command that started it, if this command still lives. The newest run comes
+    first.
 
-    Leaves out the runs that Airflow knows.
+    Runs that Airflow knows are left out.
     """
     owners = {}
     for row in stored:

@@ -1,7 +1,7 @@
 """The charts of the price page: throughput and latency of each profile relative to acks_1, beside its guarantee.
 
-A chart is a table with a bar in each row. The bars have a logarithmic scale with acks_1 in the middle, so that twice
-and half as much are equally long.
+A chart is a table with a bar in each row. The scale of the bars is logarithmic, with acks_1 in the middle. So the bar
+of a figure twice as high as that of acks_1 is as long as the bar of a figure half as high.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Bar:
     """The row of one profile in a chart.
 
     * `guarantee`: what the profile guarantees if a leader is killed, in words.
-    * `figure`: the measured figure as text. `ratio`: how many times the figure of acks_1 this is, as text.
+    * `figure`: the measured figure as text. `ratio`: this figure divided by the figure of acks_1, as text.
     * `left`, `width`: the place of the bar in percent of the chart's width.
     * `in_doubt`: whether the run of this profile or of acks_1 is INCONCLUSIVE.
     """
@@ -62,7 +62,8 @@ class Chart:
 
 @dataclass(frozen=True)
 class _Measure:
-    """A figure of which there is a chart. `figure`: takes a run. `text`: the text of a figure."""
+    """A figure that has a chart. `figure` is a function that returns the figure of a run. `text` is a function that
+    returns a figure as text."""
 
     title: str
     better: str

@@ -37,7 +37,7 @@ class ArmRow:
     """One row of the table: an arm, its figures, and the tone of its verdict. `under_test`: whether the arm is a
     subject.
 
-    `tone`: the verdict, or `NONE` for an arm that HELD and has cases, which its settings permit. So only an arm without
+    `tone`: the tone of the verdict (see the function `tone`), which decides the colour. Only an arm that HELD without
     any case is green.
     """
 
@@ -59,15 +59,16 @@ def arm_rows(material: Material) -> list[ArmRow]:
 
 
 def tone(arm: ArmVerdict) -> str:
-    """The tone of an arm's verdict: the verdict itself, or `NONE` for an arm that HELD and has cases, which its
-    settings permit."""
+    """The tone of an arm's verdict, which decides the colour. It is the verdict itself, with one exception: it is
+    `NONE` for an arm that HELD although it has cases. Its settings permit these cases. For the canary, the tone is
+    always the verdict."""
     with_cases = any(finding.cases for finding in arm.findings)
     return "NONE" if arm.verdict == "HELD" and arm.role != "canary" and with_cases else arm.verdict
 
 
 def run_tone(verdict: RunVerdict | None) -> str:
-    """The tone of the run's verdict. If all subjects have the same tone, this is the tone of the run, too. Otherwise
-    the tone is the verdict."""
+    """The tone of the run's verdict. If all subjects with the verdict of the run have the same tone, the run has this
+    tone. Otherwise the tone is the verdict of the run. `NONE` if `verdict` is None."""
     if verdict is None:
         return "NONE"
     tones = {tone(arm) for arm in verdict.arms if arm.role == "subject" and arm.verdict == verdict.verdict}

@@ -1,4 +1,4 @@
-"""Beside: why the arms held that were under the same fault as a violated arm."""
+"""Compares a violated arm with the other arms that held under the same fault, and says why they held."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ RULED = (
 
 
 def beside(material: Material, judged: ArmVerdict, broken: list[Finding]) -> list[str]:
-    """One sentence for each other arm that held where the arm `judged` did not. `broken`: the findings that convict
-    `judged`.
+    """One sentence for each other arm that HELD, and that has no case of the anomalies of which `judged` is convicted.
+    `broken`: the findings that convict `judged`.
 
-    An arm counts only if it has no case of the anomalies of `broken`, and if its own settings or claim forbid these
-    anomalies. The sentence names the settings that differ.
+    Such an arm counts only if its own settings or claim forbid these anomalies. The sentence names the settings that
+    differ.
     """
     kinds = [finding.anomaly for finding in broken]
     sentences = []

@@ -28,7 +28,7 @@ HopState = Literal["done", "missing", "excess", "unknown"]
 """Whether a record has passed a hop. `excess`: the record has passed the hop more often than it should. `unknown`: the
 run has no data about this hop."""
 PASSINGS_SHOWN = 2
-"""The greatest number of times that a record passed a hop that are shown one by one."""
+"""A record may pass a hop several times. At most this number of times is shown one by one, with time and member."""
 INVISIBLE = subset("consumers see all other kinds in the log", (Anomaly.GHOST, Anomaly.TORN, Anomaly.LOST))
 """The anomalies of records that consumers do not see in the log."""
 
@@ -93,10 +93,10 @@ def _to_commit(material: Material, row: Row, clock: Clock) -> list[Hop]:
 
 
 def _passed(passings: list[Row], column: str, clock: Clock, is_told: bool = True) -> str:
-    """Says how often a record passed a hop and, for the first times, when and by whom. `column` is the column of
-    `passings` with the time.
+    """Says how often a record passed a hop. For the first PASSINGS_SHOWN times, also says when, and which member passed
+    the record on. `column` is the column of `passings` with the time.
 
-    Returns an empty text if `is_told` is false, which means that the journal cannot be read.
+    If `is_told` is false, the journal cannot be read, and the text is empty.
     """
     if not is_told:
         return ""

@@ -35,9 +35,9 @@ SUBJECTS_SHOWN = 3
 
 @dataclass(frozen=True)
 class Option:
-    """One change of settings. `change`: its text, e.g. `acks=all`. `effect`: what the fault could do after it, in
-    sentences; empty if the change would have held. `price`: its measured price. `command`: the command that tries it,
-    or an empty text."""
+    """One change of settings. `change`: its text, e.g. `acks=all`. `effect`: sentences on what the fault could still do
+    with the changed settings; empty if the arm would have held. `price`: the measured price of the changed settings.
+    `command`: the command that tries the change, or an empty text."""
 
     change: str
     effect: list[str]
@@ -52,7 +52,8 @@ class Advice:
     * `kind`: `held` (nothing has to change), `remedy` (other settings would have held), `none` (no settings would
       have), `withheld` (the run decides nothing) or `unknown` (files are missing).
     * `lead`: the answer in one sentence. `text`: why.
-    * `now`: the arm's own settings in question, with their price. None: no options are compared with it.
+    * `now`: the arm's own settings in question, with their price, for comparison with the options. None if there is no
+      comparison.
     * `options`: the changes, the cheapest first as far as prices are known.
     * `beside`: sentences on the other arms that held under the same fault.
     """
@@ -72,7 +73,8 @@ class Advice:
 
     @property
     def to_measure(self) -> str:
-        """The command that measures every price that is not known; empty if all are known, or none can be measured."""
+        """The `kdv price` command that measures the missing prices. Empty if no price is missing, or if the missing
+        prices cannot be measured."""
         shown = [*([self.now] if self.now else []), *self.options] if self.options else []
         profiles = list(dict.fromkeys(option.price.unmeasured for option in shown if option.price.unmeasured))
         return f"kdv price --profiles {','.join(profiles)}" if profiles else ""

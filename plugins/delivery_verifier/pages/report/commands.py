@@ -17,10 +17,10 @@ _APPLICATION = "the application "
 
 
 def again(scenario: Scenario) -> str:
-    """The command that repeats the run of `scenario`; empty if it was not written down.
+    """The command that repeats the run of `scenario`; empty if the scenario does not contain the command.
 
-    A run of an older version may have had fewer records than a user may ask for now. Then the command asks for the
-    fewest that are allowed.
+    A run of an older version may have had fewer records than FEWEST_RECORDS, the least number that a user may ask for
+    now. In this case, the command asks for FEWEST_RECORDS.
     """
     words = shlex.split(scenario.command)
     position = words.index("--records") + 1 if "--records" in words else 0
@@ -30,10 +30,11 @@ def again(scenario: Scenario) -> str:
 
 
 def again_with(scenario: Scenario, profile: str, remedy: Remedy) -> str:
-    """The command that repeats the run of `scenario` with a change of the settings of its subject.
+    """The command that repeats the run of `scenario`, with the changes of `remedy` in the settings of its subject.
 
-    `profile`: the name of the subject's profile. Returns an empty text if no such command is known: the scenario is one
-    of the catalogue, which fixes its settings, or its command already overrides settings.
+    `profile`: the name of the subject's profile. Returns an empty text if there is no such command: the scenario is one
+    of the catalogue, whose settings are fixed, the run's command already overrides settings, or the profile is not in
+    the catalogue.
     """
     words = shlex.split(again(scenario))
     overrides = {"--scenario", "--producer-override", "--topic-override", "--min-insync-replicas"}
@@ -73,7 +74,8 @@ def of_catalogue(name: str, like: Settings) -> Settings:
 
 
 def same_settings(settings: Settings, other: Settings) -> bool:
-    """Whether the contract rules alike on both, whatever the timeouts (see `strength.WITHOUT_EFFECT`)."""
+    """Whether the contract gives the same rulings on `settings` and `other`. Ignores settings that cannot change a
+    ruling, e.g. timeouts (see `strength.WITHOUT_EFFECT`)."""
     return replace(settings, **{name: getattr(other, name) for name in WITHOUT_EFFECT}) == other
 
 

@@ -1,7 +1,7 @@
-"""The hops of a record, i.e. the stations on its way: sent, acknowledged, in the log, handed over to an application,
-applied, committed. They show where the record got lost or doubled.
+"""The hops of a record: the stations on its way. They are: sent, acknowledged, in the log, handed over to an
+application, applied, committed. They show where the record got lost or doubled.
 
-The journals, which the members wrote, explain a case. They never decide whether it is one.
+The members wrote the journals. The journals explain a case, but they never decide whether an attempt is a case.
 """
 
 from __future__ import annotations
@@ -136,8 +136,11 @@ def effect_rows(material: Material, row: Row) -> list[Row]:
 
 
 def journal_rows(material: Material, row: Row) -> list[Row]:
-    """Returns the events in the journals that concern the record, in the order of time. These are all hand-overs of its
-    offsets and, from each life, the first answer to a commit that covers its lowest offset."""
+    """Returns the events in the journals that concern the record of the case in `row`, in the order of time.
+
+    These are all hand-overs of the record's offsets. Also, for each life of a member, the first commit that covers the
+    lowest of these offsets.
+    """
     offsets = row["offsets"] or []
     entries = _read(material, JOURNAL.name, {"arm": row["arm"], "partition": row["partition"]}) if offsets else []
     entries.sort(key=lambda entry: int(entry["at"]))

@@ -25,8 +25,9 @@ class Measured:
 
     * `speed`: the throughput, e.g. `81,300 records/s`; empty if it was not measured.
     * `latency`: the latency that 99 % of the records do not exceed; empty if it was not measured.
-    * `day`: the day of the newest of these runs, in UTC.
-    * `unmeasured`: the profile whose price `kdv price` would measure; empty if it was measured, or cannot be.
+    * `day`: the day of the newest run that gave these figures, in UTC.
+    * `unmeasured`: if there is no price yet, the profile that `kdv price` can measure for it. Empty if the price was
+      measured, or cannot be measured.
     * `rank`: the sort key of the price. The highest throughput comes first. Prices that were not measured come last.
     """
 

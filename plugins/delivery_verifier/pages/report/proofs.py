@@ -65,7 +65,9 @@ def hit_lines(injection: Injection) -> list[tuple[str, str]]:
 
 
 def _add(proof: Proof, title: str, value: Any) -> None:
-    """Adds `value`, a part of a proof, to `proof`: as a table if it holds several facts of several things."""
+    """Adds `value`, a part of a proof, to `proof`. A mapping whose values are all mappings, e.g. facts per partition,
+    becomes a table. (If these values contain mappings, too, each value is added as a part of its own.) Any other value
+    becomes a sentence."""
     if not isinstance(value, Mapping) or not value:
         return _add_sentence(proof, title, _text(value))
     parts = [part for part in value.values() if isinstance(part, Mapping)]

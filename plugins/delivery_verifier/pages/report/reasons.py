@@ -25,8 +25,9 @@ class Reason:
     """The reason for the verdict of one or more subjects. The page shows `short` in bold, and `lead` with `text` among
     the promises.
 
-    `text` says what would have convicted, and what is permitted. `promises`: the sentences of the rules that explain
-    the verdict. These are the rules that were broken or, in an arm that HELD, the promises about losses and copies.
+    `text` says which anomalies would have led to VIOLATED, and which are permitted. `promises`: the sentences of the
+    rules that explain the verdict. These are the rules that were broken or, in an arm that HELD, the promises about
+    losses and copies.
     """
 
     lead: str
@@ -51,7 +52,8 @@ def reasons(verdict: RunVerdict | None) -> list[Reason]:
 
 
 def _with_names(arms: list[str], text: str, owners: Collection[object]) -> str:
-    """The text with the names of its arms before it, if there are several reasons."""
+    """Returns `text`. If there are several reasons (`owners` has an entry for each), the names of `arms` stand before
+    the text."""
     return text if len(owners) == 1 or not text else f"{enumeration(arms, 'and')}: {text[:1].lower()}{text[1:]}"
 
 

@@ -211,8 +211,8 @@ def _outcome_sentence(row: dict[str, Any], leader: int) -> str:
 def _fault_events(injection: Injection, observation: Observation | None) -> Iterator[_Event]:
     """Yields the bite (start of the effect), the healing and the recovery of `injection`.
 
-    `observation`: what was seen last, before the bite, of the partition of the record whose story the page tells. None
-    if nothing of this partition had been seen before.
+    `observation`: the last observation before the bite, of the partition that holds the record of the story. None if
+    this partition had not been observed before the bite.
     """
     was_leader = observation is not None and observation.leader in injection.brokers
     role = "; it led this partition" if was_leader else ""

@@ -9,7 +9,7 @@ from delivery_verifier.model.data import Setting
 from delivery_verifier.model.inputs import BadInput
 
 _OF_ONE_VALUE = re.compile("Invalid value|outside allowed range|Expected bool")
-"""Matches what librdkafka says about a value that no other setting could make valid."""
+"""Matches a message of librdkafka about a value that is wrong whatever the other settings are."""
 QUIET: dict[str, Setting] = {"log_level": 0}
 
 
@@ -21,10 +21,11 @@ def check_producer(settings: Mapping[str, Setting]) -> None:
 
 
 def check_value(name: str, settings: Mapping[str, Setting]) -> None:
-    """Raises BadInput, with librdkafka's reason, if librdkafka refuses the value of a producer's property by itself.
+    """Raises BadInput, with librdkafka's reason, if librdkafka refuses a producer's property whatever the other
+    properties are.
 
-    `name` is the name that the user wrote, and `settings` what became of the property. Does not raise if settings only
-    do not fit together, because another setting may still change that.
+    `name` is the name that the user wrote. `settings` are the settings to which the property was translated. Does not
+    raise if these settings only contradict each other, because another setting may still resolve this.
     """
     try:
         check_producer(settings)

@@ -135,7 +135,7 @@ def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile
     names.
 
     The texts are in .properties syntax. The producer's properties are read as librdkafka's, not as the Java client's.
-    Raises BadInput, which names the refused property. `check_overrides` names all of them.
+    Raises BadInput, which names one refused property. To learn of all refused properties, call `check_overrides`.
     """
     if not producer_text.strip() and not topic_text.strip():
         return profile

@@ -38,7 +38,8 @@ _BELOW_PROPERTIES = re.compile(r"properties(?:\.|(?=\[))\[?(?P<name>[^\[\]]+)\]?
 
 
 def is_spring(properties: Mapping[str, str]) -> bool:
-    """Returns whether one of the properties is Spring Boot's for Kafka."""
+    """Returns whether at least one of the properties is a property of Spring Boot for Kafka, i.e. begins with
+    PREFIX."""
     return any(name.startswith(PREFIX) for name in properties)
 
 

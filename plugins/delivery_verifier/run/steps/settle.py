@@ -52,9 +52,9 @@ def settle(run_dir: Path) -> None:
     * observations.json: all that the cluster's observer saw (changes of leaders, of in-sync replicas and of brokers'
       processes), and its own heartbeats.
 
-    Raises TimeoutError if replicas stay out of sync or records still arrive, StepFailed if the verifier's own records
-    are not written as planned, ProducerDied if the canary's producer process fails, and ValueError if a topic's
-    settings let brokers remove records.
+    Raises TimeoutError if replicas stay out of sync or records still arrive, and StepFailed if the verifier's own
+    records are not written as planned. Raises ProducerDied if the canary's producer process fails, and ValueError if a
+    topic's settings let brokers remove records.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
