@@ -26,9 +26,9 @@ Partitions = Set[tuple[str, int]]
 
 
 class Places(NamedTuple):
-    """Two sets of partitions. `drained`: the partitions in which the application has applied a marker at the end of the
-    snapshot or behind it. `hidden`: the partitions with unreadable offsets. An attempt there may have more copies than
-    lines."""
+    """Sets of partitions. `drained`: the partitions in which the application has applied a marker that was written at
+    the end of the snapshot or later. `hidden`: the partitions with unreadable offsets. There, an unreadable record may
+    be a further copy of an attempt, and this copy is not among the lines."""
 
     drained: Partitions
     hidden: Partitions

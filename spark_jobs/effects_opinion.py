@@ -23,7 +23,8 @@ COLUMNS: dict[Anomaly, tuple[str, ...]] = subset(
         Anomaly.OVERTAKEN: ("overtaken", "also_overtaken"),
     },
 )
-"""Maps each kind that `QUERY` counts to the columns of the table PRODUCERS whose sum must be the same."""
+"""`QUERY` counts the cases of each kind of effects. Maps each kind to columns of the table PRODUCERS. The sum of these
+columns must equal the count of `QUERY`."""
 NAMES = tuple(columns[0] for columns in COLUMNS.values())
 """The names of the counts of `QUERY`, in its order."""
 _READER = "read_parquet(?, union_by_name = true, hive_partitioning = false)"

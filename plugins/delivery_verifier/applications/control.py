@@ -70,20 +70,20 @@ class Word(IntEnum):
     """Index of the word that counts how often the fault plan asked the supervisor to kill the member. Written by the
     fault plan."""
     KILLS_DONE = 14
-    """Index of the word that counts the kills that were carried out, of those that KILLS counts. Written by the
-    supervisor."""
+    """Index of the word that counts the kills of the member that the supervisor has carried out. KILLS counts the kills
+    that the fault plan has asked for. Written by the supervisor."""
     STOPS = 15
     """Index of the word that counts how often the fault plan asked the supervisor to stop the member in an orderly way.
     Written by the fault plan."""
     STOPS_DONE = 16
-    """Index of the word that counts the stops that were carried out, of those that STOPS counts. Written by the
-    supervisor."""
+    """Index of the word that counts the stops of the member that the supervisor has carried out. STOPS counts the stops
+    that the fault plan has asked for. Written by the supervisor."""
     STARTS = 17
     """Index of the word that counts how often the fault plan asked the supervisor to start the member again. Written by
     the fault plan."""
     STARTS_DONE = 18
-    """Index of the word that counts the starts that were carried out, of those that STARTS counts. Written by the
-    supervisor."""
+    """Index of the word that counts the starts of the member that the supervisor has carried out. STARTS counts the
+    starts that the fault plan has asked for. Written by the supervisor."""
     EXIT = 19
     """Index of the word with the exit code of the process in the latest life that has ended. If a signal ended the
     process, the code is minus the number of the signal. Written by the supervisor."""

@@ -55,7 +55,8 @@ def lives_of(folder: Path) -> dict[int, Path]:
 
 
 def _numbered(folder: Path) -> dict[int, Path]:
-    """Maps each number that is the name of a folder in `folder` to this folder, in order."""
+    """Returns the subfolders of `folder` whose names are numbers. Maps each number to its subfolder, in ascending
+    order."""
     numbers = sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit()) if folder.is_dir() else []
     return {number: folder / str(number) for number in numbers}
 

@@ -44,13 +44,13 @@ def tags() -> list[str]:
 def expects(words: Collection[str], entry: Entry, lacking: Collection[str]) -> bool:
     """Returns whether the user expects this host to be unable to run `entry`.
 
-    `words`: the words with which the user said what this host may be unable to run (see EXPECTABLE). `lacking`: what
-    the entry needs and this host lacks. The result is true in two cases:
+    `words`: what the user expects this host to be unable to run (see EXPECTABLE). `lacking`: the capabilities that this
+    host lacks for the entry. The result is true in two cases:
 
-    * `words` contains the name or the kind of the entry. A word such as `power`, which is both a capability and a kind,
-      does not count as a kind.
-    * `lacking` is not empty, and `words` contains all of it. EXPECTABLE has no word for a backend, so this case never
-      holds if the backend is missing.
+    * `words` contain the name of the entry, or the kind of the entry. If a word is the name of a kind and also of a
+      capability, e.g. `power`, it counts only as the capability.
+    * The host lacks capabilities, and `words` contain all of them. A missing backend is never expected in this way,
+      because EXPECTABLE has no word for a backend.
     """
     kind = KINDS[entry.name]
     is_named = entry.name in words or (kind in words and kind not in CAPABILITIES)

@@ -185,7 +185,8 @@ class Backend(Protocol):
         ...
 
     def leftovers(self) -> list[str]:
-        """Returns the names of things outside workspaces that killed processes left on this host, e.g. filter rules."""
+        """Returns the names of things that killed processes have left on this host, e.g. filter rules. Workspaces are
+        not among them."""
         ...
 
     def sweep(self) -> list[str]:

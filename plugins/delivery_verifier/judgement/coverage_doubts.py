@@ -164,7 +164,7 @@ def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
 def _strangers(arm: ArmEvidence) -> Iterator[NamedDetail]:
     """Yields a doubt if the arm's topic holds records without any trace of this run.
 
-    Such a record may come from another client, or may be a damaged record of which nothing is left.
+    Another client may have written such a record. Or it is a record of this run that is damaged beyond recognition.
     """
     if count := arm.run.strangers.get(arm.name, 0):
         yield (

@@ -29,9 +29,9 @@ COMBINED = 9
 """How many sequence numbers are used for records with two anomalies, and for cases that are easily missed."""
 
 FORGOTTEN = 10
-"""The number of records that the canary's real producer process sends to a broker that acknowledges and forgets them
-(see `load.forgetful`). The broker acknowledges them with the lowest offsets. At these offsets of the canary's topic,
-there are healthy records."""
+"""The number of records that the canary's real producer process sends to a fake broker (see `load.forgetful`). The fake
+broker acknowledges these records and forgets them. It gives them the offsets from 0 on. At the same offsets of the
+canary's real topic, there are healthy records."""
 FORGOTTEN_SINCE = 2
 """The first format version whose canary has FORGOTTEN records."""
 

@@ -1,6 +1,7 @@
-"""The columns of the map: one for each profile and, for arms with an application, one for each profile and application.
+"""The columns of the map, which is the table at the top of the page of the matrix. The map has a row for each scenario.
 
-All scenarios have the same columns, so that a reader can scan down one column.
+There is one column for each profile and, for arms with an application, one for each pair of profile and application.
+The columns are the same in all rows, so that a reader can scan down one column.
 """
 
 from __future__ import annotations
