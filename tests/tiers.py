@@ -26,6 +26,8 @@ LANES = (("kafka", "e2e"), ("unit", "airflow", "spark", "quality"))
 which a host has one at a time. They mostly wait. The tiers of the second lane mostly compute."""
 NICENESS = (0, 10)
 """The niceness of each lane. Whoever computes gives way to clusters, whose faults have moments."""
+WORKERS = {"unit": 2}
+"""How many processes run the tests of a tier side by side, if not one. Many unit tests wait for child processes."""
 TIERS = ("unit", "airflow", "spark", "quality", "kafka", "e2e")
 OUTCOMES = ("tests", "failures", "errors", "skipped")
 
@@ -65,7 +67,7 @@ def _run(tier: str, niceness: int | None) -> Row:
     print(f"== {tier}" if alone else f"== {tier} begins", flush=True)
     with tempfile.NamedTemporaryFile(suffix=".xml") as report, tempfile.TemporaryFile("w+") as said:
         command = ["nice", "-n", str(niceness or 0), sys.executable, "-m", "pytest", str(HERE / tier)]
-        command += [f"--junitxml={report.name}", "--durations=12"]
+        command += [f"--junitxml={report.name}", "--durations=12", "-n", str(WORKERS.get(tier, 0))]
         output = {} if alone else {"stdout": said, "stderr": subprocess.STDOUT}
         code = subprocess.run(command, check=False, env={**os.environ, MARK: mark}, **output).returncode  # type: ignore[call-overload]
         said.seek(0)
