@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from itertools import count
+from itertools import count, repeat
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,13 +16,15 @@ from delivery_verifier.faults.applications import KillApplication
 COMMITTED = {"a": 5}
 
 
-def context(records: Any) -> Any:
-    """Returns the context of a kill. `records` yields how many records the application has applied, call by call."""
+def context(records: Any, undecided: Any = repeat(0)) -> Any:
+    """Returns the context of a kill. `records` yields how many records the application has applied, call by call, and
+    `undecided` how many are in open transactions."""
     own = SimpleNamespace(
         arms=["a"],
         send=lambda number: None,
         in_hand=lambda committed: {"a": 2},
         records=lambda: {"a": next(records)},
+        undecided=lambda: {"a": next(undecided)},
     )
     program = SimpleNamespace(
         own=own,
@@ -45,6 +47,16 @@ def test_a_program_that_goes_on_after_the_kill_was_not_killed(
     kill, made = KillApplication(), context(records)
     kill.do(made)
     assert bool(kill.proof(made)) is is_proof
+
+
+def test_a_program_whose_open_transaction_grows_after_the_kill_was_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program in a container commits only every 10 s. Nothing but its open transaction shows that it goes on."""
+    monkeypatch.setattr(applications, "STILL_S", 0.0)
+    monkeypatch.setattr(applications, "_LATE_S", 0.0)
+    monkeypatch.setattr(applications, "_commits", lambda context: lambda: COMMITTED)
+    kill, made = KillApplication(), context(repeat(7), count(3))
+    kill.do(made)
+    assert kill.proof(made) == {}
 
 
 def test_a_group_that_commits_after_the_kill_has_a_member_that_lives(monkeypatch: pytest.MonkeyPatch) -> None:
