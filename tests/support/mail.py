@@ -5,10 +5,11 @@ from __future__ import annotations
 import email
 import json
 import socketserver
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.message import Message
+
+from support.serving import serving
 
 
 class _Session(socketserver.StreamRequestHandler):
@@ -57,10 +58,5 @@ def _text(mail: Message) -> str:
 @contextmanager
 def sink() -> Iterator[Sink]:
     """Yields a mail server that serves until the block ends."""
-    server = Sink()
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with serving(Sink()) as server:
         yield server
-    finally:
-        server.shutdown()
-        server.server_close()

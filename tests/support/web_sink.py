@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
+
+from support.serving import serving
 
 
 class Received(NamedTuple):
@@ -50,10 +51,5 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def web_sink() -> Iterator[WebSink]:
     """Yields a web server that serves until the block ends."""
-    server = WebSink()
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with serving(WebSink()) as server:
         yield server
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -10,6 +10,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from delivery_verifier.host.mapped_words import map_words
+from delivery_verifier.host.waiting import wait_until
 
 
 class Word(IntEnum):
@@ -94,6 +95,9 @@ class Word(IntEnum):
     pid is the id of its process group, too. Written by the supervisor."""
 
 
+COMMAND_DEADLINE_S = 60.0
+"""Seconds in which the supervisor must carry out a command. An orderly stop of the members may take 30 s."""
+
 WORDS = 32
 """The size of a control block, in int64 words. It is greater than the number of members of `Word`."""
 
@@ -127,3 +131,19 @@ class Control:
     def is_down(self) -> bool:
         """Whether the member was killed or stopped at the fault plan's request, and was not started again."""
         return self[Word.KILLS_DONE] + self[Word.STOPS_DONE] > self[Word.STARTS_DONE]
+
+
+def command(controls: list[Control], asked: Word, done: Word, what: str) -> None:
+    """Gives a command to the supervisor of the members of `controls`, and waits until the command is carried out.
+
+    The word `asked` counts the commands of this kind. The word `done` counts those that the supervisor has carried out.
+    `what` names the command in messages. Raises DeadlinePassed after COMMAND_DEADLINE_S.
+    """
+    for control in controls:
+        control[asked] += 1
+    wait_until(
+        lambda: all(control[done] >= control[asked] for control in controls),
+        f"the supervisor to {what}",
+        COMMAND_DEADLINE_S,
+        every_s=0.005,
+    )

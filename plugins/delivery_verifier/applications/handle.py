@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from delivery_verifier.applications.control import Control, State, Word
+from delivery_verifier.applications.control import Control, State, Word, command
 from delivery_verifier.applications.lives import folder_of
 from delivery_verifier.applications.own.handle import OwnHandle
 from delivery_verifier.applications.parking import POINTS
@@ -21,8 +21,6 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.application import STORED, CrashPoint, Discipline
 from delivery_verifier.model.scenario import Scenario
 
-COMMAND_DEADLINE_S = 60.0
-"""Seconds in which the supervisor must carry out a command. An orderly stop of the members may take 30 s."""
 RESTART_DEADLINE_S = 90.0
 """Seconds in which members that were started again must have partitions."""
 UNCOMMITTED: tuple[Discipline, ...] = (
@@ -165,16 +163,8 @@ class RunningApplications:
         return len(self._controls())
 
     def _command(self, asked: Word, done: Word, verb: str) -> None:
-        """Gives a command to the supervisor, and waits until it is carried out. `verb` names it in messages."""
-        controls = self._controls()
-        for control in controls:
-            control[asked] += 1
-        wait_until(
-            lambda: all(control[done] >= control[asked] for control in controls),
-            f"the supervisor to {verb} all members of applications",
-            COMMAND_DEADLINE_S,
-            every_s=0.005,
-        )
+        """Gives a command to the supervisor for all members. `verb` names the command in messages."""
+        command(self._controls(), asked, done, f"{verb} all members of applications")
 
     def _parkable(self) -> list[Control]:
         """Returns the control blocks of all members that have crash points: all except own members."""

@@ -12,7 +12,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from delivery_verifier.applications.control import Control, State, Word
+from delivery_verifier.applications.control import Control, State, Word, command
 from delivery_verifier.applications.lives import folder_of, has_end, lives_of, read_end
 from delivery_verifier.applications.pool import applications_of
 from delivery_verifier.host.processes import is_frozen
@@ -23,8 +23,6 @@ from delivery_verifier.model.scenario import Arm, Scenario
 
 FREEZE_S = 10.0
 """Seconds in which every thread of a member must stand still after SIGSTOP."""
-COMMAND_S = 60.0
-"""Seconds in which the supervisor must start the substitutes, or stop the thawed members."""
 REPLACED_S = 90.0
 """Seconds in which the substitutes must be given their partitions. A group first waits until the session of the frozen
 member is over."""
@@ -107,7 +105,7 @@ class Zombies:
 
     def replace(self) -> None:
         """Asks the supervisor to start the substitutes. Waits until each has its partitions. Raises DeadlinePassed."""
-        self._command(self.substitutes, Word.STARTS, Word.STARTS_DONE, "start the substitutes")
+        command(self.substitutes, Word.STARTS, Word.STARTS_DONE, "start the substitutes")
         wait_until(
             lambda: all(control[Word.STATE] >= State.ASSIGNED for control in self.substitutes),
             "all substitutes to be given their partitions",
@@ -126,15 +124,4 @@ class Zombies:
         """Asks the supervisor to stop the thawed members that still run, in an orderly way. Waits until they have
         ended. Raises DeadlinePassed."""
         controls = [zombie.control for zombie in self.all]
-        self._command(controls, Word.STOPS, Word.STOPS_DONE, "stop the thawed members")
-
-    def _command(self, controls: list[Control], asked: Word, done: Word, what: str) -> None:
-        """Gives a command to the supervisor, and waits until it is carried out. `what` names it in messages."""
-        for control in controls:
-            control[asked] += 1
-        wait_until(
-            lambda: all(control[done] >= control[asked] for control in controls),
-            f"the supervisor to {what}",
-            COMMAND_S,
-            every_s=0.005,
-        )
+        command(controls, Word.STOPS, Word.STOPS_DONE, "stop the thawed members")
