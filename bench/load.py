@@ -10,7 +10,8 @@ project's clock runs from the first record after the warm-up to the last deliver
 the one that it prints itself. It leaves out the start of its JVM and its first tenth of the records. CPU time per
 record leaves out the start of Python, but not that of the JVM.
 
-`--matrix` measures one pair for each codec, several payload sizes, and 1, 2 and 4 producer processes. `--no-peer`
+`--producers N` measures N processes of the load beside N processes of ProducerPerformance, each with its share of the
+records. `--matrix` measures one pair for each codec, several payload sizes, and 1, 2 and 4 producer processes. `--no-peer`
 measures this project's load alone, e.g. to see that its memory does not grow with `--records 10000000`.
 
 The figures go to docs/results/load-DATE.md, .json and .svg. The exit code is 1 if the median ratio is a fifth worse
@@ -73,15 +74,18 @@ def main() -> int:
     parser = option_parser(__doc__)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--producers", type=int, default=1, help="processes of the load, and of ProducerPerformance")
     parser.add_argument("--no-peer", action="store_true", help="only this project's load")
     parser.add_argument("--matrix", action="store_true", help="one pair for each codec, payload, number of producers")
     ratios.add_options(parser)
     arguments = parser.parse_args()
-    cases = matrix(arguments.records) if arguments.matrix else [Case(arguments.records)] * arguments.pairs
+    plain = Case(arguments.records, producers=arguments.producers)
+    cases = matrix(arguments.records) if arguments.matrix else [plain] * arguments.pairs
     with tempfile.TemporaryDirectory() as folder:
         with running(Path(folder), arguments.records, Load(pacing="flat_out", deadline_s=3600)) as bench:
             rows = _rows(bench, cases, not arguments.no_peer)
-    name = "load-matrix" if arguments.matrix else "load"
+    several = f"-{arguments.producers}-producers" if arguments.producers > 1 else ""
+    name = "load-matrix" if arguments.matrix else f"load{several}"
     bars = {
         f"{number}: {row['codec']}, {row['payload B']:,} B, producers: {row['producers']}": row["ratio"]
         or row["records/s"]
@@ -93,7 +97,7 @@ def main() -> int:
     ratio = round(statistics.median(row["ratio"] for row in rows), 3)
     note = f"Median of the ratios (load with full ledger / ProducerPerformance, records per second): **{ratio}**."
     publish(name, "The load beside ProducerPerformance", rows, bars, [note])
-    return 0 if arguments.matrix else ratios.guard({"load / ProducerPerformance": ratio}, arguments.commit)
+    return 0 if arguments.matrix else ratios.guard({f"load{several} / ProducerPerformance": ratio}, arguments.commit)
 
 
 def matrix(records: int) -> list[Case]:
