@@ -11,8 +11,8 @@ the one that it prints itself. It leaves out the start of its JVM and its first 
 record leaves out the start of Python, but not that of the JVM.
 
 `--producers N` measures N processes of the load beside N processes of ProducerPerformance, each with its share of the
-records. `--matrix` measures one pair for each codec, several payload sizes, and 1, 2 and 4 producer processes. `--no-peer`
-measures this project's load alone, e.g. to see that its memory does not grow with `--records 10000000`.
+records. `--matrix` measures one pair for each codec, several payload sizes, and 1, 2 and 4 producer processes.
+`--no-peer` measures this project's load alone, e.g. to see that its memory does not grow with `--records 10000000`.
 
 The figures go to docs/results/load-DATE.md, .json and .svg. The exit code is 1 if the median ratio is a fifth worse
 than the committed one (docs/results/ratios.json; `--commit` replaces it). Nine pairs take about five minutes.
