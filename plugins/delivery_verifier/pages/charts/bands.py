@@ -48,7 +48,7 @@ def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> F
     drawn = material.injections[:BANDS_DRAWN]
     named = len(drawn) <= LABELS_DRAWN
     rows = max(1, len(drawn)) if named else 1
-    plot = blank(x_range, "faults", (26 if named else 22) * rows + 6, y_range=Range1d(start=rows, end=0))
+    plot = blank(x_range, "faults", max(48, (26 if named else 22) * rows + 11), y_range=Range1d(start=rows, end=0))
     plot.yaxis.ticker = FixedTicker(ticks=[])
     plot.grid.visible = False
     source = ColumnDataSource(_bars(drawn, clock, end_s, named))

@@ -50,7 +50,7 @@ def blank(x_range: Any, label: str, height: int, **more: Any) -> Figure:
         min_border_left=68,
         min_border_right=12,
         min_border_top=4,
-        min_border_bottom=4,
+        min_border_bottom=9,  # the lower half of the label 0 of the y axis
         background_fill_color=None,
         border_fill_color=None,
         outline_line_color=None,

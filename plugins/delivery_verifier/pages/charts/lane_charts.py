@@ -69,7 +69,8 @@ def _counts(x_range: Range1d, counted: list[PartitionCounts], end_s: float, part
 def _lanes(x_range: Range1d, drawn: list[Segment]) -> Figure:
     """The plot of the lanes. A thick bar shows the leader. Below the bar, each replica in sync has a thin stripe."""
     rows = {partition: row for row, partition in enumerate(sorted({segment.partition for segment in drawn}))}
-    plot = blank(x_range, "leader, ISR", 14 + 20 * len(rows), y_range=Range1d(start=len(rows), end=0))
+    height = max(72, 18 + 20 * len(rows))  # the label of the axis needs 72 pixels
+    plot = blank(x_range, "leader, ISR", height, y_range=Range1d(start=len(rows), end=0))
     plot.grid.visible = False
     plot.yaxis.ticker = FixedTicker(ticks=[row + 0.5 for row in rows.values()])
     plot.yaxis.major_label_overrides = {row + 0.5: f"p{partition}" for partition, row in rows.items()}
