@@ -1,4 +1,5 @@
-"""Derives the verdict from the evidence of a finished run. This is the last step on the way of a record.
+"""Derives the verdict of a run from the evidence in its run directory. Judging is the last thing that happens to a
+record.
 
 Owns: evidence, doubts, the canary (an arm with planted anomalies), the list of the evaluations that a verdict requires,
     the verdict and its sentence.

@@ -1,8 +1,9 @@
-"""Applications in the judgement: whether an application has applied all records, and how many records it had in hand
-when a fault hit it.
+"""Judges applications: finds out whether an application applied all records, and how many records it had in hand when a
+fault hit it.
 
-All functions are pure. A record is *in hand* from the time when the client hands it to a member until it is committed
-(with the discipline `commit_after`, or with a database) or applied (with any other discipline).
+All functions are pure. A record comes *in hand* when the client hands it to a member. With the discipline
+`commit_after`, or with a database, the record is in hand until its offset is committed. With any other discipline, it
+is in hand until it is applied.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ UNPARSED_SHARE = 100
 
 
 def is_of_applications(injection: Injection) -> bool:
-    """Returns whether the injection hit the members of applications, and not brokers or producers."""
+    """Returns whether the injection hit members of applications. Other injections hit brokers or producers."""
     return injection.action in ACTS and ACTS[injection.action].whom == "application"
 
 
 def at_stake(injection: Injection, arm: str) -> int:
-    """Returns how many records of `arm` the injection could hurt, according to its proof (see AT_STAKE). Returns 0 if
-    the proof does not say."""
+    """Returns how many records of `arm` the injection could hurt. The number stands in the injection's proof, under a
+    key that begins with a text in AT_STAKE. Returns 0 if the proof has no such number."""
     return next(filter(None, (_proven(injection, beginning + arm) for beginning in AT_STAKE)), 0)
 
 
 def _proven(injection: Injection, key: str) -> int:
-    """Returns the count under `key` in the injection's proof that was taken right after the action.
+    """Returns the count under `key` in the proof that was taken right after the injection's action.
 
-    If this count is missing or 0, returns the count in the proof that was taken just before healing. If that count is
-    missing, too, returns 0.
+    If this count is missing or 0, returns the count in the proof that was taken just before healing. If the second
+    count is missing, too, returns 0.
     """
     for moment in ("process", "process_before_heal"):
         proof = injection.proof.get(moment)
@@ -50,25 +51,27 @@ def _proven(injection: Injection, key: str) -> int:
 
 
 def in_hand(run: Evidence, arm: str) -> int:
-    """Returns how many records the members of `arm` had in hand when injections hit them. Adds up the counts of all
-    injections except thaws."""
+    """Returns how many records the members of `arm` had in hand when injections hit the members. Adds up the counts of
+    all injections except thaws (see `is_thaw`)."""
     return sum(_proven(injection, AT_STAKE[0] + arm) for injection in run.injections if not is_thaw(injection))
 
 
 def is_thaw(injection: Injection) -> bool:
-    """Returns whether the injection let frozen members go on. The records that they had in hand are counted at the
-    freeze, not again at the thaw."""
+    """Returns whether the injection let frozen members go on. The records in the hands of these members are counted at
+    the freeze, and not again at the thaw."""
     return injection.action in ACTS and "freeze_application" in ACTS[injection.action].heals
 
 
 def set_back(run: Evidence, arm: str) -> int:
-    """Returns by how many records injections set the group of `arm` back. Adds up the counts of all injections."""
+    """Returns the number of records by which injections set back the offsets of the consumer group of `arm`. Adds up
+    the counts of all injections."""
     return sum(_proven(injection, AT_STAKE[1] + arm) for injection in run.injections)
 
 
 def skipped_too_early(run: Evidence) -> Iterator[tuple[str, str, str]]:
-    """Yields a doubt as (arm, name, detail) for each partition that has cases of SKIPPED, but was not drained. An
-    application that has not come to the end of a partition has skipped nothing there, so the checker must be wrong."""
+    """Yields a doubt as (arm, name, detail) for each partition that has cases of SKIPPED, but was not drained. As long
+    as an application has not come to the end of a partition, it has skipped nothing there. So the checker must be
+    wrong."""
     for arm in run.scenario.applied:
         drained = {row["partition"] for row in run.books.rows("effects", arm=arm).to_pylist() if row.get("drained")}
         for partition in sorted(set(range(run.scenario.load.partitions)) - drained):
@@ -78,12 +81,12 @@ def skipped_too_early(run: Evidence) -> Iterator[tuple[str, str, str]]:
 
 
 def torn_effects(run: Evidence) -> Iterator[tuple[str, str, str]]:
-    """Yields a doubt as (arm, name, detail) for each arm with an own application that has too many effects without a
-    record.
+    """Yields a doubt as (arm, name, detail) for each arm with an own application (a program of the user's own) that has
+    too many effects without a record.
 
-    Two processes that write to one file may tear each other's lines. A torn line names no record, so a record that was
-    applied looks SKIPPED. A doubt arises if torn lines could explain all cases of SKIPPED, or if more than one in
-    UNPARSED_SHARE effects names no record. No count of the arm can then be trusted.
+    If two processes write to one file, each may tear the other's lines. A torn line names no record, so a record that
+    was applied looks SKIPPED. There is a doubt in two cases: torn lines could explain all cases of SKIPPED, or more
+    than one in UNPARSED_SHARE effects names no record. No count of the arm can then be trusted.
     """
     for arm in run.scenario.loaded:
         if arm.application is None or arm.application.discipline != "own":
@@ -100,8 +103,8 @@ def torn_effects(run: Evidence) -> Iterator[tuple[str, str, str]]:
 
 
 def application_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
-    """Yields the name and the detail of each reason to doubt that the application was tested, that it applied all
-    records, or that its anomalies are explained."""
+    """Yields the name and the detail of each reason to doubt one of three things: that the application was tested, that
+    it applied all records, and that its anomalies are explained."""
     if arm.name not in arm.run.scenario.applied or arm.is_canary:
         return
     rows = arm.run.books.rows("effects", arm=arm.name).to_pylist()
@@ -129,10 +132,10 @@ def _more_than_in_hand(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
     * A crash explains one case of SKIPPED for each record in hand.
     * A rewind explains one surplus effect for each record by which the group was set back.
-    * auto.offset.reset explains that a new group jumps over the records that are in the log already. All these records
-      stand before the first applied record. So auto.offset.reset does not explain a skipped record behind an applied
-      record. Only a crash explains such a record, and only if the application lets go of records before it applies
-      them.
+    * auto.offset.reset lets a new group jump over the records that are in the log already. All these records stand
+      before the first applied record. So auto.offset.reset does not explain a skipped record behind an applied record.
+      Only a crash explains such a record, and only if the application may commit an offset before it applies the
+      record.
     """
     hand, totals = in_hand(arm.run, arm.name), arm.totals
     is_early = arm.spec.application is not None and arm.spec.application.discipline in EARLY

@@ -3,15 +3,17 @@
 The files in anomalies/ of the run directory list the cases. A case belongs to an injection if its record was under way
 at some time during the injection's window.
 
-* A record is under way from the time when it is sent until it is settled.
+* A record is under way from the time when it is sent until the time when the client reports its outcome.
 * A window begins one second before the injection bit. `LEAD_US` in `model/history.py` says why.
 * A window ends one second after the cluster recovered from the injection, that is, after every replica was in sync
   again. Clients need this second to find the new leaders.
 
-If several injections fit, the case belongs to the injection that bit last. If its record was never settled, the case
-belongs to the injection that bit first. A case of an anomaly of effects belongs to the first injection whose window
-ends after the record was sent, even if the record was settled before this window. Reason: the application works on the
-record later. All functions are pure.
+If several injections fit, the case belongs to the injection that bit last. If the client never reported the outcome of
+the record, the case belongs to the injection that bit first.
+
+A case of an anomaly of effects belongs to the first injection whose window ends after the record was sent. This holds
+even if the outcome was reported before the window. Reason: the application works on the record later. All functions are
+pure.
 """
 
 from __future__ import annotations
@@ -44,10 +46,10 @@ if any case of the anomaly belongs to no injection."""
 
 
 class Case(NamedTuple):
-    """One case, as a row of anomalies/ describes it. None: the value is unknown.
+    """One case, with the values of its row in anomalies/. None: the value is unknown.
 
     The first of `kinds` is the anomaly of the case. The others are further anomalies that the record shows. `sent_us`
-    and `settled_us` are the times (µs since the epoch) when the record was sent and settled.
+    is when the record was sent. `settled_us` is when the client reported its outcome. Both are in µs since the epoch.
     """
 
     arm: str
@@ -59,10 +61,10 @@ class Case(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """The window of one injection: the time in which the injection can hurt records.
+    """The window of one injection: the time in which the injection can hurt records. All times are µs since the epoch.
 
-    `injection` is the id of the injection. The times are µs since the epoch: `begin_us` is one second before the
-    injection bit, and `end_us` is one second after the cluster recovered from it (None: it never recovered).
+    `injection` is the id of the injection. `begin_us` is one second before the injection bit. `end_us` is one second
+    after the cluster recovered from the injection. None: the cluster never recovered.
     """
 
     begin_us: int
@@ -73,8 +75,9 @@ class _Window(NamedTuple):
 def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, CasesByInjection]:
     """Maps each arm that has cases to the injections to which these cases belong (see CasesByInjection).
 
-    `cases` has a row for each case, with at least the columns COLUMNS. A case of a record that was never attempted is
-    OUTSIDE, because it has no times. Raises KeyError if a column is missing.
+    `cases` has one row per case, with at least the columns in COLUMNS. A case of a record that was never attempted has
+    no times. Such a case belongs to no injection, and counts under the id OUTSIDE. Raises KeyError if a column is
+    missing.
     """
     windows = _windows(injections)
     owners: dict[str, dict[str, set[int]]] = {}
@@ -86,11 +89,11 @@ def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[st
 
 
 def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, set[str]]:
-    """Maps each arm to the anomalies of the records that the arm sent after all `injections` were over.
+    """Maps each arm to the anomalies that its records show, if the records were sent after all `injections` were over.
 
-    An injection is over LAG_US after the cluster recovered from it. If the cluster did not recover from one of the
-    injections, the result is empty. If there are no injections, all records that were sent count. `cases` has a row for
-    each case, with at least the columns COLUMNS.
+    An injection is over LAG_US (1 s) after the cluster recovered from it. If the cluster did not recover from one of
+    the injections, the result is empty. If `injections` is empty, all records that were sent count. `cases` has one row
+    per case, with at least the columns in COLUMNS.
     """
     ends_us = [window.end_us for window in _windows(injections)]
     if None in ends_us:
@@ -104,11 +107,12 @@ def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> d
 
 
 def confidence_interval(hits: int, trials: int) -> tuple[float, float]:
-    """Returns the lower and the upper bound of the share of hits (Clopper-Pearson, confidence level CONFIDENCE).
+    """Returns the lower and the upper bound of the true share of hits (Clopper-Pearson, with the confidence level
+    CONFIDENCE).
 
-    `trials` is how often a fault was injected, and `hits` is how many of these faults hurt the arm. Count injections
-    that overlap as one trial, because they are not independent. If no trial or every trial is a hit, the interval is
-    one-sided, as in "0 of 20: below 14 %". Raises ValueError if there are no trials, or if `hits` is negative or
+    `trials` is how often a fault was injected. `hits` is in how many of these trials the fault hurt the arm. Count
+    injections that overlap as one trial, because they are not independent. If no trial or every trial is a hit, the
+    interval is one-sided, as in "0 of 20: below 14 %". Raises ValueError if `trials` is 0, or if `hits` is negative or
     greater than `trials`.
     """
     if not 0 <= hits <= trials or not trials:
@@ -129,7 +133,8 @@ def _probability(hits: int, trials: int, share: float) -> float:
 
 
 def _smallest_share(reached: Callable[[float], bool]) -> float:
-    """Returns the smallest share for which `reached` is true. `reached` must be true for all greater shares, too."""
+    """Returns the smallest share, between 0 and 1, for which `reached` is true. From this share on, `reached` must stay
+    true."""
     low, high = 0.0, 1.0
     for _ in range(50):
         middle = (low + high) / 2
@@ -138,8 +143,8 @@ def _smallest_share(reached: Callable[[float], bool]) -> float:
 
 
 def read_cases(cases: pa.Table, of_arm: str = "") -> Iterator[Case]:
-    """Yields the rows of `cases`, which has the columns COLUMNS. If `of_arm` is not empty, yields only the rows of this
-    arm."""
+    """Yields each row of `cases` as a Case. `cases` has the columns in COLUMNS. If `of_arm` is given, yields only the
+    rows of this arm."""
     if of_arm:
         cases = cases.filter(pc.equal(cases["arm"], of_arm))
     sent, settled = (as_us(cases[name]).to_pylist() for name in ("sent_at", "settled_at"))
@@ -159,7 +164,7 @@ def _windows(injections: Sequence[Injection]) -> list[_Window]:
 
 
 def _owner(case: Case, windows: Sequence[_Window]) -> int:
-    """Returns the id of the injection to which the case belongs, or OUTSIDE."""
+    """Returns the id of the injection to which the case belongs, or OUTSIDE if it belongs to none."""
     if case.sent_us is None:
         return OUTSIDE
     is_of_effects = case.kinds[0] in EFFECTS
@@ -175,11 +180,12 @@ def _owner(case: Case, windows: Sequence[_Window]) -> int:
 
 
 def read_case_files(folder: Path) -> pa.Table | None:
-    """Returns the columns COLUMNS of all files in `folder` (anomalies/). Returns None if the folder has no file."""
+    """Reads all files in `folder` (anomalies/ of a run directory), and returns their columns COLUMNS as one table.
+    Returns None if the folder has no file."""
     files = sorted(folder.glob("*.parquet"))
     return pa.concat_tables([pq.read_table(file, columns=list(COLUMNS)) for file in files]) if files else None
 
 
 def is_power_loss(injection: Injection) -> bool:
-    """Returns whether the injection took the power from brokers."""
+    """Returns whether the injection cut the power of brokers."""
     return injection.action in ACTS and "power_loss" in ACTS[injection.action].counts_as

@@ -1,4 +1,4 @@
-"""Checker doubts: reasons to believe neither HELD nor VIOLATED, because the checking itself may be wrong.
+"""Checker doubts: reasons to believe neither HELD nor VIOLATED, because the check itself may be wrong.
 
 A doubt belongs to one arm, or to ALL arms. A doubt about the canary belongs to ALL arms: a checker that is wrong about
 the canary may be wrong about every arm. All functions are pure.
@@ -46,7 +46,7 @@ missing here, the name is `books_unbalanced:<law>`."""
 def checker_doubts(evidence: Evidence, validation: Validation) -> list[OwnedDoubt]:
     """Returns every doubt about the verifier's own work in this run, e.g. about its books, its canary or its observer.
 
-    `validation` is what Great Expectations said of the books.
+    `validation` holds the results of Great Expectations.
     """
     canary = evidence.scenario.canary.name
     doubts = [
@@ -75,7 +75,8 @@ def _tables(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _rows(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless books/producers has every planned row exactly once, and no other row."""
+    """Yields a doubt for each arm that lacks planned rows in books/producers. Yields another doubt for each arm that
+    has unplanned or repeated rows there."""
     for arm in evidence.scenario.arms:
         rows = evidence.books.rows("producers", arm=arm.name)
         if not {"producer", "partition"} <= set(rows.column_names):
@@ -90,9 +91,10 @@ def _rows(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _partitions(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields a doubt for each planned partition that was not read from the start to the end that the snapshot names.
+    """Yields a doubt for each planned partition that was not read from the start offset to the end offset of the
+    snapshot.
 
-    Also yields a doubt for each partition in which records stand behind the end of the snapshot.
+    Also yields a doubt for each partition in which anything but markers stands behind the end of the snapshot.
     """
     taken = evidence.offsets.partitions
     rows = evidence.books.rows("partitions")
@@ -117,7 +119,7 @@ def _partitions(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields a doubt for every law whose two sides are not equal."""
+    """Yields a doubt for each row of books/laws whose two counts differ. Each row has the two sides of a law."""
     rows = evidence.books.rows("laws")
     if not {"law", "arm", "partition", "left_name", "left", "right_name", "right"} <= set(rows.column_names):
         return
@@ -130,9 +132,9 @@ def _laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _coverage_of_laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields a doubt for each law that lacks a row of an arm in the table books/laws.
+    """Yields a doubt for each law and arm for which the table books/laws lacks a row.
 
-    Also yields a doubt for each law in books/laws that the run's format does not have. No expectation judges such a
+    Also yields a doubt for each law in books/laws that runs of this format do not have. No expectation judges such a
     law.
     """
     rows = evidence.books.rows("laws")
@@ -150,9 +152,10 @@ def _coverage_of_laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _missing_law(present: set[tuple[str, str, int]], law: str, arm: str, partitions: int) -> Iterator[OwnedDoubt]:
-    """Yields a doubt if the table books/laws has no row for the law in this arm.
+    """Yields a doubt if the table books/laws has no row for the law `law` and the arm `arm`.
 
-    A law about partitions needs a row for each partition."""
+    A law about partitions needs a row for each partition. `present` has (law, arm, partition) of each row.
+    """
     detail = f"{arm}: the law {law} is not in the books"
     if law in LAWS_OF_PARTITIONS:
         missing = [partition for partition in range(partitions) if (law, arm, partition) not in present]
@@ -165,7 +168,7 @@ def _missing_law(present: set[tuple[str, str, int]], law: str, arm: str, partiti
 def _canary(evidence: Evidence) -> Iterator[OwnedDoubt]:
     """Yields a doubt for each count in the canary's books that differs from the planted number.
 
-    Also yields a doubt if nothing was planted.
+    Also yields a doubt if no anomaly was planted.
     """
     for name, planted, counted in canary_pairs(evidence):
         if planted != counted:
@@ -176,7 +179,8 @@ def _canary(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _exposure(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless books/exposure has exactly one row for each pair of an arm with load and an injection."""
+    """Yields a doubt for each arm with load and each injection, unless books/exposure has exactly one row for the
+    two."""
     for arm in evidence.scenario.loaded:
         for injection in evidence.injections:
             count = evidence.books.rows("exposure", arm=arm.name, injection=injection.id).num_rows
@@ -186,7 +190,8 @@ def _exposure(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _evaluations(evidence: Evidence, validation: Validation) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless every planned expectation was evaluated once, and no other expectation was evaluated.
+    """Yields a doubt for each planned expectation that was not evaluated, and for each expectation that was evaluated
+    more than once or without being planned.
 
     Also yields a doubt for each planned expectation whose evaluation cannot be believed, and a doubt if `validation` is
     of another run.
@@ -210,9 +215,9 @@ def _evaluations(evidence: Evidence, validation: Validation) -> Iterator[OwnedDo
 def _evaluation(expected: ExpectedEvaluation, evaluated: Evaluated) -> Iterator[OwnedDoubt]:
     """Yields doubts about the evaluation of one expectation. `expected` is the expectation as planned.
 
-    If the evaluation raised an exception, yields only this doubt. Otherwise yields a doubt for each of these facts: the
-    evaluation used another tolerance than planned, saw no rows or another number of rows than planned, saw nulls, or
-    contradicts the books.
+    If the evaluation raised an exception, yields only a doubt about the exception. Otherwise yields a doubt for each of
+    these facts: the evaluation used another tolerance than planned, saw no rows or another number of rows than planned,
+    saw nulls, or contradicts the books.
     """
     name = _name(expected.key)
     if evaluated.exception:

@@ -1,6 +1,6 @@
 """Coverage doubts: reasons not to say HELD, because the run did not test the arm as planned.
 
-All functions are pure. A coverage doubt does not forbid VIOLATED: an anomaly that was found remains proven.
+All functions are pure. A coverage doubt does not forbid VIOLATED, because an anomaly that was found remains proven.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ NamedDetail = tuple[str, str]
 def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
     """Returns every reason why the arm must not be called HELD.
 
-    The canary has no load that a fault could hurt. So it can have only doubts about the replicas of its topic, and
-    about offsets that cannot be read.
+    The canary has no load that a fault could hurt. So the canary can have only doubts about the replicas of its topic,
+    and doubts about offsets that cannot be read.
     """
     doubts = [*damage_doubts(arm), *replica_doubts(arm)]
     if not arm.is_canary:
@@ -50,10 +50,10 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
 
 
 def _faults(evidence: Evidence) -> Iterator[NamedDetail]:
-    """Yields a doubt for each fault that was injected less often than planned.
+    """Yields a doubt for each action whose injections are fewer than planned.
 
-    Also yields a doubt for each injection that did not provably bite, that was not healed, or that was not followed by
-    a recovery of the cluster.
+    Also yields a doubt for each injection without proof that it bit. Also yields a doubt for each injection that was
+    not healed, or after which the cluster did not recover.
     """
     fault = evidence.scenario.fault
     planned = Counter(step.action for step in fault.steps if step.act.bites)
@@ -75,9 +75,9 @@ def _faults(evidence: Evidence) -> Iterator[NamedDetail]:
 
 
 def _transactions(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt if the arm writes transactions, but committed none or aborted none.
+    """Yields a doubt if the arm writes transactions, but no transaction was committed, or none was aborted.
 
-    Only a committed transaction can be torn, and only an aborted transaction can be visible by mistake.
+    Only a committed transaction can be torn. Only the records of an aborted transaction can be visible by mistake.
     """
     if not arm.spec.transactional_id:
         return
@@ -125,11 +125,11 @@ def _end_us(injection: Injection) -> int:
 
 
 def _last_reported_us(arm: ArmEvidence) -> int | None:
-    """Returns until when (µs since the epoch) the arm's load flowed: the arm's last send or last report, whichever is
-    earlier.
+    """Returns until when (µs since the epoch) the arm's load flowed: the time of the arm's last send or of its last
+    report, whichever is earlier.
 
-    The table timeline/load counts sends and reports per interval of time. So each of the two times is the beginning of
-    an interval. The result is None if the table lacks these columns, or if it counts no send or no report of the arm.
+    The table timeline/load counts sends and reports per interval of time. So the result is the beginning of an
+    interval. The result is None if the table lacks the columns, or if it counts no send or no report of the arm.
     """
     rows = arm.run.books.rows("load", arm=arm.name)
     if not {"at_us", "sent", "reported"} <= set(rows.column_names):
@@ -143,8 +143,9 @@ def _last_reported_us(arm: ArmEvidence) -> int | None:
 def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
     """Yields a doubt for every injection that exposed too little of the arm.
 
-    An injection into the members of applications must have put at least one record at stake. Any other injection must
-    have exposed at least `min_exposed` reported attempts (a field of the scenario), and at least one.
+    An injection into members of applications must have put at least one record at stake (see `at_stake`). Any other
+    injection must have exposed at least `min_exposed` reported attempts. (`min_exposed` is a field of the scenario. 0
+    counts as 1.)
     """
     needed = max(1, arm.run.scenario.min_exposed)  # with 0, an arm that no fault could hurt could be HELD
     for injection in filter(is_of_applications, arm.run.injections):
@@ -162,9 +163,9 @@ def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _strangers(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt if the arm's topic holds records without any trace of this run.
+    """Yields a doubt if the arm's topic holds records that bear no trace of this run.
 
-    Another client may have written such a record. Or it is a record of this run that is damaged beyond recognition.
+    Either another client wrote such a record, or the record is of this run and is damaged beyond recognition.
     """
     if count := arm.run.strangers.get(arm.name, 0):
         yield (
@@ -177,9 +178,9 @@ def _strangers(arm: ArmEvidence) -> Iterator[NamedDetail]:
 def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
     """Yields a doubt if a disturbance of the arm was not planned.
 
-    Ignores an unplanned unclean election if the topic's settings forbid it, nobody requested it, and nobody altered the
-    topic. In this case, the election was really clean, and the observer saw it late. Such an election is also listed as
-    a change of leader. An unplanned change of leader is not ignored.
+    Ignores an unplanned unclean election if the topic's settings forbid such elections, nobody requested one, and
+    nobody altered the topic. The election was then really clean, and the observer saw it late. The same election is
+    also listed as a change of leader. An unplanned change of leader is not ignored.
     """
     observed = {disturbance.kind for disturbance in arm.disturbances}
     settings = Settings.of_arm(arm.run.scenario, arm.spec)
@@ -196,10 +197,10 @@ def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _elsewhere(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt for each anomaly that disturbances permit, if records on untouched partitions show this anomaly.
+    """Yields a doubt for each anomaly that disturbances permit, if records on untouched partitions show the anomaly.
 
-    A partition is untouched if no disturbance that permits the anomaly touched the partition. A disturbance without a
-    topic may have touched every partition.
+    A partition is untouched if no disturbance that permits the anomaly touched the partition. There are no untouched
+    partitions if one of these disturbances names no topic, because it may have touched every partition.
     """
     partitions = range(arm.run.scenario.load.partitions)
     for anomaly, ruling in arm.rulings.items():
@@ -215,13 +216,13 @@ def _elsewhere(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _at_another_time(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt for each anomaly that disturbances permit, if some cases of this anomaly are unexplained.
+    """Yields a doubt for each anomaly that disturbances permit, if some cases of the anomaly are unexplained.
 
     * A case is unexplained if its record was not under way during any injection.
     * If losses of power permit the anomaly, a case is unexplained only if its record was sent after all of these
       losses. Reason: a loss of power can hurt records that were acknowledged long before.
-    * Cases that the run does not list raise a doubt, too, because their times are unknown. (A run lists only a bounded
-      number of cases.)
+    * A run lists only a bounded number of cases. If it does not list all cases of the anomaly, there is a doubt, too,
+      because the times of the other cases are unknown.
     """
     rows = arm.run.books.rows("cases", arm=arm.name).to_pylist()
     cut = {row["kind"] for row in rows if row.get("cut")}

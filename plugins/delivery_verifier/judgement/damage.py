@@ -1,4 +1,5 @@
-"""What the verdict says of unreadable offsets: offsets of the leader's log whose bytes have changed on the disk.
+"""What the verdict says of unreadable offsets. The bytes at such an offset of the leader's log have changed on the
+disk.
 
 The records at these offsets are cases of CORRUPTED, which no rule permits. This module adds the evidence: the offsets,
 and the checksums or the broker's error. The doubt about the offsets is a coverage doubt: it forbids HELD, but not
@@ -27,7 +28,7 @@ def damage_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
 
 def unreadable_clause(arm: ArmEvidence) -> str:
-    """Returns in words how many records of the arm cannot be read, and why. Returns "" if all can be read."""
+    """Returns in words how many records of the arm cannot be read, and why. Returns "" if all records can be read."""
     parts = _damaged(arm)
     count = sum(count_unreadable(part.unreadable, part.start, part.end) for part in parts)
     return (
@@ -38,10 +39,8 @@ def unreadable_clause(arm: ArmEvidence) -> str:
 
 
 def _damaged(arm: ArmEvidence) -> list[PartitionSnapshot]:
-    """Returns the partitions of the arm with unreadable offsets.
-
-    Partitions with an unreadable offset within the snapshot come first.
-    """
+    """Returns the partitions of the arm that have unreadable offsets. Partitions whose first unreadable offset is
+    before the end of the snapshot come first."""
     parts = [part for part in arm.run.offsets.partitions if part.arm == arm.name and part.unreadable]
     return sorted(parts, key=lambda part: part.unreadable[0].first >= part.end)
 

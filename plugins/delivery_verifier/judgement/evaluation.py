@@ -1,7 +1,7 @@
 """Evaluations: the expectations that a run must evaluate, and the results of Great Expectations (validation.json).
 
 All functions are pure. The books are the tables of counts that the reconciliation wrote. An `ExpectedEvaluation` is
-derived from the contract and the books. An `Evaluated` is a result of Great Expectations.
+derived from the contract and the books. An `Evaluated` is one result of Great Expectations.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
       value of UNEXPLAINED).
     * `arm`: empty in the suite `evidence`.
     * `rows`: the number of rows that the expectation must see.
-    * `count`: how many records show the anomaly, or how many pairs of counts break the law. It is taken from the books
-      without Great Expectations.
+    * `count`: how many records show the anomaly, or how many pairs of counts break the law. The judge reads this number
+      from the books, without Great Expectations.
     * `tolerance`: the greatest permitted count. None: any count is permitted.
     """
 
@@ -90,15 +90,15 @@ class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
 
 
 class Evaluated(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What Great Expectations said of one expectation. `suite`, `arm` and `about` are as in ExpectedEvaluation.
+    """The result of Great Expectations for one expectation. `suite`, `arm` and `about` are as in ExpectedEvaluation.
 
     * `expectation`: the type of the expectation.
     * `tolerance`: the tolerance that was really used.
     * `element_count`: how many rows the expectation saw. `missing_count`: how many of these rows are null.
-      `unexpected_count`: how many of these rows break the expectation. None: Great Expectations did not say.
-    * `expected_rows`: the field `rows` of the ExpectedEvaluation. `count`: its field `count`. Both are 0 if the
-      expectation was not planned.
-    * `exception`: empty if nothing was raised.
+      `unexpected_count`: how many of these rows break the expectation. None: Great Expectations gave no number.
+    * `expected_rows`, `count`: the fields `rows` and `count` of the ExpectedEvaluation. Both are 0 if the expectation
+      was not planned.
+    * `exception`: the exception that the evaluation raised; empty if there was none.
     * `url`: the page in Data Docs, relative to the folder that holds all run directories.
     """
 
@@ -136,9 +136,11 @@ def read_validation(text: bytes) -> Validation:
 
 
 def laws_of(evidence: Evidence) -> tuple[str, ...]:
-    """Returns the names of the laws that the books of the run must have. The format version of the run decides which
-    laws these are. There are two exceptions: the law SECOND_OPINION also depends on the run's size, and the run has
-    LAWS_OF_EFFECTS only if an arm has an application."""
+    """Returns the names of the laws that the books of the run must have.
+
+    The format version of the run decides which laws these are, with two exceptions. The law SECOND_OPINION also depends
+    on the run's size. The run has LAWS_OF_EFFECTS only if an arm has an application.
+    """
     known = (law for law in LAWS if LAWS_SINCE.get(law, 1) <= evidence.format_version)
     is_counted_twice = has_second_opinion(evidence.format_version, evidence.offsets)
     absent = {*(() if is_counted_twice else (SECOND_OPINION,)), *(() if evidence.scenario.applied else LAWS_OF_EFFECTS)}
@@ -152,10 +154,10 @@ def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns one expectation for each arm with load and each anomaly for which the run was searched.
+    """Returns one expectation for each pair of an arm with load and an anomaly for which the run was searched.
 
-    The contract and the claim decide its tolerance. Except for runs of older formats, the list also has expectations
-    about unexplained cases. Their tolerance is 0.
+    The contract and the claim decide the tolerance of such an expectation. The list also has expectations about
+    unexplained cases, with the tolerance 0. Runs of older formats have no expectations about unexplained cases.
     """
     unexplained = [
         ExpectedEvaluation(
@@ -184,7 +186,8 @@ def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def expected_evidence(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns one expectation per law of the run: the two sides of the law are equal wherever the law applies.
+    """Returns one expectation per law of the run. It demands that the two sides of the law are equal wherever the law
+    applies.
 
     Each side is a count. The counts of the law CANARY come from `canary_pairs`. All other counts come from the books.
     """
@@ -199,7 +202,7 @@ def expected_evidence(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def producer_rows(arm: ArmEvidence) -> int:
-    """Returns how many rows the table books/producers must have for an arm.
+    """Returns how many rows of the arm the table books/producers must have.
 
     Every partition has one row for each producer, and one row for records that no planned producer sent.
     """

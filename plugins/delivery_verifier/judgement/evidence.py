@@ -44,15 +44,15 @@ class Evidence:
     """The evidence of one run: the data from which a verdict may be derived, and properties that follow from the data.
 
     * `books`: the tables of counts that the step `reconcile` wrote.
-    * `canary_expected`: the total that the canary must show, by column of the books.
+    * `canary_expected`: maps each column of the books to the total that the canary must show.
     * `replicas`: the table of the replicas; None if the run's format has no such table.
     * `format_version`: the version of the format of settle.json. No step before settle has a newer version.
     * `searched`: the anomalies for which the run was searched (see `older_runs`).
     * `strangers`: by arm, the number of records in its topic without any trace of this run; empty for older formats.
     * `load_began_us`: when the step `produce` began (µs since the epoch). Nothing was sent before, not even a warm-up.
-    * `ended_early`: the fatal client error that ended a producer's load, by producer (`<arm>/...`).
+    * `ended_early`: maps a producer (`<arm>/...`) to the fatal client error that ended its load.
     * `transactions`: for each arm that writes transactions, the counts of its transactions.
-    * `indeterminate`: by arm, the number of attempts that the client reported as INDETERMINATE.
+    * `indeterminate`: by arm, the number of attempts whose outcome is INDETERMINATE.
     * `cases`: the content of anomalies/, one row per case, up to a bound; None if there is no file.
     * `missing`: by (arm, partition), the number of reported attempts that were not found, but may stand at unreadable
       offsets.
@@ -80,7 +80,7 @@ class Evidence:
     @classmethod
     def load(cls, run_dir: Path) -> Evidence:
         """Returns the evidence in a run directory. Raises IncompleteRun if the step `reconcile`, or a step before it,
-        did not finish. Also raises it if a file is missing or damaged, or if format versions contradict each other."""
+        did not finish, if a file is missing or damaged, or if format versions contradict each other."""
         from delivery_verifier.judgement import canary
 
         run = RunDirectory(run_dir)
@@ -174,8 +174,7 @@ class ArmEvidence:
 
     @cached_property
     def rulings(self) -> dict[Anomaly, Ruling]:
-        """The ruling on each anomaly for which the run was searched: whether the contract and the arm's claim permit
-        the anomaly, given the arm's settings and the observed disturbances."""
+        """The ruling of the contract and the arm's claim on each anomaly for which the run was searched."""
         rulings = effective(Settings.of_arm(self.run.scenario, self.spec), self.spec.claim, self.disturbances)
         return {anomaly: rulings[anomaly] for anomaly in self.run.searched}
 
@@ -192,16 +191,17 @@ class ArmEvidence:
 
     @cached_property
     def late_convicts(self) -> bool:
-        """Whether an INDETERMINATE attempt counts as REORDERED if it stands behind a later attempt in the log.
+        """Whether an INDETERMINATE attempt counts as REORDERED if its record stands behind a later attempt in the log.
 
-        True if brokers must refuse such a record (see `refuses_late`). False for the canary.
+        True if brokers must refuse such a late record (see `refuses_late`). False for the canary.
         """
         settings = Settings.of_arm(self.run.scenario, self.spec)
         return not self.is_canary and refuses_late(settings, self.run.disturbances)
 
     @cached_property
     def exposure(self) -> list[Exposure]:
-        """For each injection, how many records of the arm it could have hurt. Empty if the books lack these columns."""
+        """For each injection, how many attempts of the arm it could have hurt. Empty if books/exposure lacks a
+        column."""
         rows = self.run.books.rows("exposure", arm=self.name)
         if not {"injection", "reported", "outstanding"} <= set(rows.column_names):
             return []
@@ -218,7 +218,7 @@ class ArmEvidence:
 
     @property
     def transactions(self) -> TransactionCounts | None:
-        """How many transactions the arm's producers began and ended; None if the arm writes no transactions."""
+        """The counts of the transactions of the arm's producers; None if the arm writes no transactions."""
         return self.run.transactions.get(self.name)
 
     @property
@@ -232,7 +232,7 @@ class ArmEvidence:
 
     @property
     def kinds_sent_afterwards(self) -> set[str]:
-        """The anomalies of records that the arm sent only after the last injected loss of power was over."""
+        """The anomalies of the arm's records that were sent after all injected losses of power were over."""
         return self.run.kinds_sent_afterwards.get(self.name, set())
 
     def cases(self, anomaly: Anomaly) -> tuple[int, int]:

@@ -47,7 +47,7 @@ class Excuses:
     * `doubtful`: the number of doubtful cases, by anomaly.
     * `cases`: the number of unexplained cases, by anomaly.
     * `hidden`: by anomaly, the number of unexplained records that show the anomaly, but are cases of another anomaly.
-    * `unexplained`: the sum of `cases` and `hidden`, by anomaly, producer and partition.
+    * `unexplained`: the sum of `cases` and `hidden` for each anomaly, producer and partition.
     """
 
     excused: dict[Anomaly, list[Excuse]] = field(default_factory=dict)
@@ -59,11 +59,11 @@ class Excuses:
 
 @dataclass(frozen=True)
 class _Permission:
-    """The disturbances that permit an anomaly (`reached`), and the disturbances that may permit it (`possible`).
+    """The disturbances that permit an anomaly (`reached`), and further disturbances that may permit it (`possible`).
 
-    `possible` is empty unless an unclean election permits the anomaly. If one does, `possible` holds every change of
-    leader. Each of them may have been an unclean election, because the observer may have missed that the ISR shrank
-    just before.
+    If an unclean election permits the anomaly, `possible` holds every change of leader. Each of these changes may have
+    been an unclean election, because the observer may have missed that the ISR shrank just before. Otherwise `possible`
+    is empty.
     """
 
     reached: list[Reach]
@@ -71,7 +71,7 @@ class _Permission:
 
 
 def excuses_of(arm: ArmEvidence) -> Excuses:
-    """Returns the excused, the unexplained and the doubtful cases of the arm.
+    """Sorts the cases of the arm into excused, unexplained and doubtful cases, and returns the result.
 
     Ignores cases that anomalies/ does not list. Also ignores anomalies that only unplanned disturbances permit, because
     such an anomaly raises a doubt anyway.
@@ -114,10 +114,12 @@ def excuse_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
 
 def excuse_of(anomaly: Anomaly, case: Case, reached: Sequence[Reach]) -> int | None:
-    """Returns the index in `reached` of the disturbance that excuses the case. None: no disturbance surely excuses it.
+    """Returns the index in `reached` of the disturbance that excuses the case. None: no disturbance surely excuses the
+    case.
 
-    `reached` are the disturbances that permit the anomaly. If several excuse the case, the disturbance nearest in time
-    counts. The time of the case is when its record was settled or, if it was never settled, when it was sent.
+    `reached` are the disturbances that permit the anomaly, each with its reach. If several excuse the case, the
+    disturbance nearest in time counts. The time of the case is when its record was settled or, if it was never settled,
+    when it was sent.
     """
     if case.sent_us is None:
         return None
@@ -133,16 +135,16 @@ def excuse_of(anomaly: Anomaly, case: Case, reached: Sequence[Reach]) -> int | N
 
 
 def excuse_among(anomaly: Anomaly, case: Case, excuses: Sequence[Excuse]) -> Excuse | None:
-    """Returns the excuse that covers the case, or None if no excuse certainly does.
+    """Returns the excuse that covers the case, or None if no excuse surely covers it.
 
-    `excuses` are the excuses of a finding on `anomaly`.
+    `excuses` are the excuses of the finding on `anomaly`.
     """
     index = excuse_of(anomaly, case, [Reach(each.disturbance, each.since_us, each.until_us) for each in excuses])
     return None if index is None else excuses[index]
 
 
 def _permissions(arm: ArmEvidence) -> dict[Anomaly, _Permission]:
-    """Maps each anomaly that disturbances permit to these disturbances with their reach."""
+    """Maps each anomaly that disturbances permit to a _Permission: these disturbances with their reach."""
     if arm.is_canary:
         return {}
     permitted = permitting(Settings.of_arm(arm.run.scenario, arm.spec), arm.disturbances)
@@ -163,7 +165,7 @@ def _permissions(arm: ArmEvidence) -> dict[Anomaly, _Permission]:
 
 
 def _is_unexplained(anomaly: Anomaly, case: Case, permission: _Permission, since_us: dict[int, int]) -> bool:
-    """Whether it is certain that no disturbance can excuse the case.
+    """Returns whether no disturbance can excuse the case, and this is certain.
 
     `since_us` maps a partition to a time (µs since the epoch). From this time on, the observer provably saw every
     change of the partition's leader.
@@ -176,22 +178,23 @@ def _is_unexplained(anomaly: Anomaly, case: Case, permission: _Permission, since
 
 
 def _sent_before(case: Case, reach: Reach) -> bool:
-    """Whether the record was sent before the end of `reach`. The disturbance hurts no record that is sent after this
-    end."""
+    """Returns whether the record was sent before the end of `reach`. The disturbance hurts no record that is sent
+    later."""
     return case.sent_us is not None and _within(case.sent_us, reach)
 
 
 def _before_the_end(case: Case, reach: Reach) -> bool:
-    """Whether the record went to a partition that the disturbance touched, and was sent before the reach was over."""
+    """Returns whether the disturbance touched the record's partition, and the record was sent before the end of
+    `reach`."""
     return case.partition is not None and reach.touches(case.partition) and _sent_before(case, reach)
 
 
 def _in_transaction(case: Case, reach: Reach) -> bool:
-    """Whether the record's transaction was surely open at some time within the reach.
+    """Returns whether the record's transaction was surely open at some time within `reach`.
 
-    A transaction is open at least from the time when its record is sent until the record is settled. If the reach began
-    after the record was settled, the result is False: the transaction may still have been open, but nobody knows when
-    it ended.
+    The transaction is open at least from the time when the record is sent until the record is settled. If `reach` began
+    after the record was settled, the result is False: the transaction may still have been open then, but nobody knows
+    when it ended.
     """
     settled_us = case.sent_us if case.settled_us is None else case.settled_us
     begun = reach.since_us is None or (settled_us is not None and settled_us >= reach.since_us)
@@ -199,7 +202,7 @@ def _in_transaction(case: Case, reach: Reach) -> bool:
 
 
 def _acknowledged_within(case: Case, reach: Reach) -> bool:
-    """Whether the record was surely acknowledged by its partition's brokers within the reach."""
+    """Returns whether the brokers of the record's partition surely acknowledged the record within `reach`."""
     if case.settled_us is None or case.partition is None or not reach.touches(case.partition):
         return False
     begun = reach.since_us is None or case.settled_us >= reach.since_us
@@ -207,7 +210,7 @@ def _acknowledged_within(case: Case, reach: Reach) -> bool:
 
 
 def _under_way(case: Case, reach: Reach) -> bool:
-    """Whether the record was under way at some time between the disturbance and the end of its reach."""
+    """Returns whether the record was under way at some time between the disturbance and the end of `reach`."""
     if case.sent_us is None or case.partition is None or not reach.touches(case.partition):
         return False
     begun = case.settled_us is None or case.settled_us >= reach.disturbance.at_us - OBSERVER_LAG_US
@@ -222,11 +225,11 @@ def _proven_since_us(arm: ArmEvidence) -> dict[int, int]:
     """Maps a partition of the arm to the time (µs since the epoch) from which on the observer missed no leader.
 
     This is the time of the partition's first observation. A partition is left out if its last observation and the
-    snapshot differ in the leader or the leader epoch. If both agree, no leader was missed, because every new leader has
-    a new epoch.
+    snapshot differ in the leader or in the leader epoch. If they do not differ, no leader was missed, because every new
+    leader has a new epoch.
 
-    The result is empty if the observer wrote no heartbeats, as in older runs, because nothing then proves that the
-    clock was not set back.
+    The result is empty if the observer wrote no heartbeats, as in older runs. Without heartbeats, nothing proves that
+    the clock was not set back.
     """
     if not any(observation.kind == "heartbeat" for observation in arm.run.observations):
         return {}

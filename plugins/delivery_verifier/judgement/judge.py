@@ -1,8 +1,8 @@
 """The judge: derives the verdict from the evidence, and withholds the verdict if the evidence can be doubted.
 
 The contract rules which anomalies are permitted, and Great Expectations evaluates the books against these rulings. The
-judge says HELD or VIOLATED only if Great Expectations evaluated every required expectation on all required rows. Each
-result must also agree with the judge's own reading of the books. `judge` is a pure function.
+judge says HELD or VIOLATED only if two conditions hold. Great Expectations evaluated every required expectation on all
+required rows. Each result agrees with the judge's own reading of the books. `judge` is a pure function.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def load_and_judge(run_dir: Path) -> RunVerdict:
 def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
     """Returns the verdict of the run, with the verdict of every arm.
 
-    `validation` is what Great Expectations said. Raises ValueError if a bound in the scenario names neither an anomaly
-    nor a column of the books.
+    `validation` holds the results of Great Expectations. Raises ValueError if a bound in the scenario names neither an
+    anomaly nor a column of the books.
     """
     doubts = [*checker_doubts(evidence, validation), *unproven_counts(evidence), *unruled_settings(evidence)]
     arms = [_judge_arm(arm, [doubt for owner, doubt in doubts if owner in (ALL, arm.name)]) for arm in evidence.arms]
@@ -81,7 +81,8 @@ def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
 
 
 def _judge_arm(arm: ArmEvidence, known: list[Doubt]) -> ArmVerdict:
-    """Returns the verdict of one arm. `known` are all doubts about the arm except coverage doubts."""
+    """Returns the verdict of one arm. `known` are all doubts about the arm, except the coverage doubts, which this
+    function adds."""
     spec = arm.spec
     findings = _canary_findings(arm) if arm.is_canary else _findings(arm)
     doubts = [*known, *coverage_doubts(arm)]
@@ -112,7 +113,7 @@ def verdict_of(doubts: Sequence[Doubt], findings: Sequence[Finding]) -> VerdictN
     1. There is a checker doubt: INCONCLUSIVE.
     2. A finding has more records than its tolerance allows: VIOLATED.
     3. There is a coverage doubt: INCONCLUSIVE.
-    4. Otherwise: HELD.
+    4. None of these is true: HELD.
     """
     if any(doubt.kind == "checker" for doubt in doubts):
         return "INCONCLUSIVE"
@@ -122,8 +123,8 @@ def verdict_of(doubts: Sequence[Doubt], findings: Sequence[Finding]) -> VerdictN
 
 
 def _findings(arm: ArmEvidence) -> list[Finding]:
-    """Returns one finding per anomaly for which the run was searched. Unexplained cases of an anomaly get a second
-    finding.
+    """Returns one finding for each anomaly for which the run was searched. If an anomaly has unexplained cases, these
+    get a second finding.
 
     Two kinds of anomalies are left out if the books count none of them: anomalies of transactions if the arm writes no
     transactions, and anomalies of effects if the arm has no application.
@@ -135,9 +136,9 @@ def _findings(arm: ArmEvidence) -> list[Finding]:
 
 
 def _split(finding: Finding, excuses: Excuses) -> list[Finding]:
-    """Returns the finding with its excuses. If the finding has unexplained cases (see Excuses), also returns a second
-    finding, which forbids these cases. Great Expectations counts these cases, too (see `judgement.unexplained`).
-    """
+    """Adds the excuses to the finding, and moves its unexplained cases (see Excuses) to a second finding, which forbids
+    them. Returns one finding if there are no unexplained cases, else both. Great Expectations counts the unexplained
+    cases, too (see `judgement.unexplained`)."""
     anomaly = Anomaly(finding.anomaly)
     count, also = min(excuses.cases[anomaly], finding.count), min(excuses.hidden[anomaly], finding.also)
     permitted = replace(
@@ -174,9 +175,10 @@ def _finding(arm: ArmEvidence, ruling: Ruling) -> Finding:
 
 
 def _canary_findings(arm: ArmEvidence) -> list[Finding]:
-    """Returns one finding per anomaly for which the run was searched. `tolerance` is the number of planted cases.
+    """Returns one finding for each anomaly for which the run was searched. Its `tolerance` is the number of planted
+    cases.
 
-    If another number of cases is found, `checker_doubts` raises the doubt `canary_wrong`.
+    If the books count more or fewer cases, `checker_doubts` raises the doubt `canary_wrong`.
     """
     findings = []
     for anomaly in arm.run.searched:
@@ -201,8 +203,8 @@ def _canary_findings(arm: ArmEvidence) -> list[Finding]:
 def _meets(totals: dict[str, int], bound: Bound) -> bool:
     """Returns whether the arm's counts (`totals`) meet a bound that the scenario expects.
 
-    `bound.count` is the name of an anomaly or of a column of the books. Raises ValueError if it is neither. If losses
-    are unproven, both the least and the greatest possible number of LOST must meet the bound.
+    `bound.count` is the name of an anomaly or of a column of the books. Raises ValueError if it is neither. If nobody
+    knows whether some records are lost (UNPROVEN), the bound on LOST must be met with and without these records.
     """
     name = bound.count.upper()
     if name in Anomaly.__members__:
@@ -216,6 +218,6 @@ def _meets(totals: dict[str, int], bound: Bound) -> bool:
 
 
 def _longest_gap_s(arm: ArmEvidence) -> float | None:
-    """Returns the longest time (s) between consecutive reports for one partition of the arm; None if unknown."""
+    """Returns the longest time (s) between two consecutive reports for one partition of the arm. None: unknown."""
     gaps_s = arm.run.books.values("gaps", "longest_gap_s", arm=arm.name)
     return max((float(gap_s) for gap_s in gaps_s), default=None)

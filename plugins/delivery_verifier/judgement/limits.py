@@ -1,6 +1,6 @@
 """Limits: the sentences of a verdict about what the run did not show.
 
-The module only words sentences. It decides nothing.
+The module only writes sentences. It decides nothing.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ bound, `limits` advises to repeat the fault plan more often."""
 def limits(evidence: Evidence) -> list[str]:
     """Returns sentences about what the run did not show.
 
-    The sentences say for which anomalies the run was not searched, how many injections bit, how many records the
-    injections exposed, and which arms they hurt. The sentences also give the greatest share of injections in which an
-    unseen anomaly may still occur.
+    The first sentences name the anomalies for which the run was not searched, and the laws that were not checked. The
+    next sentences say how many injections bit, how many records the injections exposed, which arms they hurt, and how
+    often an unseen anomaly may still occur. The last sentences name what is not checked in any run of this kind.
     """
     biting = evidence.biting
     sentences = [*limits_of_age(evidence), *_unchecked_laws(evidence), _tried(evidence)]
@@ -52,7 +52,8 @@ def limits(evidence: Evidence) -> list[str]:
 
 
 def _bound(scenario: Scenario, rounds: int, unit: str) -> str:
-    """Returns the sentence on an anomaly that was not seen, and advice on how to learn more.
+    """Returns the sentence about how often an anomaly that was not seen may still occur. If this share is above
+    WANTED_BOUND, adds advice on how to lower it.
 
     `rounds` is the number of cycles with an injection that bit. `unit` is the sentence's word for these cycles. Only
     cycles count, because the records of one injection are not independent.
@@ -72,7 +73,8 @@ def _percent(share: float) -> str:
 def _unchecked_laws(evidence: Evidence) -> Iterator[str]:
     """Yields a sentence for every law that was not checked because the run is too old or too large.
 
-    Also yields a sentence for every arm with damaged records: its books were not counted a second time.
+    Also yields a sentence for every arm with damaged records, because nobody counted the books of such an arm a second
+    time.
     """
     laws = laws_of(evidence)
     for law, sentence in LAWS.items():
@@ -89,7 +91,8 @@ def _unchecked_laws(evidence: Evidence) -> Iterator[str]:
 
 
 def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
-    """Yields a sentence that names the hurt arms, and says in how many cycles each arm was hurt.
+    """Yields one sentence, which names the hurt arms and the unhurt arms, and says in how many cycles each arm was
+    hurt.
 
     `rounds` is the number of cycles with an injection that bit. `unit` is the sentence's word for these cycles. Yields
     nothing if no arm was hurt, or if the run did not write down which records were hurt.
@@ -118,17 +121,18 @@ def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
 
 
 def _rounds_with_cases(evidence: Evidence, cases: CasesByInjection) -> dict[str, set[int]]:
-    """Maps an anomaly to the numbers of the cycles in which an injection hurt records in this way."""
+    """Maps an anomaly to the numbers of the cycles in which an injection caused cases of the anomaly."""
     cycles = {injection.id: injection.cycle for injection in evidence.injections}
     return {kind: {cycles[number] for number in ids if number != OUTSIDE} for kind, ids in cases.items()}
 
 
 def _advised(scenario: Scenario, rounds: int) -> str:
-    """Returns advice on how often to repeat the fault, so that the bound for an unseen anomaly falls to WANTED_BOUND.
+    """Returns advice on how often to repeat the fault, so that an unseen anomaly may occur in at most WANTED_BOUND of
+    all faults.
 
     `rounds` is the number of cycles of this run in which an injection bit. If the command of the run is known, the
-    advice repeats it with the needed number of cycles. For a scenario of the catalogue, which has a fixed number of
-    cycles, the advice says how many runs to make.
+    advice gives this command with the needed number of cycles. A scenario of the catalogue has a fixed number of
+    cycles, so the advice then says how many runs to make.
     """
     needed = math.ceil(math.log(0.05) / math.log(1 - WANTED_BOUND))
     text = f" To bring that down to {_percent(WANTED_BOUND)}, the fault must be repeated {needed} times"
@@ -152,7 +156,7 @@ def _with_option(words: list[str], option: str, value: int) -> list[str]:
 
 
 def _tried(evidence: Evidence) -> str:
-    """Returns a sentence that says how many injections bit, and how many attempts of each arm they could have hurt."""
+    """Returns a text that says how many injections bit, and how many attempts of each arm they could have hurt."""
     biting = len(evidence.biting)
     if not biting:
         done = "No injected fault is proven to have bitten" if evidence.injections else "No fault was injected"

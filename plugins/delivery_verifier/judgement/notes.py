@@ -1,6 +1,6 @@
-"""Notes: sentences of a verdict that help to read its evidence. They change no verdict.
+"""Notes: sentences of a verdict that help people to read its evidence. They change no verdict.
 
-The module only words sentences. All functions are pure.
+The module only writes sentences. All functions are pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def notes(evidence: Evidence) -> list[str]:
 
 
 def _cut(evidence: Evidence) -> Iterator[str]:
-    """Yields a note for each anomaly of an arm if only some cases of the anomaly were written to anomalies/."""
+    """Yields a note for each anomaly of an arm if not all of its cases were written to anomalies/."""
     rows = evidence.books.rows("cases")
     if not {"arm", "kind", "cases", "written", "cut"} <= set(rows.column_names):
         return
@@ -31,7 +31,7 @@ def _cut(evidence: Evidence) -> Iterator[str]:
 def _unreported(evidence: Evidence) -> Iterator[str]:
     """Yields a note for each arm with attempts for which the client gave no delivery report.
 
-    Such an attempt is INDETERMINATE. Its producer was killed, or ended while the client still waited for the broker.
+    Such an attempt is INDETERMINATE: its producer was killed, or ended while the client still waited for the broker.
     """
     for arm in evidence.loaded:
         total, reported = arm.totals.get("indeterminate"), evidence.indeterminate.get(arm.name)

@@ -1,9 +1,11 @@
-"""Doubts about the observer: reasons to believe that it missed changes of the cluster, or recorded wrong times.
+"""Doubts about the observer: reasons to believe that the observer missed changes of the cluster, or recorded wrong
+times.
 
-All of them are checker doubts, because both verdicts may be wrong:
+All of them are checker doubts, because either verdict may be wrong:
 
-* VIOLATED, if the observer missed a change that would have excused an anomaly.
-* HELD, if the observer saw a change too late or in part, and the contract therefore excuses an anomaly by mistake.
+* VIOLATED is wrong if the observer missed a change that would have excused an anomaly.
+* HELD is wrong if the observer saw a change too late or in part, and the contract therefore excuses an anomaly by
+  mistake.
 
 All functions are pure.
 """
@@ -40,7 +42,8 @@ LOAD_INTERVAL_US = 1_000_000
 
 
 class ObserverDoubt(NamedTuple):
-    """A doubt about the observer: the arm to which it belongs (or ALL), its name, and its detail in words."""
+    """A doubt about the observer. `arm` is the arm to which the doubt belongs, or ALL. `detail` says in words what was
+    seen."""
 
     arm: str
     name: str
@@ -51,6 +54,7 @@ def observer_doubts(evidence: Evidence) -> Iterator[ObserverDoubt]:
     """Yields every reason to distrust the record of the observer. The observer must have seen
 
     * every partition, before the load
+    * the last leader and leader epoch of every partition, as they stand in the snapshot
     * an effect of every injection that bit, unless `must_be_observed` exempts the injection
     * the cluster at least every OBSERVER_LAG_US during an injection.
 
@@ -71,11 +75,11 @@ def observer_doubts(evidence: Evidence) -> Iterator[ObserverDoubt]:
 
 
 def _first_observed(evidence: Evidence, arm: Arm) -> Iterator[ObserverDoubt]:
-    """Yields a doubt unless the observer saw every partition of the arm before the load.
+    """Yields a doubt if the observer did not see every partition of the arm before the load.
 
-    If the arm writes transactions, also yields a doubt unless the observer saw the topic `__transaction_state` at any
-    time. (Kafka creates this topic with the first transaction.) Runs of a format before HEARTBEATS_SINCE are exempt
-    from this second check, because their observer did not watch the topic.
+    If the arm writes transactions, the observer must also have seen the topic `__transaction_state` at any time, or
+    there is a doubt. (Kafka creates this topic with the first transaction.) Runs of a format before HEARTBEATS_SINCE
+    are exempt from this second check, because their observer did not watch the topic.
     """
     began_us = min(evidence.books.values("load", "at_us", arm=arm.name), default=None)
     observed = {
@@ -96,7 +100,7 @@ def _first_observed(evidence: Evidence, arm: Arm) -> Iterator[ObserverDoubt]:
 def _last_observed(evidence: Evidence) -> Iterator[ObserverDoubt]:
     """Yields a doubt for each partition whose last observation has another leader or leader epoch than the snapshot.
 
-    The observer then stopped too early.
+    In such a case the observer stopped too early.
     """
     last = {
         (observation.topic, observation.partition): (observation.leader, observation.leader_epoch)
@@ -113,10 +117,10 @@ def _last_observed(evidence: Evidence) -> Iterator[ObserverDoubt]:
 
 
 def _blindness(evidence: Evidence, heartbeats: list[Observation]) -> Iterator[ObserverDoubt]:
-    """Yields a doubt for each injection during which the observer did not see the cluster at some time.
+    """Yields a doubt for each injection during which the observer did not see the cluster for some time.
 
-    Also yields a doubt if there are no heartbeats. Also yields a doubt for each arm that is convicted of an anomaly, if
-    the observer may have missed a disturbance that permits this anomaly.
+    Also yields a doubt for each arm that is convicted of an anomaly, if the observer may have missed a disturbance that
+    permits this anomaly. If there are no heartbeats, yields only a doubt about this.
     """
     if not heartbeats:
         yield ObserverDoubt(ALL, "observer_blind", "the observations have no heartbeat")
@@ -138,13 +142,13 @@ def _blind_conviction(arm: ArmEvidence, blind: list[tuple[int, int]]) -> Iterato
     """Yields a doubt if the arm is convicted of an anomaly, but the observer may have missed a disturbance that permits
     this anomaly.
 
-    `blind` are the pauses in which the observer did not see the cluster, as pairs: begin and end (µs since the epoch).
-    Only the time between the begin of the load and the snapshot counts. There is no doubt if no disturbance can permit
-    the anomaly under the arm's settings, or if the arm's claim forbids the anomaly.
+    `blind` are the pauses in which the observer did not see the cluster. A pause is a pair: begin and end (µs since the
+    epoch). Only the time between the begin of the load and the snapshot counts. There is no doubt in two cases: under
+    the arm's settings, no disturbance can permit the anomaly, or the arm's claim forbids the anomaly.
 
     Only a conviction is doubted. An unplanned disturbance can happen in any pause, also outside of injections, and
-    could make VIOLATED wrong. HELD cannot become wrong, because a disturbance never forbids anything. So an arm
-    without a conviction may have pauses, which are common on a busy host.
+    could make VIOLATED wrong. HELD cannot become wrong, because a disturbance never forbids anything. So an arm without
+    a conviction may have pauses, which are common on a busy host.
     """
     began_us = min(arm.run.books.values("load", "at_us", arm=arm.name), default=0)
     longest_us = max((to_us - max(from_us, began_us) for from_us, to_us in blind), default=0)
@@ -158,9 +162,10 @@ def _blind_conviction(arm: ArmEvidence, blind: list[tuple[int, int]]) -> Iterato
 
 
 def _convicted_unless_missed(arm: ArmEvidence) -> list[Anomaly]:
-    """Returns the anomalies that convict the arm although a disturbance that the observer missed could permit them.
+    """Returns each anomaly that convicts the arm, if a disturbance that the observer missed could permit the anomaly.
 
-    Such a disturbance can be of any kind that only the observer sees."""
+    The disturbance can be of any kind that only the observer sees.
+    """
     excuses, settings = excuses_of(arm), Settings.of_arm(arm.run.scenario, arm.spec)
     missed = [
         Disturbance(kind=name, at_us=arm.run.offsets.taken_at_us, planned=True)  # no alteration of a topic is later
@@ -178,7 +183,7 @@ def _convicted_unless_missed(arm: ArmEvidence) -> list[Anomaly]:
 
 
 def _window(injection: Injection, evidence: Evidence) -> tuple[int, int]:
-    """Returns the beginning and the end (µs since the epoch) of the time in which the observer must see the cluster.
+    """Returns the begin and the end (µs since the epoch) of the time in which the observer must see the cluster.
 
     During this time, a disturbance may be due to the injection (see `contract.observer.in_window`). The time ends no
     later than the snapshot. It begins no earlier than the load, because a disturbance that was over before the load
@@ -190,10 +195,10 @@ def _window(injection: Injection, evidence: Evidence) -> tuple[int, int]:
 
 
 def _blind_times(heartbeats: list[Observation], taken_at_us: int) -> Iterator[tuple[int, int]]:
-    """Yields the beginning and the end (µs since the epoch) of each pause longer than OBSERVER_LAG_US.
+    """Yields the begin and the end (µs since the epoch) of each pause. In a pause the observer did not see the cluster.
 
-    In a pause the observer did not see the cluster. The first pause begins at 0 and ends at the first heartbeat. Every
-    later heartbeat ends one pause. The length of this pause is the greater of two times:
+    The first pause begins at 0 and ends at the first heartbeat. Every later heartbeat ends one pause, which is yielded
+    only if it is longer than OBSERVER_LAG_US. The length of this pause is the greater of two times:
 
     * the heartbeat's `pause_us`: the longest time since the previous heartbeat in which the observer saw nothing
     * the time since the previous heartbeat, minus HEARTBEAT_US. (This is greater if heartbeats are missing.)
@@ -211,11 +216,11 @@ def _blind_times(heartbeats: list[Observation], taken_at_us: int) -> Iterator[tu
 def _clock(evidence: Evidence) -> Iterator[ObserverDoubt]:
     """Yields a doubt, which forbids HELD and VIOLATED, if the clock was set back while the observer watched.
 
-    The observations are still in the right order. But their times can no longer be compared with the times of
+    The observations are still in the right order. But their times cannot be compared any more with the times of
     injections, of records and of the snapshot, which come from the same clock (`now_us`). The verifier needs this
     comparison to find out which disturbance explains which case.
 
-    `observer_doubts` leaves this check out for runs of a format without heartbeats. In such a run, times from two
+    `observer_doubts` does not call this function for runs of a format without heartbeats. In such a run, times from two
     threads may be out of order although the clock was not set back.
     """
     steps_us = [before.at_us - now.at_us for before, now in pairwise(evidence.observations)]

@@ -1,7 +1,7 @@
-"""Older runs: doubts and limits for runs of older versions of the verifier.
+"""Older runs: doubts and limits for runs that older versions of the verifier made.
 
-Such a run may have settings that are refused today, because the contract has no rule for them. It was also not searched
-for newer anomalies.
+Such a run may have settings that are refused today, because the contract has no rule for them. Such a run was also not
+searched for newer anomalies.
 
 A run is searched for an anomaly only if its canary has cases of the anomaly. The check must find these cases, so that a
 count of 0 in other arms can be believed. If an older run is reconciled again, its books may count a newer anomaly. Its
@@ -22,9 +22,9 @@ from delivery_verifier.store.tables import FORMAT_VERSION
 def unproven_counts(evidence: Evidence) -> Iterator[tuple[str, Doubt]]:
     """Yields (arm, doubt) if the books count cases of an anomaly in the arm, but the canary has no case of the anomaly.
 
-    Nothing shows that such a count is right. But the count cannot be ignored: a record that shows two anomalies is a
-    case of only one of them. If a record is counted for the newer anomaly by mistake, the record may be missing among
-    the cases of the other anomaly.
+    Nothing shows that such a count is right. But the count cannot be ignored, because a record that shows two anomalies
+    is a case of only one of them. If a record is counted for the newer anomaly by mistake, the record may be missing
+    among the cases of the other anomaly.
     """
     for arm in evidence.loaded:
         for anomaly in (kind for kind in Anomaly if kind not in evidence.searched):
@@ -47,11 +47,12 @@ only value for which the rules hold (librdkafka's default), and what happens wit
 
 
 def unruled_settings(evidence: Evidence) -> Iterator[tuple[str, Doubt]]:
-    """Yields (arm, doubt) for each property in UNRULED to which the arm's producers gave another value than allowed.
+    """Yields (arm, doubt) for each property in UNRULED to which the arm's producers gave another value than the allowed
+    one.
 
-    Such a value may reorder records, although the contract forbids REORDERED. It causes no other anomaly. The doubt
-    forbids only HELD. But if the arm has cases of REORDERED, the doubt is a checker doubt, because these cases must not
-    convict the arm.
+    Such a value may reorder records, although the contract forbids REORDERED. It causes no other anomaly. The doubt is
+    a coverage doubt, which forbids only HELD. But if the arm has cases of REORDERED, it is a checker doubt, because
+    these cases must not convict the arm.
     """
     for arm in evidence.loaded:
         for name, (only, effect) in UNRULED.items():
@@ -63,8 +64,8 @@ def unruled_settings(evidence: Evidence) -> Iterator[tuple[str, Doubt]]:
 
 
 def limits_of_age(evidence: Evidence) -> list[str]:
-    """Returns a list with one sentence, which names the anomalies for which the run was not searched. The list is
-    empty if there are no such anomalies."""
+    """Returns a list with one sentence, which names the anomalies for which the run was not searched. If there are no
+    such anomalies, returns an empty list."""
     names = [str(anomaly) for anomaly in _unsearched(evidence)]
     if not names:
         return []

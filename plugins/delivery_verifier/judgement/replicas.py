@@ -1,8 +1,8 @@
 """Doubts about replicas: a replica that holds other records than its leader, and a replica that was not read.
 
 The check of records reads only the leaders' logs. A replica that differs from its leader is reported as DIVERGED. This
-is not an anomaly, because anomalies are about records. It is a coverage doubt, which forbids HELD, but not VIOLATED:
-what the check proved of the leader's log does not hold for every replica.
+is not an anomaly, because anomalies are about records. It is a coverage doubt, which forbids HELD, but not VIOLATED.
+Reason: what the check proved of the leader's log does not hold for every replica.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from delivery_verifier.model.snapshot import PartitionSnapshot
 
 
 def replica_doubts(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
-    """Yields the name and the detail of a doubt for every replica of the arm that differs from its leader or was not
-    read.
+    """Yields the name and the detail of a doubt for every replica of the arm's topic that differs from its leader or
+    was not read.
 
     Yields nothing for a run of a format in which replicas were not read.
     """

@@ -1,6 +1,6 @@
 """Sentences: the words of a verdict, for people who run Kafka.
 
-The module only words sentences. It decides nothing.
+The module only writes sentences. It decides nothing.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from delivery_verifier.store.counts import LATE, UNPROVEN
 
 
 def arm_sentence(arm: ArmEvidence, verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]) -> str:
-    """Returns the sentence of an arm: the verdict, the reason with figures, and what was done to the cluster meanwhile.
+    """Returns the sentence of an arm: the verdict, the reason with figures, and what was done to the cluster during the
+    run.
 
-    `findings` are the rulings on the anomalies, each with the number of records that show the anomaly.
+    `findings` has the ruling on each anomaly, and the number of records that show the anomaly.
     """
     if arm.is_canary:
         return _canary(verdict, doubts, findings)
@@ -35,7 +36,7 @@ def arm_sentence(arm: ArmEvidence, verdict: str, doubts: Sequence[Doubt], findin
 def run_sentence(evidence: Evidence, subjects: Sequence[ArmVerdict], controls: Sequence[ArmVerdict]) -> str:
     """Returns one text: the sentence of each subject, and sentences on what happened to the records of the controls.
 
-    Controls that have a checker doubt are left out, because their counts cannot be trusted.
+    Leaves out controls that have a checker doubt, because their counts cannot be trusted.
     """
     faulted = bool(evidence.biting)
     without = "without a proven fault" if evidence.injections else "without a fault"
@@ -117,7 +118,8 @@ def _with_cases(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _records(count: int, which: str = "") -> str:
-    """Returns a number of records in words, e.g. `1 acknowledged record`. `which`: a word before `record`."""
+    """Returns a number of records in words, e.g. `1 acknowledged record`. `which` is the word before `record`; it may
+    be empty."""
     return f"{count:,} {which}{' ' if which else ''}record{'' if count == 1 else 's'}"
 
 
@@ -137,7 +139,7 @@ def _violated(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
 
 
 def _beside(findings: Sequence[Finding], broken: Sequence[Finding]) -> str:
-    """Returns a clause on permitted cases. It names only anomalies that also have forbidden cases.
+    """Returns a clause on the permitted cases of those anomalies that also have forbidden cases.
 
     The result is empty if no anomaly has both permitted and forbidden cases.
     """
@@ -169,7 +171,8 @@ def _reported(arm: ArmEvidence) -> str:
 
 
 def _circumstances(arm: ArmEvidence) -> str:
-    """Returns what was done to the cluster, and how many attempts of the arm the injections could have hurt."""
+    """Returns in words what was done to the cluster, and how many attempts of the arm the injections could have
+    hurt."""
     if not arm.run.biting:
         if arm.run.injections:
             return "no injected fault is proven to have bitten"
@@ -178,13 +181,13 @@ def _circumstances(arm: ArmEvidence) -> str:
 
 
 def _done(evidence: Evidence) -> str:
-    """Returns what was done to the cluster, e.g. `the leader was killed twice`."""
+    """Returns in words what was done to the cluster, e.g. `the leader was killed twice`."""
     bit = Counter(injection.action for injection in evidence.injections if injection.bit)
     return " and ".join(f"{deed(evidence, action)} {times(count)}" for action, count in bit.items())
 
 
 def deed(evidence: Evidence, action: str) -> str:
-    """Returns what an action does, as a sentence without its end, e.g. `the leader was killed`."""
+    """Returns what an action did, as a sentence without its end, e.g. `the leader was killed`."""
     return f"{_subject(evidence, action)} {_predicate(action)}"
 
 
@@ -192,7 +195,7 @@ def _exposed(arm: ArmEvidence) -> str:
     """Returns in words how many attempts were outstanding when faults bit, and how many reported attempts were exposed.
 
     The exposed attempts include attempts that were sent after another broker had taken over, but before the recovery.
-    If faults hit only applications, the text says instead how many records were in hand, and by how many records the
+    If faults hit only applications, the text gives two other numbers: the records in hand, and the records by which the
     groups were set back.
     """
     if arm.run.biting and all(map(is_of_applications, arm.run.biting)):
@@ -217,7 +220,7 @@ here: `_subject` finds their subject by the target of the action."""
 
 
 def _subject(evidence: Evidence, action: str) -> str:
-    """Returns what the action was done to, as the subject of a sentence: `the leader`, `every producer` ..."""
+    """Returns what the action was done to, as the subject of a sentence, e.g. `the leader` or `every producer`."""
     whom = ACTS[action].whom if action in ACTS else "broker"
     if whom in _SUBJECTS:
         return _SUBJECTS[whom]
@@ -230,7 +233,7 @@ def _subject(evidence: Evidence, action: str) -> str:
 
 
 def _predicate(action: str) -> str:
-    """Returns what was done, as the predicate of a sentence.
+    """Returns what the action did, as the predicate of a sentence, e.g. `was killed`.
 
     If another version of the verifier made the run, ACTS may lack the action. The predicate then only names the action.
     """

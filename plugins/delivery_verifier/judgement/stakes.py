@@ -1,7 +1,7 @@
 """Stakes: whether the faults could have hurt an arm, and whether the arm's attempts were reported while no fault acted.
 
-If the answer to either question is no, the run did not test the promise of the arm, and HELD would mean nothing. All
-functions are pure.
+If the answer to one of these questions is no, the run did not test the promise of the arm, and HELD would mean nothing.
+All functions are pure.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _nothing_at_stake(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
     * An attempt of the arm was outstanding when an injection bit. An arm with acks=0 never has outstanding attempts.
       For such an arm, the outstanding attempts of other arms count, too.
-    * An injection hit applications, and the arm's application had records in hand.
+    * An injection hit applications, and the arm's application had records in hand, or its group was set back.
     * An injection was a loss of power. A loss of power can also hurt records that were acknowledged before.
     * An injection hurt this arm or another arm. All arms are under the same faults at the same moment.
     """
@@ -64,9 +64,10 @@ def _is_hurt(arm: ArmEvidence) -> bool:
 
 
 def _unanswered(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
-    """Yields a doubt if too few of the arm's attempts outside the windows of all injections were reported.
+    """Yields a doubt if too few attempts of the arm were reported, counting only attempts outside the windows of
+    injections.
 
-    LEAST_ANSWERED says how many must be reported. An attempt is inside a window only if timeline/load counts its
+    LEAST_ANSWERED is the share that must be reported. An attempt is inside a window only if timeline/load counts its
     outcome in an interval that begins in the window. Every other attempt is outside, even if timeline/load does not
     count it.
     """
@@ -93,7 +94,7 @@ def _intervals(arm: ArmEvidence) -> list[dict[str, Any]]:
 
 
 def _is_inside(at_us: int, run: Evidence) -> bool:
-    """Returns whether a time lies in the window of any injection. `attribution` defines these windows."""
+    """Returns whether the time `at_us` lies in the window of an injection. `attribution` defines these windows."""
     return any(injection.bite_at_us - LEAD_US <= at_us <= _end_us(injection, at_us) for injection in run.injections)
 
 

@@ -1,4 +1,4 @@
-"""The number of transactions that the producers of each arm began, committed and aborted."""
+"""Counts the transactions that the producers of each arm began, committed and aborted."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from delivery_verifier.model.scenario import Scenario
 
 
 class TransactionCounts(NamedTuple):
-    """How many transactions were begun, and how many of these transactions the client reported as committed or aborted.
+    """How many transactions were begun. How many of them the client reported as committed, and how many as aborted.
 
-    How the remaining transactions ended is unknown.
+    Nobody knows how the remaining transactions ended.
     """
 
     begun: int
@@ -22,8 +22,8 @@ class TransactionCounts(NamedTuple):
 def transactions_of(scenario: Scenario, counts: Mapping[str, int]) -> dict[str, TransactionCounts]:
     """Maps each arm that writes transactions to the counts of its transactions.
 
-    `counts` are the counts of produce.json. The function adds up the counts with the names `transactions_<begun |
-    committed | aborted>/<arm>/...`.
+    `counts` are the counts in produce.json. The function adds up the counts of an arm's producers. Their names are
+    `transactions_begun/<arm>/...`, `transactions_committed/<arm>/...` and `transactions_aborted/<arm>/...`.
     """
 
     def total(field_name: str, arm: str) -> int:
@@ -35,7 +35,7 @@ def transactions_of(scenario: Scenario, counts: Mapping[str, int]) -> dict[str, 
 
 
 def clause_of(counts: TransactionCounts | None) -> str:
-    """Returns a clause on what a read_committed consumer sees of an arm's transactions; empty if the arm has none.
+    """Returns a clause on what a read_committed consumer sees of an arm's transactions; empty if `counts` is None.
 
     The clause is true only for an arm without anomalies. In such an arm, no transaction was torn, and no record of an
     aborted transaction was visible.

@@ -1,4 +1,4 @@
-"""Counts the unexplained cases, which no disturbance can excuse, in a form that Great Expectations can evaluate.
+"""Counts the unexplained cases in a form that Great Expectations can evaluate. No disturbance can excuse such a case.
 
 If the contract permits an anomaly because of disturbances, any number of excused cases is tolerated, but no unexplained
 case. So each anomaly in UNEXPLAINED has a second expectation, whose tolerance is 0. All functions are pure.
@@ -19,7 +19,8 @@ UNEXPLAINED: dict[Anomaly, str] = {anomaly: f"{anomaly} unexplained" for anomaly
 
 
 def unexplained_in(evidence: Evidence) -> list[Anomaly]:
-    """Returns the anomalies of which the run evaluates unexplained cases, that is, cases that no disturbance excuses.
+    """Returns the anomalies whose unexplained cases the run evaluates. An unexplained case is one that no disturbance
+    excuses.
 
     A run of a format version before EXCUSES_SINCE evaluates no unexplained cases, so the result is empty.
     """
@@ -44,7 +45,7 @@ def with_unexplained(rows: pa.Table, arm: ArmEvidence) -> pa.Table:
 
     `rows` are the arm's rows of books/producers, with the columns that `store.books.with_totals` adds. A new column
     counts the unexplained cases of the row's producer and partition. If the row has permitted cases, but the run has no
-    list of cases, the count is unknown. It is then null, so that it does not look like 0.
+    list of cases, the count is unknown. An unknown count is null, so that it does not look like 0.
     """
     excuses = excuses_of(arm)
     for anomaly in unexplained_in(arm.run):

@@ -1,9 +1,11 @@
-"""The witness in the judgement: compares what brokers wrote down of a group with the journals of the group's members.
+"""Compares the witness with the journals. The witness is what the brokers wrote down of a consumer group. A journal is
+what a member of the group wrote down.
 
 All functions are pure. A difference is a doubt, and never a verdict: somebody else took part in the group, or the
 journal or the witness is wrong. In each case nobody knows what the application under test did.
 
-Members of an own application (a program of the user's own) keep no journal. So only their last commits are checked.
+Members of an own application (a program of the user's own) keep no journal. So only the last commits of such an
+application are checked.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ def differences(
 ) -> Iterator[tuple[str, str, str]]:
     """Yields (arm, name, detail) for each difference between the witness and the journals.
 
-    `live_ends` maps (arm, partition) to the offset at which the log of the topic ends, behind all markers.
-    `is_rewound`: whether the fault plan set groups back to offset 0.
+    `live_ends` maps (arm, partition) to the offset at which the partition's log ends, behind all markers. `is_rewound`:
+    whether an injection set groups back to offset 0.
     """
     for arm in scenario.loaded:
         if arm.application is None:
@@ -50,10 +52,9 @@ def differences(
 
 
 def _positions(scenario: Scenario, arm: Arm, witness: Witness) -> Iterator[NamedDetail]:
-    """Yields a doubt for each partition if the last commit in the witness is not the offset that the coordinator
-    answered.
+    """Yields a doubt for each partition whose last commit in the witness differs from the answer of the coordinator.
 
-    Also yields a doubt if the coordinator was not asked about a partition.
+    Also yields a doubt for each partition about which the coordinator was not asked.
     """
     last = last_commits([row for row in witness.commits if row["topic"] == arm.topic_name])
     answers = {row["partition"]: row["position"] for row in witness.positions}
@@ -65,11 +66,11 @@ def _positions(scenario: Scenario, arm: Arm, witness: Witness) -> Iterator[Named
 
 
 def _lacking(application: Application, witness: Witness) -> Iterator[NamedDetail]:
-    """Yields a doubt for each partition if the witness lacks a commit that the journal calls accepted.
+    """Yields a doubt for each partition for which the witness lacks commits that the journal calls accepted.
 
     Yields nothing if the broker has compacted the log of the group. The log then has only the last commits, which
-    `_positions` checks. Also misses commits that a client sends by its timer, because the client does not report them
-    to the member.
+    `_positions` checks. Also overlooks the commits that a client sends by its timer, because the client does not report
+    them to the member.
     """
     if any(row["removed"] for row in witness.positions):
         return
@@ -90,8 +91,8 @@ def _lacking(application: Application, witness: Witness) -> Iterator[NamedDetail
 
 
 def _strangers(scenario: Scenario, arm: Arm, witness: Witness, sendable: _Sendable) -> Iterator[NamedDetail]:
-    """Yields a doubt for each commit that neither a member nor a fault can have sent. Yields one more doubt if clients
-    that are no members took part in the group."""
+    """Yields a doubt for each commit that neither a member nor a fault can have sent. Yields one more doubt if other
+    clients than the members took part in the group."""
     for row in witness.commits:
         if row["topic"] != arm.topic_name or not sendable.has(row["partition"], row["offset"]):
             commit = "removal" if row["offset"] is None else f"commit of offset {row['offset']}"
@@ -111,7 +112,7 @@ class _Sendable:
 
     * A member that commits by itself commits the offset after the last record of a batch.
     * A client that commits by its timer may commit the offset after any record that it has handed over. If its member
-      did not end in order, the client may have handed over records that are not in the journal yet.
+      did not end in an orderly way, the client may have handed over records that are not in the journal yet.
     * A rewind commits offset 0.
 
     `live_ends` maps each partition to the offset at which its log ends.
@@ -134,8 +135,8 @@ class _Sendable:
         self._cut_short = [(key[2], until) for key, until in ends.items() if key[:2] not in closed]
 
     def has(self, partition: int, offset: int | None) -> bool:
-        """Returns whether a commit of `offset` can have been sent. If `offset` is None, the record removes the offset.
-        Nobody sends a removal, so the result is False."""
+        """Returns whether a commit of `offset` can have been sent. If `offset` is None, the commit removes the stored
+        offset. Nobody sends a removal, so the result is then False."""
         if offset is None:
             return False
         if (self._is_rewound and offset == 0) or (partition, offset) in self._batches:

@@ -1,8 +1,8 @@
 """The canary: an arm without load. The step `settle` writes known anomalies of every kind to the canary's topic.
 
-The module `ledger` makes the ledger rows of these records. In addition, a real producer process sends records to a fake
-broker, which acknowledges them but stores nothing. So these records are LOST. Their ledger is written like the ledger
-of any producer, as after a real loss.
+The module `ledger` makes the ledger rows of these records. In addition, a real producer process sends further records
+to a fake broker, which acknowledges them but stores nothing. So these further records are LOST. The producer process
+writes their ledger as any producer does, so this ledger looks as after a real loss.
 
 The reconciliation, which compares ledger and log, must report exactly the planted anomalies. If it reports anything
 else, the checker is broken, and no verdict may be given.

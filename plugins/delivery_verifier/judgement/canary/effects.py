@@ -1,8 +1,8 @@
 """The canary's effects: what an application did with the canary's records. This module plants the anomalies of effects,
 and says which counts the books of effects must then show.
 
-The same code writes and reads the canary's effects and the effects of members: in slots and, for own applications, as
-lines.
+The code that writes and reads the effects of real members also writes and reads the canary's effects. The canary's
+effects land in every kind of place that the applications of the run use.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def skipped(planter: Planter, sequence: int) -> None:
 
 
 def reapplied(planter: Planter, sequence: int) -> None:
-    """Plants a healthy record that was applied twice or, if its sequence is even, four times."""
+    """Plants a healthy record that was applied more than once: twice if its sequence is odd, four times if it is
+    even."""
     planter.acked(sequence)
     for _ in range(1 if sequence % 2 else 3):
         planter.apply(len(planter.layout.values) - 1, planter.value(sequence))
@@ -59,10 +60,12 @@ def combine(planter: Planter) -> None:
     """Plants cases that combine anomalies, and records that only look like cases. In this order:
 
     * Three records with two copies each in the log. The first record is applied twice, once for each copy. This is no
-      case, because the application only passed on the duplicate. The second record is applied once, as by an idempotent
-      application. This is no case of effects. The third record is applied three times. This is a case.
+      case, because the application only passed on the duplicate. The second record is applied once, because an
+      idempotent application would ignore the duplicate. This is no case of effects either. The third record is applied
+      three times. This is a case.
     * Two records. The first of them is applied after the second, and is applied twice.
-    * One healthy record that is never applied. In a partition without a marker, this record is pending, and no case.
+    * One healthy record that is never applied. In a partition in which no marker is applied, this record is pending,
+      and no case.
     """
     effects = planter.layout.effects
     for applied in (2, 1, 3):
@@ -85,9 +88,11 @@ def combine(planter: Planter) -> None:
 
 
 def applied(scenario: Scenario, layout: CanaryLayout) -> list[CanaryEffect]:
-    """Returns the canary's effects in the order in which they are applied. If an arm writes transactions, leaves out
-    the effects of records that a read_committed consumer is not shown. Effects whose offset is not in the log come
-    last, so that they overtake nothing."""
+    """Returns the canary's effects in the order in which they are applied.
+
+    If an arm writes transactions, leaves out the effects of records that no read_committed consumer sees. Effects whose
+    offset is not in the log come last, so that they overtake nothing.
+    """
     visible = range(len(layout.values)) if not scenario.transactional else _committed(layout)
     shown = [effect for effect in layout.effects if effect.position in visible]
     nowhere = [effect for effect in layout.effects if effect.position >= NOWHERE]
@@ -97,7 +102,8 @@ def applied(scenario: Scenario, layout: CanaryLayout) -> list[CanaryEffect]:
 def expected_effects(scenario: Scenario, layout: CanaryLayout) -> dict[str, int]:
     """Maps each column of books/effects to the total that the canary must have there.
 
-    One marker is applied, too. All effects come after the time of the snapshot, so the count `in_time` is 0.
+    The totals include one applied marker. Every effect is applied after the snapshot was taken, so the count `in_time`
+    is 0.
     """
     copies: defaultdict[Key, list[int]] = defaultdict(list)
     last: dict[Key, int] = {}
@@ -129,7 +135,7 @@ def expected_effects(scenario: Scenario, layout: CanaryLayout) -> dict[str, int]
 
 
 def _committed(layout: CanaryLayout) -> set[int]:
-    """Returns the indexes of the values that a read_committed consumer is shown."""
+    """Returns the indexes of the values (in `CanaryLayout.values`) that a read_committed consumer sees."""
     begin = len(layout.values) - sum(count for count, _ in layout.transactions)
     visible = set(range(begin))
     for count, is_committed in layout.transactions:

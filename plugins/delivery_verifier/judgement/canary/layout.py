@@ -16,13 +16,13 @@ NOWHERE = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class CanaryAttempt:
-    """A row of the canary's ledger: what the canary's producer claims about one attempt.
+    """A row of the canary's ledger: what the ledger claims about one attempt.
 
     * `sequence`: the number of the record.
     * `attempt`: 0 for the first attempt, 1 if the application sends the record again, and so on.
-    * `acked_at`: the offset that the ledger claims to be acknowledged, in one of three forms. None: no offset. A number
-      below NOWHERE: the offset of the record with this index in `CanaryLayout.values`. Any other number: this offset
-      itself, at which no record stands.
+    * `acked_at`: the offset that a broker acknowledged, according to the ledger. None: no offset. A number below
+      NOWHERE is an index in `CanaryLayout.values`, and means the offset of the record with this index. Any other number
+      is itself the offset, and no record stands there.
     """
 
     sequence: int
@@ -36,10 +36,10 @@ class CanaryAttempt:
 
 @dataclass(frozen=True, slots=True)
 class CanaryEffect:
-    """An effect of the canary: one application of `value`, a record of `partition`.
+    """An effect of the canary: one application of the record `value`, which is in the partition `partition`.
 
-    `position` is an index in `CanaryLayout.values`, and stands for the offset of the record with this index. A number
-    from NOWHERE on is itself the offset.
+    `position` says at which offset the record stands. A number below NOWHERE is an index in `CanaryLayout.values`, and
+    means the offset of the record with this index. A number from NOWHERE on is itself the offset.
     """
 
     partition: int
@@ -54,10 +54,11 @@ class CanaryLayout:
     * `values`: the records as (partition, value) pairs, in the order in which they are written. The records of
       transactions stand at the end.
     * `rows`: the ledger.
-    * `transactions`: a pair for each transaction, in order: how many records it has, and whether it is committed.
+    * `transactions`: a pair for each transaction, in order: the number of its records, and whether it is committed.
     * `counts`: maps a column of the books to the total that it must have over all partitions. The total of any other
       column must be 0.
-    * `effects`: what an application did with the records, in order; only for runs in which an arm has an application.
+    * `effects`: what an application did with the records, in order. They are used only if an arm of the run has an
+      application.
     """
 
     values: list[tuple[int, bytes]] = field(default_factory=list)
@@ -70,8 +71,8 @@ class CanaryLayout:
 class Planter:
     """Builds a layout: adds records, and claims outcomes for these records in the ledger.
 
-    `sequence` is the number of the next record. Everything that is added belongs to the current `partition`. Rows of
-    the ledger also belong to the current `transaction` (name and outcome), if there is one.
+    `sequence` is the number of the next record. Every record and every row of the ledger that is added belongs to the
+    current `partition`. If `transaction` (name and outcome) is set, the rows of the ledger also belong to it.
     """
 
     def __init__(self, scenario: Scenario) -> None:
@@ -91,11 +92,13 @@ class Planter:
         return len(self.layout.values) - 1
 
     def apply(self, position: int, value: bytes) -> None:
-        """Adds one more effect of a record. (`write_bytes` has added the first.) `position`: see CanaryEffect."""
+        """Adds one more effect of a record that was written before. (`write_bytes` has added the first effect.)
+        CanaryEffect explains `position`."""
         self.layout.effects.append(CanaryEffect(self.partition, position, value))
 
     def value(self, sequence: int, attempt: int = 0) -> bytes:
-        """Returns the encoded record of an attempt of the canary's producer 0, which has no process."""
+        """Returns the encoded record of an attempt of the canary's producer 0. No process runs as this producer:
+        `settle` writes its records."""
         scenario = self._scenario
         return record.encode(
             scenario.run_token,
@@ -109,7 +112,7 @@ class Planter:
         )
 
     def claim(self, sequence: int, outcome: Outcome, acked_at: int | None = None, attempt: int = 0) -> None:
-        """Adds a row to the ledger, whether or not the log has the record. The row is a CanaryAttempt."""
+        """Adds a CanaryAttempt to the ledger. The log need not hold a record of this attempt."""
         name, transaction_outcome = self.transaction or (None, None)
         self.layout.rows.append(
             CanaryAttempt(sequence, attempt, outcome, acked_at, self.partition, name, transaction_outcome)
@@ -118,7 +121,8 @@ class Planter:
         self.expect(attempted=1, reported=int(outcome in REPORTED), **{outcome.value.lower(): 1})
 
     def acked(self, sequence: int) -> None:
-        """Adds a healthy record: a record that is written, and acknowledged with the offset at which it stands."""
+        """Adds a healthy record. The record is in the log, and the ledger claims an acknowledgement with the record's
+        true offset."""
         self.claim(sequence, Outcome.ACKED, self.write(sequence))
         self.expect(found=1, first_copies=1)
 

@@ -1,4 +1,7 @@
-"""The canary's ledger: the outcomes that it claims for the attempts of producer 0, which has no process."""
+"""The canary's ledger: the rows about the attempts of producer 0, with the outcomes that the canary claims for them.
+
+No process runs as producer 0. The step `settle` writes its records.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +43,11 @@ def ledger_table(scenario: Scenario, layout: CanaryLayout, offsets: list[int]) -
 
 
 def _offset(acked_at: int | None, offsets: list[int]) -> int | None:
-    """Returns the acknowledged offset of an attempt: None if `acked_at` is None, `acked_at` itself from NOWHERE on, and
-    otherwise the offset of the record with this index."""
+    """Returns the acknowledged offset of an attempt, or None if `acked_at` is None.
+
+    If `acked_at` is NOWHERE or greater, it is itself the offset. Otherwise it is an index in `offsets`, which has the
+    offset.
+    """
     if acked_at is None or acked_at >= NOWHERE:
         return acked_at
     return offsets[acked_at]

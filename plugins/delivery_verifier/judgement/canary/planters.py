@@ -1,7 +1,7 @@
-"""The canary's planters: functions that plant cases.
+"""The canary's planters: functions that plant cases of anomalies in the canary.
 
 A planter writes the records of a case, and claims outcomes for these records in the ledger. It also adds to the counts
-that the books must then show.
+that the canary's books must then show.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ def lay_out(scenario: Scenario, version: int = FORMAT_VERSION) -> CanaryLayout:
 
     The canary has cases only of the anomalies that the verifier looks for in a run of the format `version` (see
     `searched_for`). If an arm writes transactions, the canary has cases in transactions, too. If the topics have more
-    than one partition, these cases, and records with several anomalies, are in partition 1. All other records are in
-    partition 0.
+    than one partition, two groups of cases are in partition 1: the cases in transactions, and the records with several
+    anomalies. All other records are in partition 0.
 
-    Do not change a planter: the canaries of stored runs hold what it planted. Write a new planter for a new anomaly.
+    Do not change a planter, because the canaries of stored runs hold what the old planter planted. Write a new planter
+    for a new anomaly.
     """
     planter = Planter(scenario)
     kinds = [PLANTERS[anomaly] for anomaly in searched_for(version, bool(scenario.applied)) if anomaly in PLANTERS]
@@ -68,7 +69,8 @@ def expected_counts(scenario: Scenario, planted: int = FORMAT_VERSION, counted: 
     """Maps each column of counts in the books to the total that the canary must have there, in a run of `scenario`.
 
     `planted`: the format version of the step that wrote the canary. `counted`: the format version of the step that
-    wrote the books. If the books count an anomaly that is newer than the canary, the total of this anomaly must be 0.
+    wrote the books. If the books count an anomaly that the canary is too old to contain, the total of this anomaly must
+    be 0.
     """
     layout = lay_out(scenario, planted)
     counts = Counter(layout.counts)
@@ -109,14 +111,14 @@ def _corrupted(planter: Planter, sequence: int) -> None:
 
 
 def _misplaced(planter: Planter, sequence: int) -> None:
-    """Plants a record that is not at the offset that was acknowledged."""
+    """Plants a record that stands at another offset than the acknowledged offset."""
     planter.write(sequence)
     planter.claim(sequence, Outcome.ACKED, NOWHERE + sequence)
     planter.expect(found=1, first_copies=1, misplaced=1)
 
 
 def _resent(planter: Planter, sequence: int) -> None:
-    """Plants two cases: two attempts of one record. Both attempts are in the log."""
+    """Plants two attempts of one record. Both attempts are in the log, so each of them is a case of RESENT."""
     planter.claim(sequence, Outcome.INDETERMINATE)
     planter.write(sequence)
     planter.claim(sequence, Outcome.ACKED, planter.write(sequence, attempt=1), attempt=1)
@@ -124,7 +126,7 @@ def _resent(planter: Planter, sequence: int) -> None:
 
 
 def _reordered(planter: Planter, sequence: int) -> None:
-    """Plants a case of REORDERED: of two records, the record with the lower sequence number is written last."""
+    """Plants a case of REORDERED: two records, of which the record with the lower sequence number is written last."""
     planter.sequence += 1
     planter.acked(sequence + 1)
     planter.acked(sequence)
@@ -170,8 +172,8 @@ def _combined(planter: Planter, first: int) -> None:
 
 
 def _in_transactions(planter: Planter) -> None:
-    """Plants two real transactions, one committed and one aborted. The ledger assigns their records to eight invented
-    transactions instead.
+    """Plants two real transactions, one committed and one aborted. The ledger assigns the records of these two to eight
+    invented transactions instead.
 
     So the ledger contradicts the log. A read_committed consumer sees records that were aborted according to the ledger,
     and does not see records that were committed according to the ledger.
@@ -199,7 +201,8 @@ def _in_transactions(planter: Planter) -> None:
 
 
 def _in_transaction(planter: Planter, name: str, outcome: TransactionOutcome, *plants: Plant) -> None:
-    """Plants cases that, according to the ledger, belong to the transaction `name`, which ended with `outcome`."""
+    """Calls `plants` to plant cases. According to the ledger, these cases belong to the transaction `name`, which ended
+    with `outcome`."""
     planter.transaction = name, outcome
     for plant in plants:
         plant(planter, planter.sequence)
