@@ -1,6 +1,6 @@
 """The class `Act`: one action of a fault plan, e.g. `kill`, described in words and data.
 
-The code that performs actions is in the room `faults`.
+The code that performs the actions is in the room (package) `faults`.
 """
 
 from __future__ import annotations
@@ -107,13 +107,14 @@ class Act(Struct, frozen=True, kw_only=True):
 
     @property
     def clients(self) -> bool:
-        """Whether the action is done to the producers or applications of all arms at once, not to brokers."""
+        """Whether the action is done to all producers or all applications at once, whatever their arm, and not to
+        brokers."""
         return self.whom in ("producer", "application")
 
     @property
     def all_partitions(self) -> bool:
-        """Whether the action touches every partition that carries load, no matter which brokers lead.
+        """Whether the action touches every partition that carries load, no matter which brokers lead the partitions.
 
-        True for actions on producers and applications, and for actions that alter topics.
+        True for actions on producers, on applications and on topics.
         """
         return self.clients or "topic_altered" in self.counts_as

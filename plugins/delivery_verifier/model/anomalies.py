@@ -1,13 +1,13 @@
 """The anomalies: what can be wrong with a record. Each anomaly has its definition and its words for people.
 
 * A *sequence* is the number that a producer gives to a message.
-* An *attempt* is one send of a message by the application, which may send the same message again. It is identified by
-  arm, producer, session (a number, always 0), sequence and attempt number.
-* The *outcome* of an attempt is what the client was told about it. An attempt is *reported* if its outcome is ACKED or
-  SENT.
+* An *attempt* is one send of a message by the application, which may send the same message again. Arm, producer,
+  session (a number, always 0), sequence and attempt number identify an attempt.
+* The *outcome* of an attempt is what the client was told about the attempt. An attempt is *reported* if its outcome is
+  ACKED or SENT.
 * A *copy* of an attempt is a record in the log that belongs to the attempt. The *first copy* is the copy at the lowest
   offset.
-* A *case* is one attempt, or one record that nobody sent, that shows an anomaly.
+* A *case* is one attempt that shows an anomaly, or one record that shows an anomaly and that nobody sent.
 * The *books* are the tables in which the run counts attempts, records and cases.
 """
 
@@ -25,10 +25,11 @@ class Anomaly(StrEnum):
     """A kind of anomaly. The members stand in order of precedence: a record is a case of the first kind that applies.
 
     Further kinds may apply to the record. If such a kind is in SECONDARY, it stands in the column `also` of the case.
-    The judge judges all these kinds, so that a permitted duplicate cannot hide a forbidden reordering (docs/adr/0002).
+    The judge judges the first kind and the kinds in `also`, so that a permitted duplicate cannot hide a forbidden
+    reordering (docs/adr/0002).
 
-    The last four members are the kinds of effects. The precedence among them is separate from the precedence among the
-    other kinds. So a record can be a case of two kinds: one kind of the log and one kind of effects (docs/adr/0015).
+    The last four members are the kinds of effects. They have a precedence of their own, apart from the other kinds. So
+    a record can be a case of two kinds: one kind of the log and one kind of effects (docs/adr/0015).
     """
 
     CORRUPTED = "CORRUPTED"
@@ -211,7 +212,7 @@ def subset(reason: str, table: Table) -> Table:
     `table` is a collection that names some anomalies, but not all. `reason` says why the other anomalies are left out.
     Raises ValueError if `reason` is empty.
 
-    The call is needed because nobody should forget a table when an anomaly is added. The test
+    Reason for the call: when an anomaly is added, nobody should forget a table that must name it. The test
     tests/unit/test_architecture.py fails for each incomplete table that is not passed to this function.
     """
     if not reason.strip():
@@ -224,7 +225,7 @@ def searched_for(
 ) -> tuple[Anomaly, ...]:
     """Returns the anomalies that the verifier searches for in runs of the format `version`, in order of precedence.
 
-    `applied`: whether an arm of the run has an application. If none has, nothing can be a case of a kind of effects.
+    `applied`: whether an arm of the run has an application. If no arm has one, the kinds of effects are left out.
 
     For each of these anomalies, and for no other, a run must have columns in the books, cases in the canary, and
     evaluations by Great Expectations.
@@ -240,6 +241,6 @@ def column(anomaly: Anomaly) -> str:
 
 
 def also_column(anomaly: Anomaly) -> str:
-    """Returns the name of the column of the books that counts the attempts that show `anomaly`, but are cases of an
-    anomaly of higher precedence."""
+    """Returns the name of a column of the books. The column counts the attempts that show `anomaly`, but are cases of
+    another anomaly, which has a higher precedence."""
     return f"also_{column(anomaly)}"

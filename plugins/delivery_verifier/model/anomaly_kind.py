@@ -1,4 +1,5 @@
-"""The class `AnomalyKind`. `model.anomalies` has an instance for each anomaly, and explains the terms."""
+"""The class `AnomalyKind`: the words and data of one anomaly. `model.anomalies` has an instance for each anomaly, and
+explains the terms."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ To *apply* a record is to bring about its effect, e.g. to write a row. An applic
 of one consumer group. A member that is killed and started again begins another *life*. A member works on records in
 *batches*. A batch is in hand from the time when the client hands the batch over until the member has finished its work
 on the batch. With most disciplines, this work ends when the batch is applied. With `commit_after`, and with a transform
-that does not commit first, it ends when the batch is applied and committed.
+that does not commit first, the work ends when the batch is applied and committed.
 
 A *transform* applies a record by writing it to an *output topic*. The written record is the effect.
 """
@@ -173,8 +173,8 @@ def output_topic(topic: str) -> str:
 
 
 def member_client_id(arm: str, member: int) -> str:
-    """Returns the client.id with which member number `member` of the arm's application consumes. A member of an own
-    application has a client.id of its own choice."""
+    """Returns the client.id of the consumer of member number `member` of the arm's application. A member of an own
+    application (a program of the user's own) chooses its client.id itself."""
     return f"{arm}-member-{member}"
 
 
@@ -183,11 +183,11 @@ class Application(Data, frozen=True):
 
     * `consumer`, `producer`: map Kafka's names of settings to values. Only a transform has producer settings.
     * `members`: the number of processes. `batch`: the greatest number of records in a batch.
-    * `effects`: the kind of place where the effects of an `own` application land. It is empty for every other
-      discipline, and in runs of earlier versions.
+    * `effects`: the kind of place where the effects of an `own` application land. Empty for every other discipline, and
+      in runs of earlier versions.
 
-    If the discipline is `own`, `consumer` is empty, and `name` is the name of a file on the host of the run (see
-    `own_application`).
+    An application with the discipline `own` is a program of the user's own. `consumer` is then empty, and `name` is the
+    name of a file on the host of the run (see `own_application`).
     """
 
     name: Name
@@ -206,6 +206,6 @@ class Application(Data, frozen=True):
 
     @property
     def transactional_id(self) -> str:
-        """The transactional.id in the producer settings. Each member derives its own transactional.id from it. Empty if
-        the application writes no transactions."""
+        """The transactional.id in the producer settings, from which each member derives a transactional.id of its own.
+        Empty if the application writes no transactions."""
         return str(self.producer.get("transactional.id", ""))

@@ -1,4 +1,4 @@
-"""The actions of a fault plan on applications, in words and data. The code that performs them is in `faults`."""
+"""The actions of a fault plan on applications, in words and data. The code that performs the actions is in `faults`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Checks of the application of an arm: settings that are missing, or that do not fit its discipline or the fault plan,
-are refused before anything starts."""
+"""Checks of the application of an arm, before anything starts. A setting is refused if it does not fit the discipline
+of the application or the fault plan. A missing setting is refused, too."""
 
 from __future__ import annotations
 
@@ -60,13 +60,14 @@ def check_application(arm: str, application: Application) -> None:
 
 
 def _is_eager(consumer: Mapping[str, Setting]) -> bool:
-    """Returns whether the members of the group give up all partitions when it rebalances."""
+    """Returns whether the members of the group give up all partitions when the group rebalances."""
     strategies = str(consumer.get("partition.assignment.strategy", "range,roundrobin")).split(",")
     return consumer.get("group.protocol", "classic") == "classic" and {*strategies} <= {"range", "roundrobin"}
 
 
 def _check_producer(where: str, application: Application) -> None:
-    """Raises BadInput if the producer settings do not fit the discipline. `where` names the field."""
+    """Raises BadInput if the producer settings do not fit the discipline. `where` is the name of the field for the
+    message."""
     producer, discipline = application.producer, application.discipline
     if SINKS[discipline] != "topic":
         if producer:
@@ -86,8 +87,8 @@ def _check_producer(where: str, application: Application) -> None:
 
 
 def check_power(scenario: Scenario) -> None:
-    """Raises BadInput if the fault plan cuts the power of brokers. A power cut may remove committed offsets, and nobody
-    observes the log of committed offsets."""
+    """Raises BadInput if the fault plan cuts the power of brokers. Call it for a scenario with an application. A power
+    cut may remove committed offsets, and nobody observes the log of committed offsets."""
     for number, step in enumerate(scenario.fault.steps):
         if "power_loss" in step.act.counts_as:
             raise BadInput(
@@ -115,9 +116,9 @@ def check_late_ends(scenario: Scenario) -> None:
 def check_freezes(scenario: Scenario) -> None:
     """Raises BadInput if the fault plan freezes or thaws applications in a way that is not allowed.
 
-    The plan must park, freeze and thaw applications once each, in this order. It must do nothing else to applications,
-    because after the thaw substitutes run in place of some members. Each application must have one member, and must not
-    be a program of the user's own.
+    The plan must park, freeze and thaw applications once each, in this order. No other step of the plan may be about
+    applications, because substitutes run in place of some members after the thaw. Each application must have exactly
+    one member. No application may be a program of the user's own.
     """
     actions = [step.action for step in scenario.fault.steps]
     acts = [action for action in actions if ACTS[action].whom == "application"]

@@ -1,7 +1,7 @@
 """A catalogue run as data: which entries of the catalogue were chosen, and how the runs of each entry ended.
 
 A *round* is one pass through all chosen entries. The user may ask for several rounds. An *item* is one entry in one
-round. An item has one run or, if its first run is inconclusive, two.
+round. An item has one run. If this run is inconclusive, the item gets a second run.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class ArmResult(_Part, frozen=True):
     * `application`: the name of the arm's application; empty if the arm has none.
     * `counts`: the arm's counts by name, e.g. `lost`, summed over all producers and partitions.
     * `longest_gap_s`: the longest time in seconds between two consecutive reports of records of one partition.
-    * `latency_ms_p99`: an upper bound of the latency of 99 % of the reported records.
+    * `latency_ms_p99`: 99 % of the reported records have at most this latency, in ms.
     * `records_per_s`: the number of reported records per second of the load.
     * `excused`: the number of cases that disturbances excuse. `doubtful`: the number of cases of which nobody knows
-      whether a disturbance excuses them. Both are sums over all findings of the arm (see `Finding`).
+      whether a disturbance excuses them. Each number is the sum over all findings of the arm (see `Finding`).
     """
 
     arm: str
@@ -59,7 +59,8 @@ class ArmResult(_Part, frozen=True):
 
 
 class Attempt(_Part, frozen=True):
-    """One run of an entry, not an attempt to send a record. A run that failed has an `error` and no verdict.
+    """One run of an entry. (Elsewhere, an attempt is one send of a record.) A run that failed has an `error` and no
+    verdict.
 
     `run` is the name of the run directory. `started_at` is ISO 8601 in UTC. `seconds` is the duration of the run.
     `doubts` are the doubts of all arms in words, at most 20. `verdict`, `green` and `sentence` have the values of the
@@ -96,10 +97,9 @@ class Attempt(_Part, frozen=True):
 class Item(_Part, frozen=True):
     """One entry in one round of the catalogue run, with its runs so far (`attempts`).
 
-    `name`, `title`, `kind`, `tags` and `promise` have the values that they have in the entry. `fault` is the name of
-    the entry's fault plan. `round` counts the rounds from 1. `unavailable` says what this host lacks for the entry;
-    empty if the host can run the entry. `expected_unavailable`: whether the user said beforehand that this host cannot
-    run the entry.
+    `name`, `title`, `kind`, `tags` and `promise` are copied from the entry. `fault` is the name of the entry's fault
+    plan. `round` counts the rounds from 1. `unavailable` says what this host lacks for the entry; empty if the host can
+    run the entry. `expected_unavailable`: whether the user said beforehand that this host cannot run the entry.
     """
 
     name: str
@@ -115,8 +115,11 @@ class Item(_Part, frozen=True):
 
     @property
     def state(self) -> State:
-        """The state of the item: `unavailable` if this host cannot run it, `pending` if there is no run yet, else the
-        state of the last run.
+        """The state of the item. The first of these conditions that holds decides:
+
+        * `unavailable`: this host cannot run the entry.
+        * `pending`: there is no run yet.
+        * Otherwise: the state of the last run.
         """
         if self.unavailable:
             return "unavailable"
@@ -124,13 +127,14 @@ class Item(_Part, frozen=True):
 
     @property
     def green(self) -> bool:
-        """Whether the item ended as expected. An item that this host cannot run counts as green if the user had said so
-        with --expect-unavailable."""
+        """Whether the item ended as expected. If this host cannot run the entry, the item is green only if the user
+        said so beforehand with --expect-unavailable."""
         return self.state == "as expected" or (self.state == "unavailable" and self.expected_unavailable)
 
     @property
     def open(self) -> bool:
-        """Whether the entry must still be run: for the first time or, after one inconclusive run, once more."""
+        """Whether the entry must still be run. This is so if there is no run yet, or if the only run is
+        inconclusive."""
         return self.state == "pending" or (self.state == "inconclusive" and len(self.attempts) < MOST_ATTEMPTS)
 
 
@@ -138,7 +142,7 @@ class CatalogueRun(_Part, frozen=True):
     """One catalogue run: the content of catalogue.json. Times are ISO 8601 in UTC.
 
     * `wanted`: the chosen entries in words. `direct`: whether the runs do without Airflow.
-    * `expect_unavailable`: what the user expects to be unavailable: equipment, kinds of entries, or entries by name.
+    * `expect_unavailable`: what the user expects to be unavailable: equipment, kinds of entries, or names of entries.
     * `rounds`: how often every chosen entry is to be run. `items`: one item per round and entry.
     * `versions`: maps software to its version. `commit`: the commit of this project. `machine`: the host in words.
     * `ended_at`: empty until the catalogue run has ended.
@@ -158,7 +162,7 @@ class CatalogueRun(_Part, frozen=True):
 
     @property
     def green(self) -> bool:
-        """Whether every item is green, and at least one item was run and is as expected."""
+        """Whether every item is green, and at least one item was run and ended as expected."""
         return bool(self.items) and all(item.green for item in self.items) and self.count("as expected") > 0
 
     @property
@@ -173,8 +177,8 @@ class CatalogueRun(_Part, frozen=True):
     def excused(self) -> tuple[int, int]:
         """Two numbers of cases, summed over all runs. The first number counts the cases that a disturbance excuses.
 
-        The second number counts the same cases and the doubtful cases. A case is doubtful if nobody knows whether a
-        disturbance excuses it.
+        The second number counts the excused cases and the doubtful cases together. A case is doubtful if nobody knows
+        whether a disturbance excuses it.
         """
         arms = [arm for item in self.items for attempt in item.attempts for arm in attempt.arms]
         excused = sum(arm.excused for arm in arms)
@@ -188,10 +192,10 @@ class CatalogueRun(_Part, frozen=True):
 
         * 0: the catalogue run is green.
         * 1: an item is not as expected, or is unavailable although the user did not expect that. This condition comes
-          before 70 and 2, because such a result is certain.
+          before the conditions for 70 and 2, because such a result is certain.
         * 70: an item failed or is pending.
         * 2: an item is inconclusive.
-        * 70: anything else, e.g. every item is unavailable, and the user expected that.
+        * 70: none of the above, e.g. every item is unavailable, and the user expected that.
         """
         if self.green:
             return 0
@@ -206,7 +210,8 @@ UNTOLD = "no verdict; why is in the logs of its run, which you may not read"
 
 
 def without_errors(catalogue: CatalogueRun) -> CatalogueRun:
-    """Returns `catalogue` for readers who may not read the logs of its runs: each error is replaced by UNTOLD."""
+    """Returns a copy of `catalogue` in which the text UNTOLD replaces each error. The copy is for readers who may not
+    read the logs of the runs."""
 
     def redact(attempt: Attempt) -> Attempt:
         return replace(attempt, error=UNTOLD) if attempt.error else attempt

@@ -1,4 +1,5 @@
-"""The claims: guarantees that a user may demand of an arm. Each claim has a meaning, and the anomalies it forbids."""
+"""The claims: guarantees that a user may demand of an arm. Each claim has a meaning, and names the anomalies that it
+forbids."""
 
 from __future__ import annotations
 

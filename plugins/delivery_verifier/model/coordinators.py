@@ -1,4 +1,4 @@
-"""Where a transactional.id is kept: Kafka keeps each transactional.id in one partition of `__transaction_state`."""
+"""Finds out where Kafka keeps a transactional.id: in one partition of the topic `__transaction_state`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _WRAP = 2**32
 
 
 def partition_of(transactional_id: str, partitions: int) -> int:
-    """Returns the number of the partition of `__transaction_state` that keeps `transactional_id`. `partitions`: the
-    number of partitions of `__transaction_state`.
+    """Returns the number of the partition of `__transaction_state` that keeps `transactional_id`. `partitions` is the
+    number of partitions of this topic.
 
     The result is the absolute value of Java's String.hashCode, modulo `partitions` (Kafka:
     `TransactionStateManager.partitionFor`, `Utils.abs`).

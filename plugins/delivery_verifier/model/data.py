@@ -1,4 +1,5 @@
-"""The base class of a scenario's parts, the types of common values, and the conversion of values to JSON and text."""
+"""The base class of a scenario's parts, types of values that several modules use, and the conversion of values to JSON
+and to text."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
 
 
 class Data(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The base of a scenario's parts. Instances are immutable. An unknown field, e.g. a misspelt name, is an error."""
+    """The base class of a scenario's parts. Instances are immutable. An unknown field, e.g. a misspelt name, is an
+    error."""
 
 
 def dumps(value: Struct | list[object] | dict[str, object]) -> bytes:
@@ -24,5 +26,6 @@ def dumps(value: Struct | list[object] | dict[str, object]) -> bytes:
 
 
 def setting_text(value: object) -> str:
-    """Returns the value of a Kafka property as text, as Kafka's own files and brokers write it: `true`, not `True`."""
+    """Returns the value of a Kafka property as text, in the way that Kafka's files and brokers write it: `true`, not
+    `True`."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,5 +1,5 @@
-"""Where the effects of an own application (a program of the user's own) land: in lines of text, Parquet files, an
-output topic, or a table."""
+"""The place where the effects of an own application (a program of the user's own) land. It is lines of text, Parquet
+files, an output topic, or a table."""
 
 from __future__ import annotations
 
@@ -27,16 +27,18 @@ TOPIC = "topic"
 
 
 class EffectsPlace(Data, frozen=True, kw_only=True):
-    """Where the effects of an application land, and how the reader finds the records in them.
+    """The place where the effects of an application land, and how the reader finds out which record an effect belongs
+    to.
 
     * `kind`: see EffectsKind.
-    * `where`: for `lines` and `files`, a path of files, in which `*` stands for any text. It begins with `{folder}/` or
-      `/`. For `lines` also `stdout`. For a `table`, the environment variable that holds the URL of the database.
+    * `where`: for `lines` and `files`, a path of files, in which `*` stands for any text. The path begins with
+      `{folder}/` or `/`. For `lines`, `stdout` is allowed, too. For a `table`, the environment variable that holds the
+      URL of the database.
     * `table`: the name of the table, possibly with its schema in front, e.g. `sales.orders`.
     * `identity`: how an effect names its record. `value`: by the whole value of the record. `header`: by the first 60
-      characters of the value. `columns`: by the columns in OF_COLUMNS, and in a table also TOPIC.
+      characters of the value. `columns`: by the columns in OF_COLUMNS, and in a table also by the column TOPIC.
     * `column`: for `files` and a `table`, the column that holds the value or header. For a `topic`, the part of the
-      output record that holds it: `value` or `key`.
+      output record that holds the value or header: `value` or `key`.
     * `containing`: for `lines`, a text. Only lines with this text are effects.
     """
 
@@ -49,12 +51,12 @@ class EffectsPlace(Data, frozen=True, kw_only=True):
 
     @property
     def output(self) -> str:
-        """`stdout` if the effects land on standard output, otherwise empty."""
+        """`stdout` if the effects are lines on standard output, otherwise empty."""
         return self.where if self.kind == "lines" and self.where == STDOUT else ""
 
 
 def several_at_one_path(effects: EffectsPlace, members: int) -> str:
-    """Returns a text that says what is wrong if several members write to the same place. Otherwise returns ""."""
+    """Returns a text that says what is wrong, if several members would write to one place. Otherwise returns ""."""
     if members > 1 and effects.kind in ("topic", "table"):
         return (
             "is one place for several members, and nobody sees which of them wrote an effect; write members = 1, and "
@@ -65,9 +67,11 @@ def several_at_one_path(effects: EffectsPlace, members: int) -> str:
 
 
 def place_problems(effects: EffectsPlace, members: int, variables: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yields the problems of `effects` that remain although each field has an allowed type. Each is a field, and a text
-    with the problem and its remedy. `variables` are the environment variables that the operator gives to the
-    application."""
+    """Yields each problem of `effects` as a pair: the name of a field, and a text with the problem and its remedy.
+
+    The types of the fields were checked before. `variables` are the environment variables that the operator gives to
+    the application.
+    """
     if effects.kind == "table":
         yield from _table_problems(effects, variables)
     elif effects.table:

@@ -66,7 +66,8 @@ from typing import ClassVar
 
 
 class VerifierError(Exception):
-    """The base of every error that this project raises on purpose. A user sees the message, and no traceback."""
+    """The base of every error that this project raises on purpose. A user sees the message of the error, and no
+    traceback."""
 
     exit_code: ClassVar[int] = 70
     """The exit code of `kdv` when this error ends a command."""

@@ -2,7 +2,7 @@
 
 The contract finds here which disturbances an action causes. The judge finds here which actions are faults. The runner
 of a fault plan finds here which faults an action heals. The preflight (the check of the host before a run) finds here
-what an action needs of the cluster.
+what the cluster must have for an action.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ class Trigger(Data, frozen=True):
 
     * `reported`: the number of reported records has risen by `value` since the previous step ended. If there are
       several subject arms, the arm with the fewest reported records counts. A `value` below 1 is a share of the records
-      of one cycle. Their number is the smallest `Arm.records` of all subjects, divided by the number of cycles.
+      of one cycle. One cycle has the smallest `Arm.records` of all subjects, divided by the number of cycles.
     * `settled`: every attempt of the subject arms has an outcome.
     * `elapsed`: `value` seconds have passed since the previous step ended.
     * `leader_moved`, `coordinator_moved`, `deposed`: the last injection shows the effect of the same name, which
@@ -27,7 +27,7 @@ class Trigger(Data, frozen=True):
     * `isr_shrunk`: in every partition whose leader runs, all other members of the ISR run, too.
     * `isr_full`: for every partition, all replicas are in the ISR.
     * `parked`: every member of an application stands where the action `park` ordered it to stand.
-    * `caught_up`: every application has applied, and its group has committed, all that its arm has sent.
+    * `caught_up`: all records that the arms with applications have sent are applied and committed.
     * `at_once`: there is no condition.
     """
 
@@ -53,10 +53,10 @@ class FaultStep(Data, frozen=True):
     """One step of a fault plan. `action` is a key of `fault_actions.ACTS`.
 
     * `target`: a key of `fault_targets.TARGETS`, or `same`: the target of the previous step. A target is resolved to
-      brokers once per cycle, when a step first names it.
+      brokers once per cycle, when a step first names the target.
     * `options`: values for the action's options.
-    * `proofs`: the effects that must be seen just before the fault is healed, to prove that it took effect. None:
-      `Act.proofs` of the action.
+    * `proofs`: the effects that must be seen just before the fault is healed, to prove that the fault took effect.
+      None: the effects in `Act.proofs` of the action.
     """
 
     trigger: Trigger
@@ -87,7 +87,8 @@ class FaultPlan(Data, frozen=True):
 
 
 def equipment_of(plan: FaultPlan) -> tuple[Capability, ...]:
-    """Returns what the cluster must have for the actions of `plan`, each capability once, sorted by name."""
+    """Returns the capabilities that the cluster must have for the actions of `plan`: each capability once, sorted by
+    name."""
     return tuple(sorted({need for step in plan.steps for need in step.act.needs}))
 
 

@@ -1,7 +1,7 @@
-"""The targets of fault plans. A target is a name that stands for the brokers that an action is done to.
+"""The targets of fault plans. A target is a name that stands for the brokers to which an action is done.
 
 A cycle is one pass through the steps of a fault plan. The module `faults.targets` resolves each name to broker ids once
-per cycle, when a step of the cycle first names it.
+per cycle, when a step of the cycle first names the target.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 
 class Target(Struct, frozen=True):
-    """One target. `meaning` says in words which brokers it stands for.
+    """One target. `meaning` says in words for which brokers the target stands.
 
     `in_a_sentence` names the target as the subject of a sentence, in the singular, e.g. `the leader`.
     """

@@ -50,8 +50,8 @@ DisturbanceKind = Literal[
 class KindOfDisturbance(Struct, frozen=True):
     """One kind of disturbance in words and data.
 
-    * `seen_by`: what the verifier derives the disturbance from: the observations (`observer`), the record of the
-      injection that caused it (`injection`), or only both together (`both`).
+    * `seen_by`: the source from which the verifier derives the disturbance. `observer`: the observations. `injection`:
+      the record of the injection that caused the disturbance. `both`: only the two together show it.
     * `touches`: `topics` if the disturbance touches only the topic `Disturbance.topic`, and `cluster` if it may touch
       every topic.
     """
@@ -119,10 +119,10 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One fault that was done to the cluster, with the proof that the fault bit. All times are µs since the epoch.
 
     * `cycle` counts the cycles from 0. `brokers`: the target brokers. `options`: the options of the plan's step.
-    * `hit` maps a topic to its partitions that the injection touched: those that the target brokers led just before the
+    * `hit` maps a topic to the partitions that the injection touched: those that the target brokers led just before the
       bite. If the target brokers led no partition, `led` is false, and `hit` has the partitions with a replica on these
       brokers. An injection into clients or topics hits every partition that carries load.
-    * `requested_at_us`: when the action was asked for. `bite_at_us`: when it took effect.
+    * `requested_at_us`: when the action was asked for. `bite_at_us`: when the action took effect.
     * `bit`: whether proof of the effect was found.
     * `healed_at_us`: when the last target broker was healed. `recovered_at_us`: when every replica was in sync again.
 
@@ -130,18 +130,18 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     The keys of `proof`:
 
-    * `process`: the action's own proof, taken once the action was done.
+    * `process`: the action's own proof, taken right after the action.
     * `process_before_heal`: the action's own proof, taken just before healing.
     * `before`: maps each hit partition (`<topic>-<partition>`) to its leader and leader_epoch just before the bite.
     * `wanted`: the names of the effects that had to be seen (`act.Proof`). Each effect that the runner looked for is a
-      key of `proof`, too. Its value is the evidence; empty if the effect was not seen.
+      key of `proof`, too. The value of the key is the evidence; empty if the effect was not seen.
     * `coordinated`: the partitions of `__transaction_state` that hold transactions of the load and that the targets led
       just before the bite. The key exists if `coordinator_moved` is wanted.
     * `waited_for`: the evidence of the effect `isr_shrunk` at the time when the trigger `isr_shrunk` of a later step
       fired. The key exists only if the effect was seen.
     * `failed`: why the cycle ended early: a trigger or an action missed its deadline. Every injection that was not
       healed by then has this key. If all were healed, only the last injection has the key. An injection with this key
-      counts as one that did not bite.
+      counts as an injection that did not bite.
     """
 
     id: int
@@ -171,9 +171,9 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
       leader_epoch, isr, elr (the eligible leader replicas).
     * `process`, a change in the state of a broker process. Fields: broker, state (running, frozen or exited),
       exit_code.
-    * `heartbeat`, a proof that the observer saw the cluster at this time. Field: pause_us (µs). While the clock runs
-      forwards, this is the longest time since the previous heartbeat for which the observer did not see the cluster. If
-      the clock was set back, it is negative.
+    * `heartbeat`, a proof that the observer saw the cluster at this time. Field: pause_us (µs), the longest time since
+      the previous heartbeat for which the observer did not see the cluster. A negative pause_us shows that the clock
+      was set back.
 
     `at_us` is in µs since the epoch. The observations stand in their file in the order in which they were made,
     whatever the clock says.
@@ -201,7 +201,7 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     * `topic`: the touched topic; empty if any topic may be touched.
     * `partitions`: the touched partitions of `topic`. For the kinds in `coordinators.OF_COORDINATORS`, they are
       partitions of `__transaction_state`, and `topic` is empty.
-    * `producers`: the numbers of the producers whose transactions may be touched. Empty: those of any producer.
+    * `producers`: the numbers of the producers whose transactions may be touched. Empty: any producer's may be touched.
     * `detail`: the event in words.
     * `setting`: in the kind `topic_altered`, the name of the topic's setting. `value`: the new value of this setting.
     * `weakens_since_us`: in the kind `topic_altered`, a time (µs since the epoch). The contract applies the new value

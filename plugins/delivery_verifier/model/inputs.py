@@ -1,4 +1,5 @@
-"""Checks of single values that a user gave. A refusal names the field, the value, what is allowed, and a remedy."""
+"""Checks of single values that a user gave. The message of a refusal has the field, the value, what is allowed, and a
+remedy."""
 
 from __future__ import annotations
 
@@ -26,16 +27,16 @@ class BadInput(VerifierError, ValueError):
 
 
 class Refusals:
-    """Collects the BadInput errors of several checks, so that a user learns of all of them at once.
+    """Collects the BadInput errors of several checks, so that a user learns of all errors at once.
 
-    Each check is the block of a `with` statement. `require_none` comes after all checks.
+    Write each check as the block of a `with` statement. Call `require_none` after all checks.
     """
 
     def __init__(self) -> None:
         self.messages: list[str] = []
 
     def __enter__(self) -> None:
-        """Begins one check."""
+        """Begins the block of one check."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
         if isinstance(error, BadInput) and str(error) not in self.messages:
@@ -65,7 +66,7 @@ def whole(field: str, value: object, low: int, high: int, example: int | None = 
 def decimal(field: str, value: object, low: float, high: float, *, above: bool = False) -> float:
     """Returns `value` as a finite number. `value` may be text, as from a command line.
 
-    Raises BadInput if `value` is no number from `low` to `high`. With `above`, `low` itself is refused, too. The
+    Raises BadInput if `value` is no number from `low` to `high`. If `above` is true, `low` itself is refused, too. The
     message names `field`.
     """
     number = _as_decimal(value)
@@ -76,7 +77,7 @@ def decimal(field: str, value: object, low: float, high: float, *, above: bool =
 
 
 def choice(field: str, value: object, allowed: Iterable[str], remedy: str = "") -> str:
-    """Returns `value`. Raises BadInput, whose message names `field`, if `value` is not in `allowed`.
+    """Returns `value` if it is in `allowed`. Otherwise raises BadInput. The message names `field`.
 
     The message suggests the name in `allowed` that is most similar to `value`. If no name is similar, the message ends
     with `remedy`.
@@ -96,7 +97,7 @@ def nearest(text: str, known: Iterable[str]) -> str | None:
 
 
 def limits(owner: type[Struct], field: str) -> tuple[int, int | None]:
-    """Returns the lowest and the highest value that the class `owner` declares for its integer `field`.
+    """Returns the lowest and the highest value that the class `owner` allows for its integer field named `field`.
 
     The highest value is None if the field has no upper limit.
     """
@@ -107,7 +108,7 @@ def limits(owner: type[Struct], field: str) -> tuple[int, int | None]:
 
 
 def shown(value: object) -> str:
-    """Returns `value` as a message shows it: as Python writes it, on one line, and cut after 80 characters."""
+    """Returns `value` as messages show it: the `repr` of Python on one line, cut after 80 characters."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(str(value))} characters)"
 
@@ -141,8 +142,8 @@ def _as_decimal(value: object) -> float | None:
 def _nearest_number(number: int | None, low: int, high: int, example: int | None) -> int:
     """Returns the number that a message suggests: `example`, if there is one.
 
-    Without an example, this is the number from `low` to `high` that is nearest to `number`, or `low` if `number` is
-    None.
+    Without an example, returns the number from `low` to `high` that is nearest to `number`. If `number` is None,
+    returns `low`.
     """
     if example is not None:
         return example

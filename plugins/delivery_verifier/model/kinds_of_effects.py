@@ -8,8 +8,8 @@ These anomalies are also called the *kinds of effects*. Terms, beside those of `
 * A *marker* is a record that the verifier writes to a partition after the load. The snapshot of a partition ends at a
   marker. Records of the load may stand behind an earlier marker.
 * A partition is *drained* once the application has applied the marker at the end of the snapshot, or a later marker.
-  Its group must also have committed all offsets before the end of the snapshot, unless the application keeps its
-  offsets elsewhere.
+  The application's group must also have committed all offsets before the end of the snapshot. This second condition is
+  left out if the application keeps its offsets elsewhere.
 """
 
 from __future__ import annotations

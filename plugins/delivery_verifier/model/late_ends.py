@@ -33,30 +33,33 @@ def name_of(transactional_id: str, is_commit: bool, broker: int) -> str:
 
 
 def facts_of(error_code: int, late_ms: int, overtaking: Mapping[str, int]) -> dict[str, int]:
-    """Returns the facts about a late EndTxn request, which the proof holds under the name of the request. `error_code`
-    is the error code in the broker's answer (0: no error). `late_ms` is the delay in ms. `overtaking` maps a kind of
-    request, e.g. `Produce`, to the number of such requests that overtook the late request."""
+    """Returns the facts about a late EndTxn request. The proof of an injection holds these facts under the name of the
+    request.
+
+    `error_code` is the error code in the broker's answer (0: no error). `late_ms` is the delay in ms. `overtaking` maps
+    a kind of request, e.g. `Produce`, to the number of such requests that overtook the late request.
+    """
     return {"error_code": error_code, "late_ms": late_ms, **overtaking}
 
 
 def kinds_of(act: Act, options: Mapping[str, Setting]) -> tuple[DisturbanceKind, ...]:
-    """Returns `act.counts_as`, and `late_end` if the options let `act` hold or delay EndTxn requests."""
+    """Returns `act.counts_as`. Adds `late_end` if `act` holds or delays EndTxn requests with these `options`."""
     is_end = options.get("api") in ("EndTxn", APIS["EndTxn"], str(APIS["EndTxn"]))
     delays_ends = act.name in ("hold", "delay") and is_end and options.get("direction") == "request"
     return (*act.counts_as, "late_end") if delays_ends else act.counts_as
 
 
 def has_late_end(injection: Injection, disturbance: Disturbance) -> bool:
-    """Whether `injection` caused `disturbance`, which is of the kind `late_end`."""
+    """Returns whether `injection` caused `disturbance`. `disturbance` must be of the kind `late_end`."""
     act = ACTS.get(injection.action)
     kinds = kinds_of(act, injection.options) if act else ()
     return "late_end" in kinds and injection.bite_at_us == disturbance.at_us
 
 
 def answered_ends(injection: Injection) -> Iterator[AnsweredEnd]:
-    """Yields the answered late EndTxn requests that the proof of `injection` names.
+    """Yields the late EndTxn requests that the broker answered, according to the proof of `injection`.
 
-    Yields nothing if `injection` did not provably bite.
+    Yields nothing if it is not proven that `injection` bit.
     """
     proof: Any = injection.proof.get("process_before_heal", {})
     for name, facts in proof.items() if injection.bit else ():

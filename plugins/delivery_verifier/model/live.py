@@ -1,4 +1,4 @@
-"""The state of a load that is still flowing, for pages and terminals. Nothing of it counts for a verdict."""
+"""The state of a load that is still flowing, for pages and terminals. No verdict uses this state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class LiveArm(Struct, frozen=True):
     """One arm of a load that is still flowing.
 
     * `reported`: the number of attempts that were reported so far. `records`: the planned number of records. The load
-      may go beyond this number.
+      may send more records than planned.
     * `counts`: the number of reports in each interval of `LiveLoad.interval_s` seconds, from `LiveLoad.began_us` on.
     """
 
@@ -20,8 +20,8 @@ class LiveArm(Struct, frozen=True):
 
 
 class Mark(Struct, frozen=True):
-    """A moment at which the fault plan did something. `at_us` is in µs since the epoch. `text` says what, e.g.
-    `kill broker 1`."""
+    """A moment at which the fault plan did something. `at_us` is in µs since the epoch. `text` says what the plan did,
+    e.g. `kill broker 1`."""
 
     at_us: int
     text: str
@@ -32,7 +32,7 @@ class LiveLoad(Struct, frozen=True):
 
     * `began_us`: the time of the first report, in µs since the epoch; 0 if there is no report yet.
     * `interval_s`: the length of an interval of the timeline, in seconds.
-    * `rate`: the reports per second of all arms, over the last seconds.
+    * `rate`: how many reports per second there were in the last seconds, in all arms together.
     * `fault`: the name of the fault plan, or an empty text for a run without a fault.
     * `marks`: what the fault plan has done so far, oldest first.
     """

@@ -1,7 +1,7 @@
-"""An application of the user's own: a command, where its effects land, and its environment.
+"""An application of the user's own: a command, the place where its effects land, and its environment.
 
-A TOML file of the host's operator describes it. The name of the file is the name of the application. Scenarios, forms
-and requests have only this name, so nobody can start a command through them.
+The operator of the host describes the application in a TOML file. The name of the file is the name of the application.
+Scenarios, forms and requests contain only this name, so nobody can start a command through them.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class OwnApplication(Data, frozen=True, kw_only=True):
     """The content of a TOML file. The fields:
 
     * `command`: the command line of one member, split as a shell would split it. No shell runs it.
-    * `members`: the number of processes, which all run the command.
-    * `environment`: further environment variables. Their values are secret: they appear in no file of a run.
+    * `members`: the number of processes. All of them run the command.
+    * `environment`: further environment variables. Their values are secret: no file of a run contains them.
     * `connections`: maps the name of an environment variable to the id of an Airflow connection. The variable gets the
       URI of the connection as its value.
     """
@@ -78,7 +78,8 @@ class OwnApplication(Data, frozen=True, kw_only=True):
     connections: dict[str, Name] = {}
 
     def words(self, values: Mapping[str, object]) -> list[str]:
-        """Returns the command as a list of words. `values` maps each name in PLACEHOLDERS to its value."""
+        """Returns the command as a list of words, with each placeholder filled. `values` maps each name in PLACEHOLDERS
+        to its value."""
         return [_filled(word, values) for word in shlex.split(self.command)]
 
 
@@ -99,8 +100,8 @@ def parse(content: bytes, file: Path) -> OwnApplication:
 
 
 def read_folder(folder: Path) -> dict[str, OwnApplication | str]:
-    """Maps the name of each TOML file in `folder`, without its suffix, to its application. If a file cannot be read,
-    its value is a text that says what is wrong."""
+    """Maps the name of each TOML file in `folder` to the application that the file describes. The names have no suffix.
+    If a file cannot be read, the value is a text that says what is wrong."""
     results: dict[str, OwnApplication | str] = {}
     for file in sorted(folder.glob("*.toml")):
         try:
@@ -114,16 +115,16 @@ def read_folder(folder: Path) -> dict[str, OwnApplication | str]:
 
 
 def secrets_of(values: Mapping[str, str]) -> list[str]:
-    """Returns the texts that must stay secret, longest first. These are all of `values`, and the passwords within them
-    (see `_passwords`). Texts of fewer than 6 characters are left out."""
+    """Returns the texts that must stay secret, longest first: the texts in `values`, and the passwords within these
+    texts (see `_passwords`). Leaves out texts of fewer than 6 characters."""
     passwords = {part for value in values.values() for part in _passwords(value)}
     secret = {text for text in (*values.values(), *passwords) if len(text) >= _SHORTEST_SECRET}
     return sorted(secret, key=lambda text: (-len(text), text))
 
 
 def short_secret(name: str, value: str) -> str:
-    """Checks `value`, the value of the variable `name`. If it holds a secret that is too short to be found in what a
-    program prints, returns a text that says so. Otherwise returns ""."""
+    """Checks `value`, the value of the variable `name`. Returns a text that says what is wrong, if `value` holds a
+    secret that is too short. (A short secret cannot be found in what a program prints.) Otherwise returns ""."""
     secrets = [*_passwords(value), *([value] if _SECRET_NAME.search(name) else [])]
     if not any(0 < len(text) < _SHORTEST_SECRET for text in secrets):
         return ""
@@ -134,15 +135,15 @@ def short_secret(name: str, value: str) -> str:
 
 
 def redacted(text: str, secrets: list[str]) -> str:
-    """Returns `text` with `***` in place of each of `secrets`."""
+    """Returns `text`, in which `***` replaces each of `secrets`."""
     for secret in secrets:
         text = text.replace(secret, "***")
     return text
 
 
 def redacted_end(text: str, secrets: list[str]) -> str:
-    """Returns `redacted(text, secrets)` for a text that was cut at both ends. A cut may have left only a part of a
-    secret at an end. Such a part becomes `***`, too, if it has at least 3 characters."""
+    """Like `redacted`, but for a text that was cut at both ends. A cut may have left only a part of a secret at an end
+    of the text. `***` also replaces such a part, if the part has at least 3 characters."""
     text = redacted(text, secrets)
     parts = [(secret, length) for secret in secrets for length in range(len(secret) - 1, _SHORTEST_PART - 1, -1)]
     begin = max((length for secret, length in parts if text.startswith(secret[-length:])), default=0)
@@ -152,8 +153,8 @@ def redacted_end(text: str, secrets: list[str]) -> str:
 
 
 def _passwords(value: str) -> Iterator[str]:
-    """Yields the passwords in `value`. A password is the password of a URL, or the value of a secret field. Secret
-    fields are looked for in the query of a URL, in a text like `host=h password=p`, and in JSON."""
+    """Yields the passwords in `value`. A password is the password of a URL, or the value of a secret field. The
+    function looks for secret fields in the query of a URL, in a text like `host=h password=p`, and in JSON."""
     yield from (match[2] or match[3] for match in _FIELD.finditer(value))
     try:
         url = urlsplit(value)
@@ -172,8 +173,8 @@ def _filled(word: str, values: Mapping[str, object]) -> str:
 
 
 def _in_words(error: str) -> str:
-    """Returns an error message of msgspec, with the name of the wrong field moved from its end to its beginning. Adds a
-    hint to the message."""
+    """Rewrites an error message of msgspec: puts the name of the wrong field, which msgspec writes last, in front. Adds
+    a hint at the end."""
     message, _, path = error.partition(" - at `$")
     field = path.rstrip("`").removeprefix(".")
     fields = ", ".join(OwnApplication.__struct_fields__)
@@ -182,8 +183,10 @@ def _in_words(error: str) -> str:
 
 
 def _problems(own: OwnApplication) -> Iterator[tuple[str, str]]:
-    """Yields each problem of `own`, as a pair: the name of the field, and a text with the problem and its remedy. The
-    types of the fields were checked before."""
+    """Yields each problem of `own` as a pair: the name of the field, and a text with the problem and its remedy.
+
+    The types of the fields were checked before.
+    """
     yield from _command_problems(own)
     yield from place_problems(own.effects, own.members, [*own.environment, *own.connections])
     for name in (*own.environment, *own.connections):

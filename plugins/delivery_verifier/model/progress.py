@@ -1,6 +1,6 @@
 """Messages about the progress of a run, and the type of the functions that receive these messages.
 
-The messages are the same for a run through Airflow and for a run in this process.
+A run through Airflow and a run in this process send the same messages.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from msgspec import Struct
 
 
 class StepProgress(Struct, frozen=True):
-    """The message that a step of a run changed its state. `run` is the id of the run. `step` is the step's name.
+    """The message that a step of a run has changed its state. `run` is the id of the run. `step` is the name of the
+    step.
 
-    `state` is the new state. It is `running`, `success` or `failed`. In a run through Airflow, it can also be any other
-    state of an Airflow task.
+    `state` is the new state: `running`, `success` or `failed`. In a run through Airflow, it can also be any other state
+    of an Airflow task.
     """
 
     run: str

@@ -130,10 +130,10 @@ def parse(value: bytes) -> Header | None:
 
 
 def traces(run: str) -> str:
-    """Returns a regular expression, for Python and Java, that matches a trace of a record of the run.
+    """Returns a regular expression, for Python and Java, that matches a trace of a record of the run `run`.
 
-    There are four traces: the magic, the token `run`, the numbers of a header, and the beginning of the padding. A
-    trace may stand at any place. A damaged record usually still has a trace.
+    There are four kinds of traces: the magic, the token `run`, the numbers of a header, and the beginning of the
+    padding. A trace may stand at any place. A damaged record usually still has a trace.
     """
     return "|".join((MAGIC.decode(), re.escape(run), NUMBERS_PATTERN, _PADDING[:12].decode()))
 
@@ -141,8 +141,8 @@ def traces(run: str) -> str:
 def is_of_stranger(value: bytes | None, run: str) -> bool:
     """Returns whether `value` has no trace of a record of the run (see `traces`).
 
-    Either another client wrote such a value, or it is so damaged that no trace is left. None stands for a Kafka record
-    without a value. The load never sends such a record.
+    Either another client wrote such a value, or the value is so damaged that no trace is left. None stands for a Kafka
+    record without a value. The load never sends such a record.
     """
     return value is None or not re.search(traces(run).encode(), value)
 
@@ -155,7 +155,8 @@ _GROUPS = np.frombuffer(b"".join(b"%04d" % number for number in range(10**_GROUP
 
 
 class BlockEncoder:
-    """Encodes blocks: records with consecutive sequences that one producer sends to one partition.
+    """Encodes blocks. A block is a number of records with consecutive sequences, which one producer sends to one
+    partition.
 
     The class uses array operations, because a Python loop over records would be too slow. The template is the record in
     which `sequence` and `partition_sequence` are 0. All records of a block equal the template, except for the digits of
@@ -181,14 +182,15 @@ class BlockEncoder:
                 self._delta[group] = delta
 
     def _digit_deltas(self, body: bytes, position: int) -> npt.NDArray[np.uint32]:
-        """Returns, for each digit 0 to 9 at `position` of `body`, the XOR that the digit causes in the checksum."""
+        """Returns one number for each digit from 0 to 9: by which XOR the checksum changes if the digit stands at
+        `position` of `body`."""
         changed = (body[:position] + b"%d" % digit + body[position + 1 :] for digit in range(10))
         return np.array([zlib.crc32(other) ^ self._base_crc for other in changed], np.uint32)
 
     def encode(self, sequence: int, partition_sequence: int, count: int) -> list[bytes]:
-        """Returns `count` records. The first record has the numbers `sequence` and `partition_sequence`.
+        """Returns a block of `count` records. The first record has the numbers `sequence` and `partition_sequence`.
 
-        Both numbers rise by one from record to record.
+        Each of the two numbers rises by one from record to record.
         """
         rows = np.tile(self._template, (count, 1))  # one row per record, one column per byte
         crc = np.full(count, self._base_crc, np.uint32)
@@ -206,7 +208,8 @@ class BlockEncoder:
     def _write_digits(self, rows: npt.NDArray[np.uint8], crc: npt.NDArray[np.uint32], name: str, first: int) -> None:
         """Writes the numbers `first`, `first` + 1 and so on into the header field `name` of the block's records.
 
-        Each row of `rows` holds the bytes of one record. `crc` holds the checksum of each record, and is updated.
+        Each row of `rows` holds the bytes of one record. `crc` holds the checksum of each record. The function updates
+        `rows` and `crc` in place.
         """
         numbers = np.arange(first, first + len(rows), dtype=np.int64)
         last, (start, width) = first + len(rows) - 1, FIELDS[name]

@@ -44,8 +44,8 @@ class Profile(Data, frozen=True):
     """Delivery settings of a producer and its topic, by Kafka's property names.
 
     A profile states every setting that matters for delivery. If a user wrote the settings, `notes` say which settings
-    were left out, and which missing settings were set to a default. `client` is the client library for which the
-    settings were written. Even if it is `java`, a run uses librdkafka.
+    were left out, and which missing settings got a default. `client` is the client library for which the settings were
+    written. A run uses librdkafka even if `client` is `java`.
     """
 
     name: Name
@@ -59,9 +59,9 @@ class Profile(Data, frozen=True):
 class Bound(Data, frozen=True):
     """A bound on a count of an arm, e.g. `LOST >= 1`. `op` compares the count with `value`.
 
-    `count` is a column of the books in lower case, e.g. `acked`, or the name of an anomaly. For an anomaly, its cases
-    are counted. For an anomaly in SECONDARY (see `Anomaly`), records that show it but are cases of another anomaly are
-    counted, too.
+    `count` is a column of the books in lower case, e.g. `acked`, or the name of an anomaly. For an anomaly, the number
+    of its cases is compared. If the anomaly is in SECONDARY (see `Anomaly`), the number includes the records that show
+    the anomaly, but are cases of another one.
     """
 
     count: str
@@ -82,9 +82,9 @@ class Expectation(Data, frozen=True):
 class Arm(Data, frozen=True):
     """One arm of a run: a profile with its claim and expectation, on a topic of its own.
 
-    All producers of the arm together send at least `records` records. `producers` is the number of producers. `ordinal`
-    is the number that identifies the arm in the headers of its records (see `record`). `application` is the program
-    under test that consumes the arm's topic, or None.
+    `producers` is the number of producers. Together they send at least `records` records. `ordinal` is the number that
+    identifies the arm in the headers of its records (see `record`). `application` is the program under test that
+    consumes the arm's topic, or None.
     """
 
     name: Name
@@ -114,7 +114,7 @@ class Arm(Data, frozen=True):
 
 
 class Load(Data, frozen=True):
-    """The shape of the load, common to all arms.
+    """The shape of the load. All arms have the same shape.
 
     `pacing` says when the producers send:
 
@@ -127,7 +127,7 @@ class Load(Data, frozen=True):
 
     * `rate`: if given, each arm sends this many records per second, whether `pacing` is `spread` or `flat_out`.
     * `block`: how many consecutive records a producer sends to one partition before it turns to the next partition. 0
-      means: the load chooses this number by the rate and the number of records.
+      means: the load derives this number from the rate and the number of records.
     * `recovery_s`: how many seconds the load goes on after the end of the fault plan.
     * `deadline_s`: the longest time of a single wait during the load, e.g. of the wait for the end of the fault plan.
     * `transaction_records`: the number of records per transaction, for arms with a transactional.id. A slow producer
@@ -150,11 +150,8 @@ class Load(Data, frozen=True):
 
 
 class ClusterSpec(Data, frozen=True):
-    """The cluster under test. `broker_settings` are further settings of every broker.
-
-    `session_timeout_ms` is the brokers' setting `broker.session.timeout.ms`. `heartbeat_interval_ms` is their setting
-    `broker.heartbeat.interval.ms`.
-    """
+    """The cluster under test. `broker_settings` are further settings of every broker. `session_timeout_ms` and
+    `heartbeat_interval_ms` are the broker settings `broker.session.timeout.ms` and `broker.heartbeat.interval.ms`."""
 
     backend: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,30}$")] = "embedded"
     """The software that runs the cluster: a name in `cluster.backends.BACKENDS`."""
@@ -171,7 +168,7 @@ class ClusterSpec(Data, frozen=True):
 
 
 class Scenario(Data, frozen=True):
-    """Everything that is needed to do a run, and to repeat the run: the content of scenario.json.
+    """Everything that is needed to do a run and to repeat it: the content of scenario.json.
 
     `run_token` is the eight characters that mark the records of this run. `seed` decides which broker leads partition 0
     at first. It also decides at which broker the rotating targets of a fault plan (`next`, `second`, `third`) begin.
@@ -201,13 +198,13 @@ class Scenario(Data, frozen=True):
         return {arm.name: arm for arm in self.arms}[name]
 
     def fail_if_asked(self, step: StepName) -> None:
-        """Raises StepFailed if `fail_step` is `step`."""
+        """Raises StepFailed if the scenario asks for `step` to fail, that is, if `fail_step` is `step`."""
         if self.fail_step == step:
             raise StepFailed(f"scenario.fail_step is {step}: this step fails as asked")
 
     @property
     def arm_names(self) -> tuple[str, ...]:
-        """The names of all arms, including the canary, in order."""
+        """The names of all arms in the scenario's order, including the canary."""
         return tuple(arm.name for arm in self.arms)
 
     @property
@@ -222,7 +219,8 @@ class Scenario(Data, frozen=True):
 
     @property
     def transactional(self) -> tuple[str, ...]:
-        """Names of the arms with transactions, and of the canary. Their topics are read at both isolation levels."""
+        """The names of the arms that write transactions, and of the canary. Their topics are read at both isolation
+        levels."""
         names = tuple(arm.name for arm in self.loaded if arm.transactional_id)
         return (*names, self.canary.name) if names else ()
 
@@ -239,7 +237,7 @@ class Scenario(Data, frozen=True):
 
     @property
     def canary(self) -> Arm:
-        """The canary: the arm in which the step settle plants anomalies, all of which the verifier must find."""
+        """The canary: the arm in which the step settle plants anomalies. The verifier must find all of them."""
         return next(arm for arm in self.arms if arm.role == "canary")
 
 

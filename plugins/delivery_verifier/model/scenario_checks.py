@@ -1,5 +1,5 @@
-"""Checks of a whole scenario. A scenario whose fields are valid one by one but do not fit together is refused before
-anything starts."""
+"""Checks of a whole scenario, before anything starts. Even if each field is valid by itself, a scenario is refused if
+its fields do not fit together."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check(scenario: Scenario) -> None:
     """Raises BadInput if fields of `scenario` do not fit together.
 
     Checks the roles, names and ordinals of the arms, the number of replicas, min.insync.replicas, and the names in the
-    expectations. Also checks that the fault plan fits the cluster and the load.
+    expectations. Also checks whether the fault plan fits the cluster and the load.
     """
     names = scenario.arm_names
     if len(set(names)) != len(names) or len({arm.ordinal for arm in scenario.arms}) != len(names):
@@ -58,7 +58,7 @@ def check(scenario: Scenario) -> None:
 
 
 def _check_plan(scenario: Scenario) -> None:
-    """Raises BadInput for a fault plan that names unknown things, or that does not fit the cluster or the load."""
+    """Raises BadInput if the fault plan names unknown things, or does not fit the cluster or the load."""
     for number, step in enumerate(scenario.fault.steps):
         where = f"fault.steps[{number}]"
         if step.action not in ACTS:
@@ -80,7 +80,7 @@ def _check_plan(scenario: Scenario) -> None:
 
 
 def _check_applications(scenario: Scenario) -> None:
-    """Raises BadInput if a step of the fault plan is about applications, and no arm has one."""
+    """Raises BadInput if a step of the fault plan is about applications, but no arm has an application."""
     for number, step in enumerate(scenario.fault.steps):
         if not scenario.applied and (step.act.whom == "application" or step.trigger.kind in ("parked", "caught_up")):
             raise BadInput(
@@ -110,10 +110,10 @@ def _all_are_own(scenario: Scenario) -> bool:
 def _check_crashes(scenario: Scenario) -> None:
     """Raises BadInput in two cases:
 
-    * The fault plan kills applications at the crash point `committed`. Members there have nothing in hand, so the kill
-      can hurt nothing.
-    * The fault plan has the action `rewind` for applications that were killed and not restarted. The rewind would start
-      them, and nobody could prove any more that they had been killed.
+    * The fault plan kills applications at the crash point `committed`. Members at this point have nothing in hand, so
+      the kill can hurt nothing.
+    * The fault plan rewinds applications that were killed and not restarted. The rewind would start them, and nobody
+      could prove any more that they had been killed.
     """
     point, is_killed = "", False
     for number, step in enumerate(scenario.fault.steps * min(scenario.fault.cycles, 2)):
@@ -155,7 +155,8 @@ def _check_transactions(scenario: Scenario) -> None:
 
 
 def _check_coordinator(scenario: Scenario) -> None:
-    """Raises BadInput if the fault plan lacks a needed proof `coordinator_moved`, or if this proof is impossible.
+    """Raises BadInput if a step of the fault plan lacks the proof `coordinator_moved` although the proof is needed, or
+    if the proof is impossible.
 
     These injections need the proof: one with the target `transaction_coordinator`, and the last injection before a step
     with the trigger `coordinator_moved`. The proof is possible only if the scenario has exactly one producer with a
@@ -182,9 +183,9 @@ def _check_coordinator(scenario: Scenario) -> None:
 
 
 def _check_isr(arm: Arm, replicas: int) -> None:
-    """Raises BadInput if min.insync.replicas is no number from 1 to `replicas`.
+    """Raises BadInput if the arm's min.insync.replicas is no number from 1 to `replicas`.
 
-    If it were greater, brokers would refuse every record that is sent with acks=all.
+    With a greater number, brokers would refuse every record that is sent with acks=all.
     """
     text = str(arm.profile.topic.get("min.insync.replicas", 1))
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= replicas):

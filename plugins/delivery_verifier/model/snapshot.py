@@ -1,4 +1,5 @@
-"""The snapshot: which offsets of each partition hold the records that the verifier judges. The step settle takes it."""
+"""The snapshot, which the step settle takes. It says which offsets of each partition hold the records that the verifier
+judges."""
 
 from __future__ import annotations
 
@@ -11,14 +12,15 @@ from delivery_verifier.model.unreadable import Unreadable
 class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One partition at the end of the load. The records that the verifier judges are at the offsets [start, end).
 
-    Markers stand from `end` on. The verifier wrote these records to prove where the load ends.
+    Markers stand from `end` on. The verifier wrote the markers to prove where the load ends.
 
     * `end`: the offset of the first marker.
     * `live_end`: the offset directly after the last marker. A record there or later shows that the log grew after the
       snapshot.
-    * `control_records`: how many control records of transactions are in [start, end). No consumer shows them.
+    * `control_records`: how many control records of transactions are in [start, end). No consumer shows control
+      records.
     * `aborted_records`: how many records of aborted transactions are in [start, end). No read_committed consumer shows
-      them. Both numbers come from the headers of Kafka's record batches.
+      them. The headers of Kafka's record batches give `control_records` and `aborted_records`.
     * `log_append_time`: always False and never read. Stored offsets.json files have this field.
     * `unreadable`: the ranges of offsets in [start, live_end) that nobody can read, in ascending order.
     """
@@ -41,8 +43,8 @@ class Offsets(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The snapshot of a run: the content of offsets.json. The step `settle` takes the snapshot once.
 
     `taken_at_us` is in µs since the epoch. `rounds` is how many markers were written to each partition; 0 in older
-    files. A marker has the header of a record: its field `sequence` holds the number of the round, from 0 on, and its
-    field `attempt` holds the partition.
+    files. A marker has the header of a record: the header's field `sequence` holds the number of the round, from 0 on,
+    and the header's field `attempt` holds the partition.
     """
 
     bootstrap_servers: str
@@ -52,7 +54,8 @@ class Offsets(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def records(self) -> int:
-        """The number of offsets in the snapshot of all partitions. A few of them may hold control records."""
+        """The number of offsets in the snapshot, in all partitions together. Some of these offsets may hold control
+        records."""
         return sum(part.end - part.start for part in self.partitions)
 
 

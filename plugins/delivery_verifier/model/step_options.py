@@ -1,4 +1,5 @@
-"""The options of a fault plan's steps: meanings and allowed values. Wrong options are refused before a run starts."""
+"""The options of a fault plan's steps: their meanings and allowed values. Wrong options are refused before a run
+starts."""
 
 from __future__ import annotations
 
@@ -104,8 +105,11 @@ NTH_RECORD = _number("record", "at applied: after how many records of the batch 
 
 
 def links_cut(options: Mapping[str, object]) -> tuple[Link, ...]:
-    """Returns the links that a step with the action `isolate` cuts: those of its option `links` or, without this
-    option, all links except the links to clients. `options`: the step's options, which were checked already."""
+    """Returns the links that a step with the action `isolate` cuts. `options` are the options of the step, which were
+    checked before.
+
+    The option `links` names these links. Without this option, the step cuts all links except the links to clients.
+    """
     names = str(options.get("links", "controller,replication")).split(",")
     return tuple(cast(Link, name.strip()) for name in names)
 

@@ -1,8 +1,8 @@
 """The steps of a run: what each step writes, how long each step may take, and which steps a verdict rests on.
 
-A step collects its files, and then *publishes* them: it moves them into the run directory. At the end it writes its
-*manifest*: the file `<name of the step>.json`, with a checksum of every file that the step published. The *gate* is the
-step `conclude`, which gives the verdict.
+A step collects its files, and then *publishes* them, that is, moves them into the run directory. At the end it writes
+its *manifest*: the file `<name of the step>.json`, with a checksum of every file that the step published. The *gate* is
+the step `conclude`, which gives the verdict.
 
 `DECLARED` has one entry per step. All other lists of steps are derived from it. The order of the steps also stands in
 the code of `run/direct.py` and `dags/verify_delivery.py`, which perform the steps.

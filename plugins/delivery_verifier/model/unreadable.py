@@ -1,4 +1,4 @@
-"""Offsets of a partition that nobody can read, because bytes on the leader's disk have changed."""
+"""Unreadable offsets: offsets of a partition that nobody can read, because bytes on the leader's disk have changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Unreadable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Offsets [first, end) of a partition that nobody can read from the partition's leader.
+    """A range of offsets of a partition, [first, end), that nobody can read from the partition's leader.
 
     Each offset holds a data record or a control record, but nobody knows which. `shown_until` is the offset directly
     after the last data record before `first`. From `shown_until` to `first` there are only control records, which no
@@ -22,5 +22,5 @@ class Unreadable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def count_unreadable(ranges: Iterable[Unreadable], begin: int, end: int) -> int:
-    """Returns how many offsets in [begin, end) are in one of `ranges`."""
+    """Returns how many offsets in [begin, end) are unreadable. `ranges` are the unreadable ranges."""
     return sum(max(0, min(part.end, end) - max(part.first, begin)) for part in ranges)

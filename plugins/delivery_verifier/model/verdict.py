@@ -1,4 +1,4 @@
-"""The verdict of a run and of each arm, with findings, doubts and limits: the parts of verdict.json."""
+"""The verdict of a run and of each arm, with findings, doubts and limits. verdict.json consists of these parts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Doubt(_Part, frozen=True):
 
 
 class Excuse(_Part, frozen=True):
-    """A disturbance that excuses cases of an anomaly, and the number of these cases.
+    """A disturbance that excuses cases of an anomaly, and the number of these cases (`count`).
 
     The disturbance can have hurt only records that were acknowledged between `since_us` and `until_us` (µs since the
     epoch). None: the time is not known. If several disturbances can excuse a case, the case counts only for the
@@ -45,10 +45,11 @@ class Finding(_Part, frozen=True):
     """One anomaly in one arm: the number of cases, and the ruling, which forbids or permits the anomaly.
 
     * `ruled_by`: whether the ruling comes from the contract or from the claim. `rule`: the name of the rule.
-    * `sentence`: the reason for the ruling in words. `source`: where the reason stands, e.g. a KIP.
+    * `sentence`: the reason for the ruling in words. `source`: where the reason is written down, e.g. a KIP.
     * `count`: the number of cases of this anomaly.
-    * `also`: the number of further records that show this anomaly, but are cases of another anomaly. It can be above 0
-      only for anomalies in SECONDARY (see `Anomaly`). For REORDERED, it includes `reordered_late` (see `ArmVerdict`).
+    * `also`: the number of further records that show this anomaly, but are cases of another anomaly. `also` can be
+      above 0 only for anomalies in SECONDARY (see `Anomaly`). For REORDERED, `also` includes `reordered_late` (see
+      `ArmVerdict`).
     * `tolerance`: the greatest sum of `count` and `also` that is permitted. None: any sum. In the canary, it is the
       number of planted cases.
 
@@ -81,20 +82,20 @@ class Finding(_Part, frozen=True):
 
 
 class Exposure(_Part, frozen=True):
-    """How many attempts of one arm one injection could have hurt.
+    """How many attempts of one arm could be hurt by one injection.
 
-    `injection` is the id of the injection. `cycle` is the number of its cycle. Do not add the numbers of injections of
-    the same cycle, because they may have exposed the same attempts (see `exposed`).
+    `injection` is the id of the injection. `cycle` is the number of the injection's cycle. Do not add the numbers of
+    injections of the same cycle, because they may have exposed the same attempts (see `exposed`).
 
     `reported` counts the reported attempts for which all of these conditions hold:
 
     * The attempt went to a partition that the injection touched.
-    * It was sent before the recovery, when every replica was in sync again.
-    * It settled no earlier than one second before the bite.
-    * If it belongs to a transaction, the transaction was committed.
+    * The attempt was sent before the recovery, when every replica was in sync again.
+    * The attempt settled no earlier than one second before the bite.
+    * If the attempt belongs to a transaction, the transaction was committed.
 
-    `outstanding` counts all attempts, to any partition and with any outcome, that were sent before the bite and had not
-    settled at the bite.
+    `outstanding` counts the attempts that were sent before the bite and had not settled at the bite. Every partition
+    and every outcome counts.
     """
 
     injection: int
@@ -110,8 +111,8 @@ COUNTED: tuple[Counted, ...] = get_args(Counted)
 def exposed(exposure: Iterable[Exposure], name: Counted = "reported") -> int:
     """Returns how many attempts of an arm the injections could have hurt, summed over all cycles.
 
-    `exposure` has one entry per injection. `name` is the field of Exposure that is summed. Only the greatest number of
-    each cycle counts, because the injections of one cycle may have exposed the same attempts.
+    `exposure` has one entry per injection. `name` is the field of Exposure that is summed. Of each cycle, only the
+    injection with the greatest number counts, because the injections of one cycle may have exposed the same attempts.
     """
     most: dict[int, int] = {}
     for injection in exposure:
@@ -156,8 +157,8 @@ class RunVerdict(_Part, frozen=True):
     * `verdict`: the worst verdict of the subject arms.
     * `green`: whether every arm met its expectation and no arm is INCONCLUSIVE.
     * `sentence`: sums up the verdict for a manager.
-    * `limits`: sentences on what the run did not show: how many injections bit, how many records they exposed, and how
-      often an anomaly may still occur although the run saw none.
+    * `limits`: sentences on what the run did not show: how many injections bit, how many records the injections
+      exposed, and how often an anomaly may still occur although the run saw none.
     * `notes`: sentences about the evidence, e.g. which cases were not written down. They change no verdict.
     """
 
