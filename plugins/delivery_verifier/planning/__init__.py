@@ -1,4 +1,5 @@
-"""Planning: turns the fields of a run, which a user fills in in a form or a command, into a checked scenario.
+"""Planning: turns the fields of a run into a checked scenario. A user fills in the fields in a form or on a command
+line.
 
 Owns: the fields of a run, the translation of settings of the user's own, the checks of the host before a run, and the
     texts that explain what a run would do and what settings promise.

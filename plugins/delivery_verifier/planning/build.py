@@ -1,4 +1,4 @@
-"""Builds a scenario from the fields of a run: profile, fault plan, load and claim. All of them are checked together."""
+"""Builds a scenario from the fields of a run: profile, fault plan, load and claim. Checks whether they fit together."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ Even a busy host is faster."""
 def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
     """Returns the scenario for `params`, the fields of the form or of the command line.
 
-    A missing field takes the form's default. `name` is the run id. Raises BadInput for a value that is not allowed. The
-    message names every refused field and every refused override. If each is allowed by itself, the message names the
-    values that do not fit together.
+    A missing field takes the form's default. `name` is the run id. Raises BadInput for values that are not allowed. The
+    message names every refused field and every refused override. If each value is allowed by itself, the message names
+    the values that do not fit together.
     """
     params = _checked(params)
     if params.get("scenario"):
@@ -81,7 +81,7 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
 
 
 def _checked(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields that are not None. Raises BadInput, which names all fields and overrides that are refused."""
+    """Returns the fields that are not None. Raises BadInput, whose message names all refused fields and overrides."""
     refusals = Refusals()
     values = check_fields(params, refusals)
     of_producer, of_topic = (str(params.get(field) or "") for field in ("producer_overrides", "topic_overrides"))
@@ -99,9 +99,9 @@ NEVER_BESIDE_A_SCENARIO = ("own_profile", "producer_overrides", "topic_overrides
 def _catalogue_scenario(params: Mapping[str, Any], name: str) -> Scenario:
     """Returns the scenario of the catalogue that the field `scenario` names. `name` is the run id.
 
-    The form always sends all of its fields, with their defaults. Therefore a field that the scenario fixes is ignored.
-    Settings of the user's own and the application have no default in the form, so a user gave them on purpose. Raises
-    BadInput if `params` holds one of them.
+    The form always sends all of its fields, with their defaults. Therefore this function ignores the fields that the
+    scenario fixes. The fields NEVER_BESIDE_A_SCENARIO (settings of the user's own, and the application) have no default
+    in the form, so a user gave them on purpose. Raises BadInput if `params` holds one of these.
     """
     if own := [field for field in NEVER_BESIDE_A_SCENARIO if params.get(field)]:
         raise BadInput(
@@ -137,11 +137,10 @@ def _min_exposed(records: int) -> int:
 
 
 def check_settings(profile: Profile, kafka_version: str | None = None, payload_bytes: int | None = None) -> None:
-    """Raises BadInput for settings of `profile` that no producer or topic can have.
+    """Raises BadInput if no producer or topic can have the settings of `profile`.
 
-    If librdkafka refuses the settings, the message gives librdkafka's reason. If `kafka_version` is None, the settings
-    are checked for the default version of ClusterSpec. If `payload_bytes` is None, they are checked for the default
-    payload of Load.
+    If librdkafka refuses the settings, the message gives librdkafka's reason. If `kafka_version` is None, the function
+    takes the default version of ClusterSpec. If `payload_bytes` is None, it takes the default payload of Load.
     """
     load, cluster = Load(), ClusterSpec()
     try:
@@ -158,8 +157,8 @@ def check_settings(profile: Profile, kafka_version: str | None = None, payload_b
 def _profile(params: Mapping[str, Any]) -> Profile:
     """Returns the profile of the subject, the arm that the user asks about.
 
-    This is the user's own profile or, without one, the profile named in the field `profile`. Then overrides replace
-    single settings.
+    This is the user's own profile or, if there is none, the profile that the field `profile` names. The user's
+    overrides replace single settings of this profile.
     """
     profile = _own_profile(params.get("own_profile")) or _pick(
         "profile", params.get("profile") or "safe", profiles.known()
@@ -170,7 +169,8 @@ def _profile(params: Mapping[str, Any]) -> Profile:
 
 
 def _with_min_isr(profile: Profile, params: Mapping[str, Any]) -> Profile:
-    """Returns `profile`. If the field `min_insync_replicas` is filled, its value replaces min.insync.replicas."""
+    """Returns `profile`. If the field `min_insync_replicas` is filled, its value replaces the profile's
+    min.insync.replicas."""
     min_isr = params.get("min_insync_replicas")
     if min_isr is None:
         return profile
@@ -180,8 +180,8 @@ def _with_min_isr(profile: Profile, params: Mapping[str, Any]) -> Profile:
 def _own_profile(value: object) -> Profile | None:
     """Returns the profile in `value`, the field `own_profile`; None if the field is empty.
 
-    `kdv` fills this field with a whole profile, which it read from files or from a saved profile. Raises BadInput if
-    the field holds no valid profile.
+    `kdv` fills this field with a whole profile, which `kdv` has read from the user's files or from a saved profile.
+    Raises BadInput if the field holds no valid profile.
     """
     if not value:
         return None
@@ -216,9 +216,10 @@ def _load(params: Mapping[str, Any], fault: FaultPlan, records: int) -> Load:
 
 
 def _pick(field: str, value: str, known: Mapping[str, Any]) -> Any:
-    """Returns the entry of `known` with the name `value`, which the user gave in `field`.
+    """Returns the entry of `known` with the name `value`. The user gave this name in the field `field`.
 
-    Raises BadInput if there is no such entry. The message names `field`."""
+    Raises BadInput if there is no such entry. The message names `field`.
+    """
     if value not in known:
         raise BadInput(f"{field} is {value!r}; allowed: {', '.join(known)}. `kdv list` describes them")
     return known[value]

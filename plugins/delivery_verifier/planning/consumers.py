@@ -1,4 +1,5 @@
-"""Consumers: which guarantee an application gives between the topic and its effects, and which rules say so."""
+"""Explains consumers: which guarantee an application gives between the topic and its effects, and which rules say
+so."""
 
 from __future__ import annotations
 
@@ -57,8 +58,8 @@ class ConsumerExplanation(Struct, frozen=True, kw_only=True):
 
     * `name`: the name of the application; `own` for consumer settings of the user's own.
     * `condition`: what must be true of the user's code for this discipline; empty for an application of the catalogue.
-    * `defaults`: the names in `consumer` that the user's file does not set: they have the client's defaults.
-    * `gives`: the guarantee that holds on a quiet day, and when members are killed or stand still.
+    * `defaults`: the names in `consumer` that the user's file does not set. Their values are the client's defaults.
+    * `gives`: the guarantee that always holds: without a fault, and when members are killed or stand still.
     * `from_the_start`: the value that `gives` would have with auto.offset.reset=earliest.
     * `situations`: for each of SITUATIONS, which guarantees hold, and the rules that break the others.
     * `rulings`: for each anomaly of effects, whether it is permitted when members are killed or stand still.
@@ -77,8 +78,8 @@ class ConsumerExplanation(Struct, frozen=True, kw_only=True):
 
 
 def explain(settings: Settings, application: Application, condition: str = "") -> ConsumerExplanation:
-    """Returns the guarantee that `application` gives in an arm with `settings`. `condition`: see
-    ConsumerExplanation."""
+    """Returns the explanation of `application` in an arm with `settings`: the guarantee that the application gives, and
+    the rules. `condition` is copied to the explanation (see ConsumerExplanation)."""
     consumed = settings.consumed_by(application)
     earliest = dataclasses.replace(consumed, auto_offset_reset="earliest")
     rulings = contract(consumed, [disturbance for trouble in TROUBLES for disturbance in trouble.disturbances])
@@ -113,7 +114,7 @@ def _grade(rows: Sequence[GuaranteeRow]) -> Grade:
 
 
 def listing() -> Iterator[str]:
-    """Yields the lines about the applications of the catalogue: name, guarantee, discipline and consumer settings."""
+    """Yields lines about each application of the catalogue: its name, guarantee, discipline and consumer settings."""
     settings = Settings.of_profile(catalogue.PROFILES["safe"])
     for application in catalogue.APPLICATIONS.values():
         grade = explain(settings, application).gives
@@ -124,8 +125,8 @@ def listing() -> Iterator[str]:
 
 
 def text_lines(explanation: ConsumerExplanation) -> list[str]:
-    """Returns an explanation as lines for a person. Shows only some of the rulings: those that permit an anomaly, and
-    those whose anomaly the guarantee excludes."""
+    """Returns an explanation as lines for a person. Shows two kinds of rulings, and no others: rulings that permit an
+    anomaly, and rulings on anomalies that the guarantee excludes."""
     settings = [
         f"           {name}={setting_text(value)}{' (the default)' if name in explanation.defaults else ''}"
         for name, value in in_order(explanation.consumer).items()
@@ -151,7 +152,8 @@ def _promise(grade: Grade) -> str:
 
 
 def ruling_lines(rulings: Sequence[Ruling]) -> list[str]:
-    """Returns two lines for each ruling: whether it forbids or permits the anomaly, and its rule with the source."""
+    """Returns two lines for each ruling. The first says whether the ruling forbids or permits the anomaly. The second
+    names the rule and its source."""
     rows = []
     for ruling in rulings:
         rows += [

@@ -1,6 +1,6 @@
 """The explanation: what settings promise under one fault and under every class of faults, and which rules say so.
 
-An explanation needs no run.
+No run is needed for an explanation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from delivery_verifier.planning.consumers import ConsumerExplanation, ruling_lin
 
 
 class Guarantee(Struct, frozen=True, kw_only=True):
-    """A guarantee, and whether settings give it.
+    """A guarantee, and whether the settings of an arm give it.
 
     `under_fault`: whether the settings give the guarantee under the fault of the scenario. `always`: whether the
     settings give the guarantee under every class of faults (see FaultClass).
@@ -51,8 +51,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     * `matrix`: the guarantees that the settings give, for each class of faults (see FaultClass).
     * `alternatives`: what other values of one or two settings would change.
     * `java`: what the contract says of the Java client. None: the settings were not written for that client.
-    * `consumers`: explanations of consumers: one for the arm's application and, for a file of consumer settings, one
-      for each discipline that the user's code may have.
+    * `consumers`: explanations of consumers. There is one for the arm's application. If the user gave a file of
+      consumer settings, there is also one for each discipline that the user's code may have.
 
     All fields but `java` and `consumers` are about librdkafka, the client that every run uses.
     """
@@ -94,8 +94,9 @@ def explain(
 ) -> Explanation:
     """Returns the explanation of one arm. Raises ContradictorySettings for settings that no producer can have.
 
-    `consumer_config`: a file of consumer settings, which the explanation also covers, or None. `client`: the client for
-    which this file was written, or None. Raises BadInput if the file is not allowed.
+    `consumer_config`: None, or the path of a file of consumer settings, which the explanation then covers, too.
+    `client`: the client for which this file was written, or None. Raises BadInput if the file or a setting in it is
+    refused.
     """
     profile, settings = arm.profile, Settings.of_arm(scenario, arm)
     expected = _possible(settings, forecast.expected_disturbances(scenario.fault, arm))
@@ -128,10 +129,9 @@ def explain(
 
 
 def _possible(settings: Settings, expected: list[Disturbance]) -> list[Disturbance]:
-    """Returns the expected disturbances that are possible with these settings.
+    """Returns those of the expected disturbances that are possible with these settings.
 
-    An unclean election is possible only if the topic allows unclean elections or an operator asks for an unclean
-    election.
+    An unclean election is possible only if the topic allows unclean elections, or if an operator requests one.
     """
     asked_for = any(disturbance.kind == "unclean_request" for disturbance in expected)
     if settings.unclean_leader_election or asked_for:
@@ -199,7 +199,7 @@ def scenario_text(scenario: ScenarioExplanation) -> str:
 
 
 def _rulings(explanation: Explanation) -> list[str]:
-    """Returns the lines of the rulings, without the rulings on effects if the arm has no application."""
+    """Returns the lines about the rulings. Leaves out the rulings on effects if the arm has no application."""
     absent = () if explanation.application else EFFECTS
     return ruling_lines([ruling for ruling in explanation.rulings if ruling.anomaly not in absent])
 
@@ -240,7 +240,8 @@ def describe(scenario: Scenario) -> str:
 def promises(scenario: Scenario, arm: Arm) -> list[str]:
     """Returns one line for each anomaly that `arm` can have.
 
-    A line says whether the arm's settings and claim forbid or permit the anomaly under the scenario's fault, and why.
+    A line says whether the arm's settings and claim forbid or permit the anomaly under the scenario's fault. The line
+    also gives the reason.
     """
     expected = forecast.expected_disturbances(scenario.fault, arm)
     rulings = effective(Settings.of_arm(scenario, arm), arm.claim, expected).values()

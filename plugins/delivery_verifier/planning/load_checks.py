@@ -1,4 +1,5 @@
-"""Checks whether the load of a user's own run fits its arms and its fault. Each check names the field that is wrong."""
+"""Checks whether the load of a user's own run fits its arms and its fault. The message of each check names the field
+that is wrong."""
 
 from __future__ import annotations
 
@@ -16,10 +17,10 @@ def check_transactions(scenario: Scenario) -> None:
 
 
 def check_exposure(scenario: Scenario) -> None:
-    """Raises BadInput if the load has too few records: fewer than `min_exposed` times the number of cycles. A cycle
-    must expose at least `min_exposed` records, or no arm can be HELD.
+    """Raises BadInput if the load has fewer records than `min_exposed` times the number of cycles. Each cycle must
+    expose at least `min_exposed` records, or no arm can be HELD.
 
-    The check is left out in two cases:
+    There is no check in two cases:
 
     * The fault plan has no steps.
     * The user gave no rate, and the pacing is not `spread`. With `flat_out`, for example, the load sends as many

@@ -1,6 +1,7 @@
-"""Applications of the user's own: which ones this host offers, and how a run refers to them by name.
+"""Applications of the user's own: finds the ones that this host offers. A run refers to such an application by its
+name.
 
-Their commands stay in the TOML files of the operator's folder. A scenario gets only the name and the number of members.
+The commands stay in the TOML files of the operator's folder. A scenario gets only the name and the number of members.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ LISTED = "`kdv list applications` describes them"
 
 
 def known() -> dict[str, Application]:
-    """Returns all applications by name: first those of the catalogue, then the user's own. Own applications that cannot
-    be read are left out."""
+    """Returns all applications by name: first the applications of the catalogue, then the user's own. Leaves out own
+    applications whose files cannot be read."""
     own = {name: _as_data(name, each) for name, each in _all().items() if isinstance(each, OwnApplication)}
     return {**catalogue.APPLICATIONS, **own}
 
 
 def unreadable() -> dict[str, str]:
-    """Maps the name of each own application that cannot be read to a text that says what is wrong."""
+    """Maps the name of each own application whose file cannot be read to a text that says what is wrong."""
     return {name: each for name, each in _all().items() if isinstance(each, str)}
 
 
 def check_name(field: str, value: object) -> str:
-    """Returns `value`, the name of an application.
+    """Returns `value` if it is the name of an application.
 
-    Raises BadInput for anything else. If the value is a command, the message says where commands belong. If an own
-    application with this name cannot be read, the message says what is wrong.
+    Raises BadInput for anything else. If the value is a command, the message says where commands belong. If the file of
+    the own application with this name cannot be read, the message says what is wrong.
     """
     names = known()
     if isinstance(value, str) and value not in names:
@@ -54,9 +55,10 @@ def connections_of(scenario: Scenario) -> set[str]:
 
 
 def chosen(name: str | None, claim: Claim) -> Application | None:
-    """Returns the application called `name`; None if `name` is empty.
+    """Returns the application called `name`; None if `name` is None or empty.
 
-    Raises BadInput for the claim `ordered` and an own application: nobody checks the order of its effects.
+    Raises BadInput if the application is an own application and the claim is `ordered`, because nobody checks the order
+    of the effects of own applications.
     """
     application = known()[name] if name else None
     if application is not None and application.discipline == "own" and claim == "ordered":
@@ -68,7 +70,8 @@ def chosen(name: str | None, claim: Claim) -> Application | None:
 
 
 def listing() -> Iterator[str]:
-    """Yields two lines for each own application: its name with its summary, and its file or what is wrong with it."""
+    """Yields two lines for each own application. The first has the name and the summary. The second has the file or, if
+    it cannot be read, what is wrong with it."""
     folder = folders.applications_dir()
     for name, each in _all().items():
         file = folder / f"{name}.toml"

@@ -1,7 +1,7 @@
-"""Consumers of the user's own: which guarantee a consumer with the settings in the user's file gives.
+"""Consumers of the user's own: explains which guarantee a consumer gives if it has the settings in the user's file.
 
 Consumer settings often leave the discipline to the user's code. Then there is one explanation for each discipline that
-the code may have. Each explanation names the condition under which the code has its discipline.
+the code may have. Each explanation names the condition under which the code has this discipline.
 """
 
 from __future__ import annotations
@@ -65,22 +65,23 @@ With `error`, the consumer ends instead of jumping."""
 def consumers(
     settings: Settings, application: Application | None, file: str | None, client: Client | None
 ) -> list[ConsumerExplanation]:
-    """Returns the explanations of consumers: one of `application`, and then those of a consumer with the settings in
-    `file` (see `of_file`). If `application` or `file` is None, its explanations are missing.
+    """Returns explanations of consumers. The first is about `application`, if it is not None. The others are about a
+    consumer with the settings in `file`, if it is not None (see `of_file`).
 
-    `settings`: the settings of the arm whose topic is consumed. `client`: the client for which the file was written, or
-    None.
+    `settings`: the settings of the arm whose topic is consumed. `client`: the client for which the file was written. If
+    it is None, the names in the file decide.
     """
     explained = [explain(settings, application)] if application else []
     return explained + (of_file(settings, file, client) if file else [])
 
 
 def of_file(settings: Settings, file: str, client: Client | None) -> list[ConsumerExplanation]:
-    """Explains which guarantee a consumer with the settings in `file` gives, for each discipline of the user's code.
+    """Explains which guarantee a consumer with the settings in `file` gives. There is one explanation for each
+    discipline that the user's code may have.
 
     `settings`: the settings of the arm whose topic the consumer reads. `client`: the client for which the file was
-    written. If `client` is None, the property names in the file show which client it is. If they fit both clients, the
-    result is about both. Raises BadInput, which names the file or the property.
+    written. If `client` is None, the property names in the file show the client. If they fit both clients, there are
+    explanations for both. Raises BadInput, whose message names the file or the property.
     """
     entries = properties.read_file(file, "consumer_config")
     own = consumer.translate(entries).settings
@@ -101,7 +102,7 @@ def of_file(settings: Settings, file: str, client: Client | None) -> list[Consum
 
 
 def _clients_of(names: Collection[str]) -> tuple[Client, ...]:
-    """Returns the clients for which a file with these property `names` may have been written."""
+    """Returns the clients for which a file with these property `names` may have been written: one or both."""
     present = set(names)
     if "enable.auto.offset.store" in present or clients.LIBRDKAFKA_ONLY & present:
         return ("librdkafka",)

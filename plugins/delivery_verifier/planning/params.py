@@ -1,4 +1,5 @@
-"""Params: the fields of a run, which come from a form, a REST call or a command line, and the check of each field."""
+"""Params: the fields of a run, and the check of each field. The fields come from a form, a REST call or a command
+line."""
 
 from __future__ import annotations
 
@@ -30,9 +31,9 @@ with 0 none. An arm can be HELD only if it has both committed and aborted transa
 
 
 def checked(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields that are not None, each value in its field's own type.
+    """Returns the fields that are not None, with each value in the type of its field.
 
-    Raises BadInput if a field is unknown or a value is not allowed. The message names all of these fields.
+    Raises BadInput if a field is unknown or a value is not allowed. The message names all such fields.
     """
     refusals = Refusals()
     values = check_fields(params, refusals)
@@ -41,8 +42,8 @@ def checked(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_fields(params: Mapping[str, Any], refusals: Refusals) -> dict[str, Any]:
-    """Returns the allowed fields that are not None, each value in its field's own type. Adds an error to `refusals` for
-    each other field."""
+    """Returns the allowed fields that are not None, with each value in the type of its field. Adds an error to
+    `refusals` for each field that is unknown or has a value that is not allowed."""
     values: dict[str, Any] = {}
     for name, value in params.items():
         with refusals:
@@ -55,7 +56,8 @@ def check_fields(params: Mapping[str, Any], refusals: Refusals) -> dict[str, Any
 
 
 def as_conf(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns `params` in the types that Airflow's form requires: a text that stands for a number becomes that number.
+    """Returns `params` in the types that Airflow's form requires. If a field takes a number and its value is a text,
+    the text becomes a number.
 
     Raises BadInput for an unknown field and for a value that is not allowed.
     """
@@ -68,12 +70,14 @@ def _one_of(known: Iterable[str], remedy: str = "") -> Check:
 
 
 def _with_underscores(value: object) -> object:
-    """Returns `value` with underscores for hyphens, if it is a text: `kill-leader` means `kill_leader`."""
+    """If `value` is a text, returns it with an underscore in place of each hyphen: `kill-leader` becomes `kill_leader`.
+    Otherwise returns `value`."""
     return value.replace("-", "_") if isinstance(value, str) else value
 
 
 def _number(owner: type[Struct], name: str, example: int, least: int = 0) -> Check:
-    """Returns the check for a whole number within the limits that the struct `owner` declares for its field `name`.
+    """Returns a check for a whole number. The number must lie within the limits of the field `name` of the class
+    `owner`.
 
     The number must also be at least `least`. The error message proposes the number `example`.
     """
@@ -83,7 +87,7 @@ def _number(owner: type[Struct], name: str, example: int, least: int = 0) -> Che
 
 
 def _seconds(low: float, high: float, *, above: bool = False) -> Check:
-    """Returns the check for a number from `low` to `high`. With `above` the number must be greater than `low`."""
+    """Returns a check for a number from `low` to `high`. If `above` is true, the number must be greater than `low`."""
     return lambda field, value: decimal(field, value, low, high, above=above)
 
 

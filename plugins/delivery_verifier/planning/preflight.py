@@ -1,4 +1,4 @@
-"""Preflight: the checks of what a host must have for a run.
+"""Preflight: checks, before a run, whether a host has what the run needs.
 
 The checks get the facts about a host as plain data, so that a test can describe any host.
 """
@@ -42,7 +42,7 @@ class Unfit(VerifierError, RuntimeError):
 
 
 class Unavailable(Unfit):
-    """The host cannot inject the scenario's faults, or cannot run the scenario's cluster, now or later."""
+    """The host can never inject the scenario's faults, or can never run the scenario's cluster."""
 
     exit_code = 69
 
@@ -57,7 +57,8 @@ class Check(Struct, frozen=True, kw_only=True):
 
 
 class FolderSpace(Struct, frozen=True, kw_only=True):
-    """The space of a folder that a run writes to. `device`: number of its file system. `free`: free bytes there."""
+    """The space of a folder. `device`: the number of its file system. `free`: how many bytes are free on this file
+    system."""
 
     path: str
     device: int
@@ -68,8 +69,8 @@ class Host(Struct, frozen=True, kw_only=True):
     """The facts about a host.
 
     `memory`: available bytes. `open_files`: how many files the operating system lets one process open. `unwritable`:
-    folders that a run must write to, but cannot. `missing_bytes`: the total size of all jars that this host lacks.
-    `mirror`: why these jars cannot be fetched; empty if they can be fetched.
+    the folders that a run must write to, but that this process cannot write to. `missing_bytes`: the total size of all
+    jars that this host lacks. `mirror`: why these jars cannot be fetched; empty if they can be fetched.
     """
 
     runs: FolderSpace
@@ -100,7 +101,7 @@ def look() -> Host:
 
 
 def general(host: Host) -> list[Check]:
-    """Checks whether `host` has what a run of usual size needs, whatever its scenario. Returns the results."""
+    """Checks whether `host` has what a run of usual size needs, whatever the scenario is. Returns the results."""
     free = min(folder.free for folder in (host.runs, host.workspace, host.cache)) / GB
     folders = "KDV_RUNS, KDV_WORKSPACES and KDV_CACHE"
     remedy = f"free some space, or name folders with space in {folders} ({DISK_GB:g} GB are enough)"
@@ -114,9 +115,9 @@ def general(host: Host) -> list[Check]:
 
 
 def equipment() -> list[Check]:
-    """Returns a check for each capability that some faults need (see act.Capability).
+    """Returns one result for each capability that some faults need (see act.Capability).
 
-    A missing capability is no failure: a host without the capability can still run other scenarios.
+    Every result is ok, even if the capability is missing: a host without the capability can still run other scenarios.
     """
     lacks = {name: default_backend().lack(name) for name in CAPABILITIES}
     return [
@@ -128,7 +129,7 @@ def equipment() -> list[Check]:
 def run_checks(host: Host, scenario: Scenario) -> list[Check]:
     """Checks whether `host` has what a run of `scenario` needs. Returns the results.
 
-    Checked are memory, open files, writable temporary folders, jars, and disk space for the load and the jars.
+    The checks are about memory, open files, writable temporary folders, jars, and disk space for the load and the jars.
     """
     replicas = len(scenario.arms) * scenario.load.partitions * scenario.load.replication_factor
     return [
@@ -145,7 +146,8 @@ def require(scenario: Scenario, host: Host | None = None) -> None:
 
     A host can never do the run in three cases: it lacks a capability that the faults need, it cannot run the backend
     (the software that runs the cluster), or the cluster of the backend is not as the scenario asks. `host`: the facts
-    about the host. None: the function looks up the facts about this host. Raises BadInput for an unknown backend.
+    about the host. If it is None, the function looks up the facts about this host. Raises BadInput for an unknown
+    backend.
     """
     backend = backend_of(scenario.cluster)
     if lack := backend.lack():
@@ -166,8 +168,8 @@ def require(scenario: Scenario, host: Host | None = None) -> None:
 def needed_bytes(scenario: Scenario) -> dict[str, float]:
     """Returns how many bytes the run will write to each of two folders.
 
-    `workspace` gets the brokers' copies of the records: records x payload x replicas. `runs` gets the rows of the
-    records in ledger/ and log/. Both get the constant part in FIXED_BYTES, too.
+    `workspace` gets, for each record and replica, the payload and RECORD_OVERHEAD. `runs` gets the rows of the records
+    in ledger/ and log/. To each of the two numbers, the function adds the constant part in FIXED_BYTES.
     """
     load = scenario.load
     records = sum(max(arm.records, (load.rate or 0) * load.duration_s) for arm in scenario.loaded)
@@ -179,7 +181,7 @@ def needed_bytes(scenario: Scenario) -> dict[str, float]:
 
 
 def _disks(host: Host, needed: dict[str, float]) -> list[Check]:
-    """Checks whether each file system has enough free space for all folders of the run on this file system.
+    """Checks each file system that the run writes to. It must have enough free space for all folders of the run on it.
 
     `needed`: the result of `needed_bytes`.
     """
@@ -234,13 +236,13 @@ def _jars(host: Host) -> Check:
 
 
 def _folder_space(folder: Path) -> FolderSpace:
-    """Returns the space of `folder`. If the folder is missing, the space of its nearest existing parent is taken."""
+    """Returns the space of `folder`. If the folder is missing, returns the space of its nearest existing parent."""
     nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
     return FolderSpace(path=str(folder), device=nearest.stat().st_dev, free=float(shutil.disk_usage(nearest).free))
 
 
 def _why_unreachable(mirror: str) -> str:
-    """Returns the reason why the mirror cannot be reached; an empty text if the mirror answers."""
+    """Returns the reason why `mirror` cannot be reached; an empty text if `mirror` answers."""
     try:
         httpx.head(mirror + "/", timeout=5, follow_redirects=True)
     except httpx.HTTPError as error:

@@ -20,7 +20,7 @@ PACKAGES = (
 
 
 def versions_of(kafka: str) -> dict[str, str]:
-    """Maps each program and package that a result depends on to its version. `kafka`: the version of the brokers."""
+    """Maps each program and package on which a result depends to its version. `kafka`: the version of the brokers."""
     return {"kafka": kafka, **{name: importlib.metadata.version(name) for name in PACKAGES}}
 
 

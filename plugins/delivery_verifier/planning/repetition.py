@@ -1,4 +1,4 @@
-"""The command that repeats a run."""
+"""Writes the command that repeats a run."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ stored with the run."""
 
 
 def repeating_command(params: Mapping[str, Any], profile: Profile) -> str:
-    """Returns the `kdv run` command that repeats this run.
+    """Returns the `kdv run` command that repeats this run. If this host has no checkout of the project, the command has
+    the option --direct, because the local Airflow needs the checkout.
 
-    Every field of `params` becomes an option, except `owner`, fields with their default values, and the fields that
-    describe the profile. If the user gave a field that describes the profile, the command gets options that describe
-    `profile` (see `profiles.options`).
+    A field of `params` becomes an option of the command. Left out are `owner`, fields with their default values, and
+    the fields that describe the profile. If the user gave such a field, the command gets options that describe
+    `profile` instead (see `profiles.options`).
     """
     options = {
         f"--{key.replace('_', '-')}": [value]

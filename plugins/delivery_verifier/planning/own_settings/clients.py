@@ -1,4 +1,5 @@
-"""The two clients for which a file of settings can be written: how to tell such files apart, and the clients' defaults.
+"""The two clients for which a file of settings can be written: how to tell the client of a file, and the defaults of
+each client.
 
 Sources: `ProducerConfig` of Apache Kafka 4.0.2 to 4.4.0, and librdkafka 2.16's own list of its properties
 (`rd_kafka_conf_properties_show`).
@@ -92,8 +93,8 @@ def client_of(names: Iterable[str]) -> Client:
 
     1. A name is in LIBRDKAFKA_ONLY: librdkafka.
     2. A name is in JAVA_ONLY, or is enable.idempotence: the Java client.
-    3. Otherwise, raises BadInput, because enable.idempotence is true by default in the Java client and false in
-       librdkafka.
+    3. None of these is true: raises BadInput. The function cannot guess, because enable.idempotence is true by default
+       in the Java client and false in librdkafka.
     """
     present = set(names)
     if LIBRDKAFKA_ONLY & present:

@@ -1,4 +1,4 @@
-"""Consumer properties of the user's own: tables of all known names, and the translation. `kdv explain` rules on these
+"""Consumer properties of the user's own: tables of all known names, and the translation. Only `kdv explain` uses these
 properties. No run uses them.
 
 Sources: `ConsumerConfig` of Apache Kafka 4.0.2 to 4.4.0, and librdkafka 2.16's own list of its properties
@@ -69,7 +69,7 @@ that is not cooperative, so StickyAssignor becomes cooperative-sticky."""
 def translate(properties: Mapping[str, str]) -> Translation:
     """Returns the translation of the given consumer properties into librdkafka's names and values.
 
-    Raises BadInput, which names the refused property.
+    Raises BadInput, whose message names the refused property.
     """
     translation = Translation(
         notes=[
@@ -90,7 +90,8 @@ def translate(properties: Mapping[str, str]) -> Translation:
 
 
 def _value(name: str, text: str) -> Setting:
-    """Returns the value that `text` stands for. A word of the Java client is replaced by librdkafka's word."""
+    """Returns the value that `text` stands for. Replaces a word of the Java client by librdkafka's word for the same
+    value."""
     if name == "partition.assignment.strategy":
         classes = [path.strip().rsplit(".", 1)[-1] for path in text.split(",")]
         return ",".join(dict.fromkeys(_ASSIGNORS.get(assignor, assignor) for assignor in classes))

@@ -1,4 +1,4 @@
-"""librdkafka's own check of settings: a client is created with the settings. This needs no broker."""
+"""Lets librdkafka itself check settings, by creating a client with these settings. This needs no broker."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def check_producer(settings: Mapping[str, Setting]) -> None:
 
 
 def check_value(name: str, settings: Mapping[str, Setting]) -> None:
-    """Raises BadInput, with librdkafka's reason, if librdkafka refuses a producer's property whatever the other
-    properties are.
+    """Raises BadInput, with librdkafka's reason, if librdkafka refuses the value of one producer property. The other
+    properties play no part in this.
 
-    `name` is the name that the user wrote. `settings` are the settings to which the property was translated. Does not
-    raise if these settings only contradict each other, because another setting may still resolve this.
+    `name` is the name that the user wrote. `settings` are the settings into which the property was translated. If these
+    settings only contradict each other, there is no error, because another setting may still resolve the contradiction.
     """
     try:
         check_producer(settings)

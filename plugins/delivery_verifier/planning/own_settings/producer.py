@@ -1,6 +1,6 @@
 """The translation of a user's own producer properties into librdkafka's names and units, completed by defaults.
 
-The properties were written for the Java client or for librdkafka. The defaults are those of the same client.
+The properties were written for the Java client or for librdkafka. The defaults come from the same client.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _ALL_NAMES = (*EXERCISED, *SAME, *LEFT_OUT, *REFUSED, *_LEVELS, "buffer.memory",
 def translate(properties: Mapping[str, str], client: Client, transactional: bool = False) -> Translation:
     """Returns the translation of the given producer properties, which were written for `client`.
 
-    The result has librdkafka's names and units. `transactional`: whether the profile that the properties override has a
-    transactional.id. If neither the profile nor the properties have one, transaction.timeout.ms is left out. Raises
-    BadInput, which names the refused property.
+    The result has librdkafka's names and units. `transactional`: whether the properties override a profile with a
+    transactional.id. If neither this profile nor the properties have one, transaction.timeout.ms is left out. Raises
+    BadInput, whose message names the refused property.
     """
     translation = Translation()
     for name, text in properties.items():
@@ -52,7 +52,8 @@ def translate(properties: Mapping[str, str], client: Client, transactional: bool
 
 
 def _take_over(translation: Translation, name: str, text: str, properties: Mapping[str, str], client: Client) -> bool:
-    """Puts the property `name` into `translation`, under librdkafka's name and in librdkafka's unit.
+    """Puts the property `name` with the value `text` into `translation`, under librdkafka's name and in librdkafka's
+    unit.
 
     Returns whether the property is known. `properties` are all properties of the user.
     """
@@ -77,10 +78,9 @@ def _take_over(translation: Translation, name: str, text: str, properties: Mappi
 
 
 def with_defaults(translation: Translation, client: Client) -> Translation:
-    """Returns the translation, completed by the client's own defaults and by a note that lists these defaults.
+    """Returns the translation, completed by the defaults of `client` and by a note that lists these defaults.
 
-    If the Java client would refuse settings that were written for this client, raises BadInput with the client's
-    reason.
+    If `client` is `java`, and the Java client would refuse the settings, raises BadInput with the Java client's reason.
     """
     explicit = translation.settings
     if client == "java":
@@ -96,10 +96,10 @@ def with_defaults(translation: Translation, client: Client) -> Translation:
 
 
 def with_transactions(translation: Translation) -> Translation:
-    """Returns the translation with the other settings that a transactional.id requires, and notes about these settings.
+    """If the translation has a transactional.id, returns it with the other settings that a transactional.id requires,
+    and with notes about these settings. Otherwise returns it unchanged.
 
-    Timeouts longer than transaction.timeout.ms are lowered to this value. A translation without a transactional.id is
-    returned unchanged.
+    Timeouts longer than transaction.timeout.ms are lowered to the value of transaction.timeout.ms.
     """
     settings, notes = dict(translation.settings), list(translation.notes)
     if "transactional.id" not in settings:
@@ -121,9 +121,9 @@ def with_transactions(translation: Translation) -> Translation:
 
 
 def check(settings: Mapping[str, Setting]) -> None:
-    """Raises BadInput for a producer property that the verifier's own producers cannot have.
+    """Raises BadInput if `settings` has a producer property that the verifier's own producers cannot have.
 
-    The producers can have only properties in EXERCISED. A property in ONLY_VALUE must have the value in ONLY_VALUE.
+    The producers can have only properties in EXERCISED. A property in ONLY_VALUE must have the value that stands there.
     """
     for name, value in settings.items():
         if name in ONLY_VALUE and setting_text(value) != ONLY_VALUE[name][0]:

@@ -1,6 +1,6 @@
 """Profiles of the user's own: built from files, changed by overrides, saved under a name, and read back strictly.
 
-A file with an unknown field or with a value of a wrong type is no profile.
+A saved file is refused if it has an unknown field, or a value of a wrong type.
 """
 
 from __future__ import annotations
@@ -32,19 +32,20 @@ def folder() -> Path:
 def known() -> dict[str, Profile]:
     """Returns all profiles by name: first the profiles of the catalogue, then the saved profiles.
 
-    Saved profiles that cannot be read are left out.
+    Leaves out saved profiles whose files cannot be read.
     """
     return {**catalogue.PROFILES, **saved()}
 
 
 def saved() -> dict[str, Profile]:
-    """Returns the saved profiles by name. Leaves out profiles that cannot be read."""
+    """Returns the saved profiles by name. Leaves out profiles whose files cannot be read."""
     results = (read(file) for file in sorted(folder().glob("*.json")))
     return {result.name: result for result in results if isinstance(result, Profile)}
 
 
 def unreadable() -> dict[str, str]:
-    """Maps the file name of each saved profile that cannot be read to a text on what is wrong."""
+    """Finds the saved profiles that cannot be read. Maps the name of each such file to a text that says what is
+    wrong."""
     results = {file.name: read(file) for file in sorted(folder().glob("*.json"))}
     return {name: result for name, result in results.items() if isinstance(result, str)}
 
@@ -61,9 +62,9 @@ def read(file: Path) -> Profile | str:
 
 
 def save(profile: Profile, name: str) -> Profile:
-    """Saves the profile under `name`. Replaces a saved profile with this name. Returns the renamed profile.
+    """Saves the profile under `name`. Replaces a saved profile with this name. Returns the profile with its new name.
 
-    Raises BadInput if `name` is in RESERVED, begins with `control-`, or is no valid name.
+    Raises BadInput if `name` is in RESERVED, begins with `control-`, or breaks the rules for names.
     """
     if name in RESERVED or name.startswith("control-"):
         raise BadInput(f"save_profile is {name!r}, which is taken; choose another name")
@@ -87,9 +88,9 @@ def from_files(
 
     `client` is the client for which the producer file was written. If `client` is None, the property names in the file
     decide. With a producer file but no topic file, the topic has Kafka's own defaults. Settings that no file describes
-    are taken from `base` or, without a base, from the profile safe. The consumer file is only checked.
+    are taken from `base` or, without a base, from the profile safe. The consumer file is checked, but not used.
 
-    Raises BadInput, which names the file or the property. If librdkafka refuses the settings, the message gives
+    Raises BadInput, whose message names the file or the property. If librdkafka refuses the settings, the message gives
     librdkafka's reason.
     """
     profile = base or replace(catalogue.PROFILES["safe"], notes=())
@@ -106,7 +107,8 @@ def from_files(
 
 
 def _with_producer_file(profile: Profile, file: str, client: Client | None) -> Profile:
-    """Returns `profile` with the producer settings of `file`, completed by the client's own defaults."""
+    """Returns `profile` with the producer settings of `file`, completed by the defaults of the client for which `file`
+    was written."""
     entries = properties.read_file(file, "producer_config")
     client = client or clients.client_of(entries)
     translation = producer.with_defaults(producer.translate(entries, client), client)
@@ -124,7 +126,8 @@ def _with_topic_file(profile: Profile, file: str | None) -> Profile:
 
 
 def _with_consumer_file(profile: Profile, file: str) -> Profile:
-    """Returns `profile` with notes about the consumer settings of `file`. These settings are checked and not used."""
+    """Checks the consumer settings of `file`, and does not use them. Returns `profile` with notes about these
+    settings."""
     translation = consumer.translate(properties.read_file(file, "consumer_config"))
     librdkafka.check_consumer(translation.settings)
     return replace(profile, notes=(*profile.notes, *translation.lines()))
@@ -134,8 +137,9 @@ def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile
     """Returns `profile` with the settings in the two texts. These settings replace settings of `profile` with the same
     names.
 
-    The texts are in .properties syntax. The producer's properties are read as librdkafka's, not as the Java client's.
-    Raises BadInput, which names one refused property. To learn of all refused properties, call `check_overrides`.
+    Each text is in .properties syntax. The producer's properties are read as librdkafka's, not as the Java client's.
+    Raises BadInput, whose message names the first refused property. To learn of all refused properties, call
+    `check_overrides`.
     """
     if not producer_text.strip() and not topic_text.strip():
         return profile
@@ -169,10 +173,10 @@ def check_overrides(producer_text: str, topic_text: str, refusals: Refusals) -> 
 
 
 def options(profile: Profile) -> dict[str, list[str]]:
-    """Returns the options of `kdv` that describe `profile`, each with its values.
+    """Returns the options of `kdv` that describe `profile`. Maps each option to its values.
 
     If a known profile with the same name equals `profile`, the only option gives this name. Otherwise the options give
-    the profile safe, and an override for each setting of `profile` in which safe differs.
+    the profile safe, and an override for each setting of `profile` that differs from safe.
     """
     if known().get(profile.name) == profile:
         return {"--profile": [profile.name]}
@@ -185,5 +189,5 @@ def options(profile: Profile) -> dict[str, list[str]]:
 
 
 def _differences(settings: Mapping[str, Setting], base: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Returns the settings that `base` lacks or has with other values, sorted by name."""
+    """Returns those of `settings` that `base` lacks or has with other values, sorted by name."""
     return {name: value for name, value in sorted(settings.items()) if name not in base or base[name] != value}

@@ -1,6 +1,6 @@
 """Properties: reads and writes text in the syntax of Java's `.properties` files, and reads files of Spring Boot.
 
-The values of connection and security properties are withheld: they are dropped as soon as they are read.
+The values of connection and security properties are dropped as soon as they are read, so that nobody can see them.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ SECRET_PREFIXES = (
 def read_file(path: str, field: str) -> dict[str, str]:
     """Returns the properties of the file at `path`, under the names of the Kafka client.
 
-    Java's encoding of .properties files is Latin-1 with escapes. A file that ends with .yml or .yaml is read as YAML.
-    In a file of Spring Boot, the properties below `spring.kafka` count (see `spring`). `field` is the field of the run
-    that names the file; messages show it. Raises BadInput if the file cannot be read or its content is refused.
+    Java's encoding of .properties files is Latin-1 with escapes. A file whose name ends with .yml or .yaml is read as
+    YAML. In a file of Spring Boot, the properties below `spring.kafka` count (see `spring`). `field` is the field of
+    the run that names the file; messages show it. Raises BadInput if the file cannot be read, or if its content is
+    refused.
     """
     is_yaml = path.lower().endswith((".yml", ".yaml"))
     try:
@@ -78,9 +79,9 @@ def read_file(path: str, field: str) -> dict[str, str]:
 
 
 def _role(field: str) -> spring.Role:
-    """Returns whether `field` names a file with the settings of a producer or of a consumer.
+    """Returns `producer` or `consumer`: whose settings the file holds that the field `field` names.
 
-    Raises BadInput for a file with topic settings, because Spring Boot has none.
+    Raises BadInput for a file with topic settings, because Spring Boot has no topic settings.
     """
     if field == "topic_config":
         raise BadInput("topic_config names a file of Spring Boot, which has no topic settings. Give .properties syntax")
@@ -88,21 +89,21 @@ def _role(field: str) -> spring.Role:
 
 
 def parse(text: str, field: str) -> dict[str, str]:
-    """Maps the name of each property in `text`, which has .properties syntax, to its value.
+    """Maps the name of each property in `text`, which has .properties syntax, to the property's value.
 
     As in Kafka, surrounding blanks are dropped, and the last value of a repeated name counts.
 
-    The value of a connection or security property becomes an empty text here, before any other code sees it. `field` is
-    the field of the run that the text comes from; messages show it. Raises BadInput for a broken Unicode escape, and
-    for a line without a name.
+    The value of a connection or security property becomes an empty text here, before any other code sees the value.
+    `field` is the field of the run that the text comes from; messages show it. Raises BadInput for a broken Unicode
+    escape, and for a line without a name.
     """
     return _without_secrets(_entries(text, field))
 
 
 def require_no_secrets(text: str, field: str) -> None:
-    """Raises BadInput if `text`, which has .properties syntax, has a value for a property of connection or security.
+    """Raises BadInput if `text`, which has .properties syntax, has a value for a connection or security property.
 
-    No run uses such a value. Where the text is stored, other users could read it. `field`: as in `parse`.
+    No run uses such a value, and the text is stored where other users could read it. `field`: as in `parse`.
     """
     names = sorted(name for name, value in _entries(text, field).items() if value and is_withheld(name))
     if names:
@@ -129,10 +130,10 @@ def text(properties: Mapping[str, object]) -> str:
 
 
 def lines(properties: Mapping[str, object]) -> Iterable[str]:
-    """Returns each property as `name=value`, the form that --producer-override and --topic-override take."""
+    """Returns each property as `name=value`. The options --producer-override and --topic-override take this form."""
     return (javaproperties.join_key_value(name, setting_text(value)) for name, value in properties.items())
 
 
 def is_withheld(name: str) -> bool:
-    """Whether `name` is a property of connection or security. The value of such a property is never kept or shown."""
+    """Whether `name` is a connection or security property. The value of such a property is never kept or shown."""
     return name in CONNECTION_NAMES or name.lower().startswith(SECRET_PREFIXES)

@@ -1,9 +1,9 @@
 """Spring Boot's configuration files: finds the settings of the Kafka client in an application.yml or
 application.properties.
 
-Spring Boot has the client's settings under names of its own: `spring.kafka.producer.batch-size` is batch.size. What
-stands below `properties` has Kafka's own names. Source: Spring Boot reference, "Apache Kafka Support", and
-`KafkaProperties`, whose docstrings name each setting.
+Spring Boot has its own names for the client's settings: `spring.kafka.producer.batch-size` is batch.size. Settings
+below `properties` have Kafka's own names. Source: Spring Boot reference, "Apache Kafka Support", and `KafkaProperties`,
+whose docstrings name each setting.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _BELOW_PROPERTIES = re.compile(r"properties(?:\.|(?=\[))\[?(?P<name>[^\[\]]+)\]?
 
 
 def is_spring(properties: Mapping[str, str]) -> bool:
-    """Returns whether at least one of the properties is a property of Spring Boot for Kafka, i.e. begins with
-    PREFIX."""
+    """Returns whether at least one of the properties is one of Spring Boot for Kafka, that is, has a name that begins
+    with PREFIX."""
     return any(name.startswith(PREFIX) for name in properties)
 
 
 def flat(text: str, field: str) -> dict[str, str]:
     """Returns the properties of a YAML text. The name of a property is its path of keys, joined with dots.
 
-    Leaves out documents that only one of Spring's profiles activates. `field` is the field of the run that names the
-    file; messages show it. Raises BadInput if the text is no YAML, or no mapping.
+    Leaves out documents that apply only under a condition (see `_is_conditional`). `field` is the field of the run that
+    names the file; messages show it. Raises BadInput if the text is not YAML, or is not a mapping.
     """
     import yaml
 
@@ -68,14 +68,14 @@ def flat(text: str, field: str) -> dict[str, str]:
 
 
 def documents_of(text: str) -> list[str]:
-    """Returns the documents of an application.properties. A line `#---` or `!---` ends a document (Spring Boot
-    reference, "Working With Multi-Document Files")."""
+    """Splits the text of an application.properties file into its documents. A line `#---` or `!---` ends a document
+    (Spring Boot reference, "Working With Multi-Document Files")."""
     return _DOCUMENT.split(text)
 
 
 def merged(documents: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Returns the properties of all documents but those that only one of Spring's profiles activates. The last value of
-    a name counts."""
+    """Returns the properties of all documents together. If a name occurs more than once, the last value counts. Leaves
+    out documents that apply only under a condition (see `_is_conditional`)."""
     properties: dict[str, str] = {}
     for document in documents:
         if not _is_conditional(document):
@@ -84,7 +84,8 @@ def merged(documents: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _is_conditional(entries: Mapping[str, str]) -> bool:
-    """Returns whether only one of Spring's profiles activates a document with these properties."""
+    """Returns whether a document with these properties applies only under a condition, e.g. only in one of Spring's
+    profiles."""
     return any(name == "spring.profiles" or name.startswith("spring.config.activate.") for name in entries)
 
 
@@ -93,8 +94,8 @@ def client_properties(properties: Mapping[str, str], role: Role) -> dict[str, st
 
     * A setting of the producer or consumer replaces a setting that is common to all clients.
     * A setting below `properties` replaces the same setting under Spring's own name.
-    * If the file names no serializer or deserializer for keys, StringSerializer or StringDeserializer is used, as in
-      Spring Boot.
+    * If the file names no serializer for keys, a producer gets StringSerializer, as in Spring Boot. If the file names
+      no deserializer for keys, a consumer gets StringDeserializer.
     * If the file does not set enable.auto.commit, a consumer gets the value false, as in Spring for Apache Kafka since
       version 2.3 (its reference, "Committing Offsets").
     """
@@ -113,15 +114,15 @@ def client_properties(properties: Mapping[str, str], role: Role) -> dict[str, st
 
 
 def refuse_placeholders(properties: Mapping[str, str], field: str) -> None:
-    """Raises BadInput, which names the property, if a value has a placeholder of Spring, e.g. `${ACKS}`."""
+    """Raises BadInput if a value has a placeholder of Spring, e.g. `${ACKS}`. The message names the property."""
     for name, value in properties.items():
         if "${" in value:
             raise BadInput(f"{field}: {name} is a placeholder of Spring (${{...}}). Write the value in its place")
 
 
 def _paths(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yields each value below `value` with its path. Brackets around a key, which Spring needs for keys with dots, are
-    dropped."""
+    """Yields each value below `value` with its path of keys. Drops the brackets around a key. (Spring needs brackets
+    for keys with dots.)"""
     if isinstance(value, dict):
         for key, inner in value.items():
             name = str(key).removeprefix("[").removesuffix("]")
@@ -133,7 +134,7 @@ def _paths(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _kafka_name(name: str, section: str) -> str | None:
-    """Returns Kafka's name for the property, or None if it does not belong to `section`."""
+    """Returns Kafka's name for the property `name`, or None if the property does not belong to `section`."""
     if not name.startswith(PREFIX + section):
         return None
     rest = name.removeprefix(PREFIX + section)
@@ -146,7 +147,8 @@ def _kafka_name(name: str, section: str) -> str | None:
 
 
 def _plain(name: str, value: str) -> str:
-    """Returns the value without the unit that Spring allows: a size in bytes, or a time in ms."""
+    """Returns `value` as the Kafka client expects it: a size in bytes and a time in ms, without the unit that Spring
+    allows, and the value of isolation.level in Kafka's spelling. Any other value stays as it is."""
     if name in SIZES and (size := _SIZE.fullmatch(value)):
         return str(int(size[1]) * _UNITS[size[2]])
     if name == "isolation.level":  # Spring binds the value to an enum, in any of these forms

@@ -73,7 +73,8 @@ DEFAULTS: dict[str, Setting] = {
 
 
 def translate(properties: Mapping[str, str]) -> Translation:
-    """Returns the translation of the given topic properties. Raises BadInput, which names the refused property."""
+    """Returns the translation of the given topic properties. Raises BadInput, whose message names the refused
+    property."""
     translation = Translation()
     for name, text in properties.items():
         if name in LEFT_OUT:
@@ -99,14 +100,14 @@ def with_defaults(translation: Translation) -> Translation:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Raises BadInput for a name that is not in EXERCISED: runs cannot use a topic property of this name."""
+    """Raises BadInput if a name is not in EXERCISED. Runs cannot use a topic property with such a name."""
     for name in names:
         if name not in EXERCISED:
             raise BadInput(f"{printable_name(name)} is no topic property that can be verified{hint(name, EXERCISED)}")
 
 
 def check_version(names: Iterable[str], kafka_version: str) -> None:
-    """Raises BadInput for a topic property that brokers of `kafka_version` do not know yet."""
+    """Raises BadInput if brokers of `kafka_version` are too old to know one of the topic properties `names`."""
     version = tuple(int(part) for part in kafka_version.split(".")[:2])
     for name in names:
         since = SINCE.get(name, version)
@@ -117,7 +118,7 @@ def check_version(names: Iterable[str], kafka_version: str) -> None:
 
 
 def _require_only_value(name: str, text: str) -> None:
-    """Raises BadInput unless `text` is the only allowed value of the property `name`."""
+    """Raises BadInput if `text` is not the only value that the verifier allows for the property `name`."""
     allowed = ONLY_VALUE[name]
     if text != allowed:
         raise BadInput(

@@ -1,4 +1,5 @@
-"""The result and the messages of a translation, which turns a user's properties into settings of the verifier.
+"""The result of a translation, and the messages about it. A translation turns a user's properties into settings of the
+verifier.
 
 No property is dropped in silence: every property is taken over, left out with a reason, or refused with BadInput. No
 message shows the value of an unknown property, or of a property that is left out for the reason WITHHELD.
@@ -34,13 +35,13 @@ class Translation:
     notes: list[str] = dataclasses.field(default_factory=list)
 
     def leave_out(self, name: str, reason: str) -> None:
-        """Notes that the property `name` is left out, and why."""
+        """Adds the property `name` to the properties that are left out for `reason`."""
         self.left_out.setdefault(reason, []).append(name)
 
     def put(self, name: str, value: Setting, alias: str) -> None:
         """Takes over a property under librdkafka's `name`. `alias` is the property's name in the user's file.
 
-        Raises BadInput if `name` has another value already: the file gives the same property under two names.
+        Raises BadInput if `name` already has another value, because the file gives the same property under two names.
         """
         if self.settings.setdefault(name, value) != value:
             raise BadInput(f"{alias} says the same as {name}, which has another value: keep one of them")
@@ -48,7 +49,7 @@ class Translation:
     def lines(self) -> list[str]:
         """Returns the lines that the user sees: the notes, and then one line per reason for leaving properties out.
 
-        The line of a reason lists the properties that are left out for it.
+        The line of a reason lists the properties that are left out for this reason.
         """
         return [*self.notes, *(f"left out: {', '.join(names)} ({reason})" for reason, names in self.left_out.items())]
 

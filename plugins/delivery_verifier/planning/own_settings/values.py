@@ -1,4 +1,4 @@
-"""Values of properties: a text from a file becomes a number or a truth value, or stays a text."""
+"""Values of properties: turns a text from a file into a number or a truth value, or leaves it a text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ALLOWED: dict[Kind, str] = {"int": "a whole number", "bool": "true, false", "te
 
 
 def typed(name: str, text: str) -> Setting:
-    """Returns the value that `text` stands for: a whole number, true, false, or else `text` itself.
+    """Returns the value that `text` stands for: a whole number, true or false. Any other `text` is returned as it is.
 
     A value of `acks` is always a text, and `-1` becomes `all`. Raises BadInput if `text` is empty.
     """
