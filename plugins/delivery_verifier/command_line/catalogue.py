@@ -1,4 +1,4 @@
-"""The command `kdv catalogue`, which runs many scenarios one after another, and writes one page for all scenarios."""
+"""The command `kdv catalogue`, which runs many scenarios one after another, and writes one page about all of them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def register(add: Add) -> None:
 
 
 def catalogue(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv catalogue`. Returns 0 with --list, else the exit code of the finished catalogue run."""
+    """Carries out `kdv catalogue`. Returns 0 with --list. Without --list, returns the exit code of the catalogue
+    run."""
     from delivery_verifier.catalogue_run import begin
     from delivery_verifier.catalogue_run.progress import listing, summary
     from delivery_verifier.pages.matrix.markdown import document
@@ -105,8 +106,8 @@ def _run_directly(arguments: argparse.Namespace) -> CatalogueRun:
 
 
 def _new_or_resumed(arguments: argparse.Namespace) -> CatalogueRun:
-    """Returns a new catalogue run, or the catalogue run that --resume names. Raises BadInput if an option is not
-    allowed."""
+    """Returns the catalogue run that --resume names or, without --resume, a new one. Raises BadInput if an option is
+    not allowed."""
     from delivery_verifier.catalogue_run import begin
 
     if not arguments.resume:
@@ -127,7 +128,7 @@ def _new_or_resumed(arguments: argparse.Namespace) -> CatalogueRun:
 
 
 def _listener_that_writes(write: Callable[[CatalogueRun], Path], listener: AttemptListener) -> AttemptListener:
-    """Returns a function that is called after each run of a scenario. It first calls `listener`. Then it calls `write`,
+    """Returns a function to be called after each run of a scenario. This function calls `listener`, and then `write`,
     which writes the page of the catalogue run anew."""
 
     def listen_and_write(catalogue: CatalogueRun, item: Item) -> None:

@@ -1,6 +1,6 @@
 """The command `kdv compare`, which puts two runs side by side.
 
-Both runs are stored already, or both are new runs of one scenario, on two Kafka versions.
+The user either names two stored runs, or lets the command run one scenario on two Kafka versions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def compare(arguments: argparse.Namespace) -> int:
     """Carries out `kdv compare`. Returns the exit code.
 
     For two stored runs, the exit code is 0, even if the runs differ. For two new runs, the exit code is the greater of
-    the exit codes of their verdicts. Raises BadInput if an option is not allowed.
+    the exit codes of the two verdicts. Raises BadInput if an option is not allowed.
     """
     from delivery_verifier.pages.comparison import comparison
     from delivery_verifier.pages.comparison import page as compare_page

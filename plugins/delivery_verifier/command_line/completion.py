@@ -1,4 +1,4 @@
-"""The command `kdv completion`, and the completion of a command line that a shell asks for.
+"""The command `kdv completion`, and the answer to a shell that asks how to complete a command line.
 
 argcomplete completes the names of commands and options by itself. This module adds the values of options.
 """
@@ -30,7 +30,7 @@ def register(add: Add) -> None:
 
 
 def completion(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv completion`: prints the script for the shell. Returns 0."""
+    """Carries out `kdv completion`: prints the script with which the shell gets completions. Returns 0."""
     from argcomplete.shell_integration import shellcode
 
     sys.stdout.write(shellcode(["kdv"], shell=arguments.shell))
@@ -40,7 +40,7 @@ def completion(arguments: argparse.Namespace) -> int:
 def answer(parser: argparse.ArgumentParser) -> None:
     """If a shell asks for completions, writes them and ends this process. Otherwise does nothing.
 
-    The shell sets the variable _ARGCOMPLETE when it asks. argcomplete is imported only then, so that it does not slow
+    The shell sets the variable _ARGCOMPLETE when it asks. Only then is argcomplete imported, so that it does not slow
     down other commands.
     """
     if "_ARGCOMPLETE" not in os.environ:
@@ -52,7 +52,7 @@ def answer(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_values(parser: argparse.ArgumentParser) -> None:
-    """Attaches the functions of _VALUES to the options and arguments of `parser`, and to those of its commands.
+    """Attaches the functions in _VALUES to the options and arguments of `parser`, and of the parsers of its commands.
 
     argcomplete calls such a function to list the values that the option or argument can have.
     """
@@ -75,8 +75,8 @@ def _profiles() -> Iterable[str]:
 
 
 def _in_braces(field: str) -> Callable[[], Iterable[str]]:
-    """Returns a function that lists the values of the option `field`. The help of this option shows the values in
-    braces, e.g. `{a,b}`, and the function takes them from there."""
+    """Returns a function that lists the values of the option `field`. The function takes the values from the help of
+    the option, which shows them in braces, e.g. `{a,b}`."""
     from delivery_verifier.command_line.options import RUN_FIELDS
 
     return lambda: str(RUN_FIELDS[field]["metavar"]).strip("{}").split(",")

@@ -54,7 +54,7 @@ def stop_(arguments: argparse.Namespace) -> int:
     """Carries out `kdv stop`: shows the run that uses this host, asks the user, and ends the run.
 
     Returns 0, or 1 if the user says no. Raises BadInput if no run uses this host, or if the user names another run.
-    Also raises BadInput if the user cannot be asked: --yes is not given, and there is no terminal.
+    Also raises BadInput if the command cannot ask the user, because there is no terminal, and --yes is not given.
     """
     from delivery_verifier.upkeep import stop
 
@@ -74,7 +74,7 @@ def stop_(arguments: argparse.Namespace) -> int:
 def doctor_(arguments: argparse.Namespace) -> int:
     """Carries out `kdv doctor`: checks this host. Returns 0 if every check is ok, else 1.
 
-    With --heal, first removes what ended runs left behind, unless a run uses the host.
+    With --heal, first removes what ended runs left behind. While a run uses the host, --heal removes nothing.
     """
     from delivery_verifier.upkeep import doctor
 

@@ -22,7 +22,8 @@ _EXAMPLES = """examples:
 
 
 class Question(NamedTuple):
-    """One question about a setting. `text`: the question, with a hint on what the setting does."""
+    """One question about a setting. `text`: the question, with a hint on what the setting does. `default`: the answer
+    if the user gives none."""
 
     setting: str
     text: str
@@ -54,7 +55,8 @@ def register(add: Add) -> None:
 def init(arguments: argparse.Namespace) -> int:
     """Carries out `kdv init`: saves the profile, and prints which commands use it. Returns 0.
 
-    Raises BadInput if a setting or the name is refused, or if there is neither a file nor a terminal to ask in.
+    Raises BadInput if a setting or the name is refused. Also raises BadInput if the user names no file, and there is no
+    terminal to ask the user in.
     """
     from delivery_verifier.planning.build import check_settings
     from delivery_verifier.planning.own_settings import profiles
@@ -74,7 +76,8 @@ def init(arguments: argparse.Namespace) -> int:
 
 
 def _name(file: str | None) -> str:
-    """Returns a name for the profile: the file's name with only the characters that a name may have."""
+    """Returns a name for the profile: the name of the file without its suffix, with a hyphen in place of each character
+    that a profile's name may not have. Returns `mine` if `file` is None."""
     stem = re.sub(r"[^A-Za-z0-9_.-]", "-", Path(file).stem) if file else "mine"
     return stem if stem[:1].isalnum() else f"my-{stem}"
 

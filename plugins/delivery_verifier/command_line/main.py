@@ -33,9 +33,9 @@ HOST_ERRORS = (OSError, subprocess.SubprocessError)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The entry point of kdv. Returns the exit code. Prints every error as one line on stderr.
+    """The entry point of kdv. Returns the exit code. Prints the message of an error on stderr.
 
-    Also prints the traceback of an unexpected error, i.e. a bug. `argv` holds the arguments; if it is None, the
+    Also prints the traceback of an unexpected error, i.e. a bug. `argv` holds the arguments. If it is None, the
     arguments of this process are used.
     """
     parser = _parser()
@@ -53,8 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _exit_code(error: Exception, arguments: argparse.Namespace) -> int:
-    """Returns the exit code for `error`. Prints the traceback of `error`, unless `error` is a VerifierError or one of
-    HOST_ERRORS."""
+    """Returns the exit code for `error`. If `error` is neither a VerifierError nor one of HOST_ERRORS, also prints its
+    traceback."""
     if isinstance(error, IncompleteRun) and arguments.reads_stored_run:
         return BAD_INPUT
     if isinstance(error, VerifierError):

@@ -21,7 +21,8 @@ def register(add: Add) -> None:
 
 
 def open_(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv open`: prints the file, and opens it in a browser if this host has a display. Returns 0.
+    """Carries out `kdv open`: prints the path of the report (with --docs, of Data Docs), and opens it in a browser if
+    this host has one. Returns 0.
 
     Raises BadInput if there is no such run, or if the file is missing.
     """
@@ -38,6 +39,6 @@ def open_(arguments: argparse.Namespace) -> int:
 
 
 def _has_browser() -> bool:
-    """Returns whether this host has a display, or the variable BROWSER is set. If neither is true, a text browser would
-    open, and take over the terminal."""
+    """Returns whether this host has a display, or the variable BROWSER is set. Otherwise a text browser would open, and
+    take over the terminal."""
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or os.environ.get("BROWSER"))

@@ -110,9 +110,9 @@ holds the settings of all uses, one per line."""
 def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the fields of a run that the command line gives. Maps the name of each field to its value.
 
-    If the user names files of settings or a saved profile, or gives --save-profile, the field `own_profile` holds the
-    complete profile, so that the run needs no file of the user. Overrides are fields of their own, but with
-    --save-profile they are part of the profile. Raises BadInput if an option is not allowed.
+    The field `own_profile` holds a complete profile in three cases: the user names files of settings, names a saved
+    profile, or gives --save-profile. So the run needs no file of the user. Overrides are fields of their own. With
+    --save-profile, they are part of the profile instead. Raises BadInput if an option is not allowed.
     """
     from delivery_verifier.planning.build import BESIDE_A_SCENARIO
     from delivery_verifier.planning.own_settings import properties
@@ -134,8 +134,8 @@ def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _own_profile(arguments: argparse.Namespace, params: dict[str, Any]) -> Profile | None:
-    """Returns the complete profile: from the user's files, or the saved profile that the user names. Returns None if
-    the user gives no file, names no saved profile, and does not use --save-profile.
+    """Returns a complete profile: the one from the user's files, or the saved profile that the user names. Returns None
+    if the user gives no file, names no saved profile, and does not use --save-profile.
 
     With --save-profile, also applies the overrides to the profile, removes them from `params`, and saves the profile.
     Raises BadInput if an option or a setting is not allowed.
@@ -163,7 +163,7 @@ def _own_profile(arguments: argparse.Namespace, params: dict[str, Any]) -> Profi
 
 
 def _unknown(name: str) -> Profile:
-    """Raises BadInput, because the saved profile `name` cannot be read or does not exist."""
+    """Never returns a profile. Raises BadInput, because the saved profile `name` cannot be read or does not exist."""
     from delivery_verifier.planning.own_settings import profiles
 
     if (why := profiles.unreadable().get(f"{name}.json")) is not None:
@@ -173,7 +173,8 @@ def _unknown(name: str) -> Profile:
 
 
 def add(parser: argparse.ArgumentParser, only: Container[str] = frozenset(RUN_FIELDS)) -> None:
-    """Adds options to `parser`: all of FILES and OVERRIDES, and the options of RUN_FIELDS that `only` names."""
+    """Adds options to `parser`: the options in FILES and OVERRIDES, and those options in RUN_FIELDS that `only`
+    names."""
     for name, options in {**{name: RUN_FIELDS[name] for name in RUN_FIELDS if name in only}, **FILES}.items():
         parser.add_argument(f"--{name.replace('_', '-')}", dest=name, **options)
     for name in OVERRIDES:

@@ -1,4 +1,5 @@
-"""The output of a command: text that fits the terminal, JUnit XML for a CI server, and the bundle for a ticket."""
+"""The output of a command: text that fits the terminal, JUnit XML for a CI server, and the bundle (the files of a run,
+to attach to a ticket)."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ given."""
 
 
 def write_text(text: str) -> None:
-    """Prints `text`. On a terminal, wraps its lines between words at the terminal's width. A pipe gets whole lines."""
+    """Prints `text`. On a terminal, wraps the lines between words at the terminal's width. In a pipe, leaves the lines
+    whole."""
     if not sys.stdout.isatty():
         sys.stdout.write(text)
         return
@@ -43,7 +45,8 @@ def add_bundle(parser: argparse.ArgumentParser) -> None:
 
 
 def destination(field: str, name: str) -> Path:
-    """Returns `name` as a path. Raises BadInput, which names the option `field`, if no file can be written there."""
+    """Returns the file name `name` as a path. Raises BadInput if no file can be written there. The message names the
+    option `field`."""
     file, allowed = Path(name), "a file in a folder that is there and can be written"
     try:
         folder = file.absolute().parent
@@ -60,8 +63,8 @@ def junit(name: str | None, run_id: str) -> Iterator[VerdictWriter]:
     """Yields a function that writes the verdict as JUnit XML to the file `name`. If `name` is None, this function does
     nothing.
 
-    If the `with` block raises an error, writes this error to the file in place of a verdict, under the name `run_id`.
-    Then raises the error again. Raises BadInput if the file cannot be written.
+    If the `with` block raises an error, writes the error to the file in place of a verdict, under the name `run_id`.
+    Then raises the same error again. Raises BadInput if the file cannot be written.
     """
     if name is None:
         yield lambda run_dir, verdict: None
@@ -81,7 +84,8 @@ def junit(name: str | None, run_id: str) -> Iterator[VerdictWriter]:
 
 
 def bundle(arguments: argparse.Namespace, run_dir: Path) -> None:
-    """If --bundle is given, writes the bundle of the run in `run_dir`, and prints the bundle's name on stderr.
+    """If --bundle is given, writes the bundle of the run in `run_dir`, and prints the file name of the bundle on
+    stderr.
 
     Raises BadInput if the file that --bundle names cannot be written, or if --bundle-full is given without --bundle.
     """

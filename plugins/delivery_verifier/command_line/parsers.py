@@ -18,7 +18,7 @@ class Parser(argparse.ArgumentParser):
     argparse exits with code 2, which means INCONCLUSIVE here.)
 
     Before the exit, it prints the usage of the command, and the known name that is most similar to the mistyped name.
-    If the command is unknown, it prints the usage of kdv.
+    If the command itself is unknown, it prints the usage of kdv.
     """
 
     def __init__(self, **arguments: Any) -> None:
@@ -29,9 +29,10 @@ class Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"kdv: {message}\n")
 
     def parse_known_args(self, *arguments: Any, **named: Any) -> Any:
-        """Parses the arguments. If an argument is unknown, prints the usage of this parser's command, and exits.
+        """Parses the arguments. If an argument is unknown, prints the usage of the command of this parser, and exits.
 
-        Without this method, argparse would print the usage of kdv, because the parser of kdv reports unknown arguments.
+        Without this method, argparse would print the usage of kdv, because argparse leaves unknown arguments to the
+        parser of kdv.
         """
         namespace, unknown = super().parse_known_args(*arguments, **named)
         if unknown:
@@ -47,7 +48,8 @@ class Parser(argparse.ArgumentParser):
         return f"unrecognized option: {option}" + (f"; did you mean {near}?" if near else "")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuses a value that is not among the choices of `action`. Also refuses an unknown command of kdv."""
+        """Checks that `value` is one of the choices of `action`. Exits if it is not, also for an unknown command of
+        kdv."""
         action_name = str(action.metavar or "".join(action.option_strings) or action.dest)
         if action.choices is not None:
             try:
@@ -65,10 +67,10 @@ def port(arguments: argparse.Namespace) -> int | None:
 
 
 class Add(Protocol):
-    """A function that adds the command `name` to kdv and returns the parser of this command.
+    """A function that adds the command `name` to kdv, and returns the parser of the new command.
 
-    `command` carries out the command with the parsed arguments, and returns the exit code. `text` is the help of the
-    command. `more` are further arguments of argparse's `add_parser`.
+    The function `command` carries out the command with the parsed arguments, and returns the exit code. `text` is the
+    help of the command. `more` are further arguments of argparse's `add_parser`.
     """
 
     def __call__(

@@ -45,7 +45,7 @@ def register(add: Add) -> None:
 
 
 def price(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv price`. Returns 0 for stored runs, else the greatest exit code of the new runs.
+    """Carries out `kdv price`. Returns 0 for stored runs, and the greatest exit code of the runs for new runs.
 
     A new run has the exit code 0 if its verdict is HELD or VIOLATED, because a measurement expects no particular
     verdict. Raises BadInput if an option is not allowed.
@@ -68,7 +68,8 @@ def price(arguments: argparse.Namespace) -> int:
 
 
 def _measure(arguments: argparse.Namespace) -> tuple[int, list[Path]]:
-    """Runs the selected measurements with one Spark session. Returns the greatest exit code and the run directories."""
+    """Runs the selected measurements with one Spark session. Returns the greatest exit code, and the run
+    directories."""
     from delivery_verifier.host import processes
     from delivery_verifier.run import direct
     from delivery_verifier.run.local_spark import prepare_spark

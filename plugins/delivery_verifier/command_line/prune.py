@@ -27,7 +27,7 @@ def register(add: Add) -> None:
 
 
 def prune(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv prune`: removes the oldest runs. With --dry-run, only prints their names. Returns 0.
+    """Carries out `kdv prune`: removes the oldest runs. With --dry-run, only prints the names of these runs. Returns 0.
 
     Raises BadInput if neither --keep nor --max-gb is given, or if a value is not allowed.
     """

@@ -83,7 +83,7 @@ def carry_out(
     * `quiet`: if true, shows neither promises nor progress.
 
     Returns the verdict, the run directory, and the URL of the run in Airflow (None if `direct` is true). If a field is
-    not allowed, raises BadInput before anything is started. If an error ends the run without a verdict, raises this
+    not allowed, raises BadInput before anything is started. If an error ends the run without a verdict, raises that
     error.
     """
     from delivery_verifier.cluster import lease
@@ -112,8 +112,7 @@ def carry_out(
 def _show_promises(params: dict[str, Any], follower: Follower) -> None:
     """Shows what the settings promise, before anything is started.
 
-    Raises BadInput if a field is not allowed. Without this check, a task of Airflow would find the error and only log
-    it.
+    Raises BadInput if a field is not allowed. Otherwise a task of Airflow would find the error later, and only log it.
     """
     from delivery_verifier.catalogue.applications import application_lines
     from delivery_verifier.planning.build import scenario_from_params
@@ -164,7 +163,7 @@ def plan(arguments: argparse.Namespace) -> int:
 
 
 def explain(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv explain`: prints what the settings promise, and by which rule. Returns 0."""
+    """Carries out `kdv explain`: prints what the settings promise, and which rules say so. Returns 0."""
     from delivery_verifier import catalogue
     from delivery_verifier.model.data import dumps
     from delivery_verifier.planning import explanation

@@ -56,7 +56,7 @@ def report(arguments: argparse.Namespace) -> int:
 def reconcile(arguments: argparse.Namespace) -> int:
     """Carries out `kdv reconcile`: judges a stored run again from the log and the ledger in its run directory.
 
-    Needs no running Kafka. Prints which version of the rules it used. If another version made the run, a note of the
+    Needs no running Kafka. Prints which version of the rules was used. If another version made the run, a note of the
     verdict says so. Returns the exit code of the new verdict.
     """
     from delivery_verifier.run.local_spark import own_session
@@ -80,9 +80,10 @@ def reconcile(arguments: argparse.Namespace) -> int:
 
 
 def list_(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv list`: prints the profiles, applications, faults, scenarios and stored runs, or one of these.
+    """Carries out `kdv list`: prints lists of the profiles, applications, faults, scenarios and stored runs, or the one
+    list that the user names. Returns 0.
 
-    Runs are in order of time, newest first. Returns 0.
+    Runs are in order of time, newest first.
     """
     from delivery_verifier.planning import consumers, own_applications
     from delivery_verifier.planning.own_settings import profiles
@@ -113,7 +114,7 @@ def list_(arguments: argparse.Namespace) -> int:
 
 
 def _planned_at(run_dir: Path) -> str:
-    """Returns the local time at which the run was planned, to the minute."""
+    """Returns when the run was planned, in local time, to the minute."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime((run_dir / "scenario.json").stat().st_mtime))
 
 
@@ -138,7 +139,8 @@ def read_scenario(run_dir: Path) -> Scenario:
 
 
 def read_verdict(run_dir: Path) -> RunVerdict:
-    """Returns the verdict of a finished run. Raises IncompleteRun if there is no verdict, or if it was altered."""
+    """Returns the verdict of a finished run. Raises IncompleteRun if there is no verdict, or if the verdict was
+    altered."""
     return RunDirectory(run_dir).verdict()
 
 
@@ -169,7 +171,7 @@ def password_file() -> Path:
 
 
 def run_dir_of(name: str) -> Path:
-    """Returns the run directory that `name` stands for: a path, or the name of a run in the folder of runs.
+    """Returns the run directory that `name` stands for. `name` is a path, or the name of a run in the folder of runs.
 
     Raises BadInput if there is no such run directory.
     """

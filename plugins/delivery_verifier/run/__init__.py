@@ -4,6 +4,6 @@ Owns: the steps, their order in a run without Airflow, the snapshot (the range o
     between steps that run side by side.
 May use: planning, pages, judgement, expectations, spark_jobs, faults, applications, load, cluster, contract, catalogue,
     store, host, model.
-Weak spot: no step before `reconcile` can be repeated, because such a step depends on more than the run directory. If it
-    fails, the run ends without a verdict.
+Weak spot: no step before `reconcile` can be repeated, because such a step depends on more than the run directory. If
+    such a step fails, the run ends without a verdict.
 """

@@ -1,5 +1,5 @@
-"""The end of applications: their members run once more, until they reach the verifier's markers. Then their effects are
-sealed.
+"""Lets applications finish: runs the members of each application once more, until they reach the verifier's markers.
+Then writes the effects of the applications to the output of the step.
 
 A marker is a record that the verifier writes to every partition after the load. The snapshot of a partition ends at a
 marker. The partition is drained once this marker or a later one is applied. An earlier marker proves nothing, because
@@ -47,12 +47,14 @@ _DEADLINE_S = 3600.0
 
 def drain_applications(scenario: Scenario, cluster: Cluster, snapshot: Offsets, output: StepOutput) -> None:
     """Runs all applications until every partition is drained. Then stops them in an orderly way, and writes their
-    effects and journals to `output`.
+    effects and journals to `output`. Writes nothing if no arm has an application.
 
-    `snapshot` says where each partition ends. If no record is applied for `STALLED_S` seconds, stops earlier, and names
-    in the notes the partitions that are not drained. Writes nothing if no arm has an application. Raises MemberDied if
-    a member does not end as it was told to. Raises DeadlinePassed if a member is given no partitions, or if an own
-    application is never done with the records before the markers.
+    `snapshot` says where each partition ends. If no record is applied for `STALLED_S` seconds, the function stops the
+    applications earlier, and names in the notes the partitions that are not drained.
+
+    Raises MemberDied if a member ends in another way than it was told. Raises DeadlinePassed if a member is given no
+    partitions, or if an own application (a program of the user's own) does not finish the records before the markers in
+    time.
     """
     pool = MemberPool(scenario, cluster.load_connection.client_properties(), cluster.workspace, cluster.adopt)
     if not pool.members:
@@ -88,7 +90,8 @@ def drain_applications(scenario: Scenario, cluster: Cluster, snapshot: Offsets, 
 
 
 def _wait_until_drained(pool: MemberPool, ends: Mapping[tuple[str, int], int], output: StepOutput) -> None:
-    """Waits until every partition in `ends` is drained, or no record was applied for `STALLED_S` seconds.
+    """Waits until every partition in `ends` is drained. Stops waiting if no record was applied for `STALLED_S` seconds,
+    and names in the notes of `output` the partitions that are not drained.
 
     `ends` maps (arm, partition) to the offset of the marker at which the partition's snapshot ends. The effects of an
     own application (a program of the user's own) have no offsets. For its arm, the value is the number of the last
@@ -111,10 +114,11 @@ def _wait_until_drained(pool: MemberPool, ends: Mapping[tuple[str, int], int], o
 
 
 def _wait_until_quiet(scenario: Scenario, pool: MemberPool, cluster: Cluster, snapshot: Offsets) -> None:
-    """Waits until own applications are done with the records before the markers. Call it when all markers are applied.
+    """Waits until own applications (programs of the user's own) have finished the records before the markers. Call it
+    when all markers are applied.
 
-    An application that works on several records of a partition at a time may apply the markers first. Raises
-    DeadlinePassed after `STALLED_S` seconds.
+    The wait is needed because an application that works on several records of a partition at a time may apply the
+    markers first. Raises DeadlinePassed after `STALLED_S` seconds.
     """
     begin_s = changed_s = time.monotonic()
     applied = -1
@@ -147,10 +151,10 @@ def _have_committed(scenario: Scenario, cluster: Cluster, snapshot: Offsets) -> 
 
 
 def _undrained(pool: MemberPool, ends: Mapping[tuple[str, int], int]) -> list[str]:
-    """Returns the partitions that are not drained by the latest lives of the members, as `<arm>/<partition>`.
+    """Returns the partitions, as `<arm>/<partition>`, that the members have not drained in their latest lives.
 
-    A partition is drained if a member has applied, in its latest life, a marker at the partition's offset in `ends` or
-    at a higher offset. Behind such a marker, there are only further markers.
+    A partition is drained if a member has applied, in its latest life, the marker that `ends` names, or a later one.
+    (`_wait_until_drained` explains `ends`.) Behind such a marker, there are only further markers.
     """
     applied = dict[tuple[str, int], int]()
     for member in pool.members:
@@ -162,7 +166,8 @@ def _undrained(pool: MemberPool, ends: Mapping[tuple[str, int], int]) -> list[st
 
 
 def _seal(inputs: SinkInputs, application: Application, scenario: Scenario, output: StepOutput) -> None:
-    """Writes the effects and journals of all lives of the arm's members to `output`, and adds their counts to it.
+    """Writes the effects and journals of all lives of the arm's members to `output`. Also adds counts to `output`: the
+    lives, the kills, and the orders to kill.
 
     Raises FileNotFoundError if the supervisor did not see a life end.
     """
@@ -186,11 +191,11 @@ def _seal(inputs: SinkInputs, application: Application, scenario: Scenario, outp
 
 
 def _keep_outputs(inputs: SinkInputs, output: StepOutput) -> None:
-    """Writes what the members of an own application have printed to `output`, one file per life. The texts are already
+    """Writes to `output` what the members of an own application have printed, one file per life. The texts are already
     shortened and free of secrets (see `keep_output`).
 
-    If the members print their effects, the output with the effects is not among these texts. The secrets in this output
-    are replaced afterwards.
+    If the members print their effects, these texts do not contain the effects. The function also replaces the secrets
+    in the printed effects, which are stored elsewhere.
     """
     for member, folder in members_of(inputs.folder).items():
         for life, path in lives_of(folder).items():
@@ -201,8 +206,8 @@ def _keep_outputs(inputs: SinkInputs, output: StepOutput) -> None:
 
 
 def seal_life(effects: LifeEffects, arm: str, output: StepOutput) -> None:
-    """Writes the effects of one life to `output`, and adds the count of the effects to it. `arm` is the name of the
-    arm."""
+    """Writes the effects of one life to `output`, and adds the number of these effects to the counts of `output`. `arm`
+    is the name of the arm."""
     file = output.staging / "effects" / f"{arm}-{effects.member}-{effects.life}.parquet"
     file.parent.mkdir(exist_ok=True)
     seal_effects(effects, arm, file)

@@ -1,5 +1,5 @@
-"""The canary's effects: writes the effects that are planned for the canary's records to the sinks that members use, and
-reads them back."""
+"""The canary's effects: writes the effects that are planned for the canary's records to the same kinds of places as
+members do, and reads them back. The class for such a place is a *sink*."""
 
 from __future__ import annotations
 
@@ -41,14 +41,15 @@ def apply_canary(
     count_visible: Callable[[str], int] = uncounted,
 ) -> None:
     """Writes effects/canary-0-0.parquet: the planned effects, and the effect of the marker behind the canary's records.
+    Does nothing if no arm has an application.
 
-    `offsets[i]` is the offset of `layout.values[i]`. `folder` receives the sinks. `connection` has the client
-    properties of members. `count_visible`: see SinkInputs. Adds the same counts to `output` as `run.applications` adds
-    for other arms. Does nothing if no arm has an application.
+    `offsets[i]` is the offset of `layout.values[i]`. The function puts the sinks into `folder`. `connection` has the
+    client properties of members. `count_visible`: see SinkInputs. The function adds counts of the canary to `output`,
+    under the same names as `run.applications` does for other arms.
 
-    Writes the effects to every kind of sink that the run uses, and to every place where own applications of the run
-    write theirs. Raises StepFailed if two sinks give back different effects. So it is enough to reconcile the effects
-    of one sink.
+    It writes the effects to every kind of sink that the run uses, and to every place to which own applications of the
+    run write. Raises StepFailed if two sinks give back different effects. So it is enough to reconcile the effects of
+    one sink.
     """
     if not scenario.applied:
         return
@@ -76,16 +77,18 @@ def apply_canary(
 
 
 def _planned(effect: CanaryEffect, offsets: list[int]) -> PlannedEffect:
-    """Returns `effect` with the offset of its record. `offsets` has the offset of each record of the canary's log.
+    """Returns `effect` with the offset of the record that it belongs to. `offsets` has the offset of each record of the
+    canary's log.
 
-    If the record is nowhere in the log, the position of `effect` is taken as the offset.
+    If the log does not hold the record, the position of `effect` is taken as the offset.
     """
     offset = effect.position if effect.position >= NOWHERE else offsets[effect.position]
     return PlannedEffect(effect.partition, offset, effect.value)
 
 
 def _landings(scenario: Scenario) -> dict[str, EffectsPlace]:
-    """Maps `own <name>` to the place of the effects of each own application, in the folder of its member."""
+    """Maps `own <name>` to the place of the effects of the own application `<name>`. The place is in the folder of the
+    member."""
     names = {application.name for _, application in applications_of(scenario) if application.discipline == "own"}
     return {f"own {name}": in_folder(read_own(name).effects) for name in sorted(names)}
 
@@ -93,7 +96,7 @@ def _landings(scenario: Scenario) -> dict[str, EffectsPlace]:
 def _agree(life: LifeEffects, other: LifeEffects, landing: EffectsPlace | None) -> bool:
     """Returns whether two sinks gave back the same effects of one life, in the same order, with the same count.
 
-    `landing`: the place where the effects of `other` land, if `other` comes from an own application; else None. An own
+    `landing`: if `other` comes from an own application, the place where these effects land; else None. An own
     application keeps neither partition nor offset nor batch. So these columns are compared only if `landing` is None.
     """
     expected = life.rows if landing is None else as_kept(life.rows, landing)

@@ -1,6 +1,6 @@
-"""The direct run, without Airflow: all steps in one process with one Spark session.
+"""The direct run, without Airflow: performs all steps in one process with one Spark session.
 
-The calls in `observe` and `judge` have the order of the steps. The DAG has the same order, as edges between its tasks
+`observe` and `judge` call the steps in order. The DAG has the same order, as edges between its tasks
 (dags/verify_delivery.py).
 """
 
@@ -43,11 +43,11 @@ def run(
     """Runs all steps and returns the verdict. If a step fails, raises the error of the step, and there is no verdict.
 
     `params` holds the fields of the run, by name. `name` is the name of the run directory. `listener` is called when a
-    step begins and when a step ends. `spark` is a session that outlives the run. If it is None, the run starts and ends
-    a session of its own.
+    step begins and when a step ends. `spark` is a session that outlives the run. If `spark` is None, the run starts and
+    ends a session of its own.
 
     The caller must turn SIGTERM into an exception, so that the step stop_cluster still runs. If this process is killed,
-    the keeper ends the cluster.
+    the keeper (the process in charge of the cluster) ends the cluster.
     """
     if spark is not None:
         session = spark
@@ -69,7 +69,7 @@ def observe(
     Returns the run directory. `params`: the fields of the run. `name`: the name of the run directory. `listener` is
     called when a step begins and when a step ends. `spark` returns the session that reads the topics. `before_load` is
     called when the topics exist and no record has been sent yet. `planned` is called when the step plan has finished.
-    It can start slow work, which then runs while the cluster starts.
+    `planned` can start slow work, which then runs while the cluster starts.
 
     The cluster is stopped at the end, even if a step fails. If all steps succeed, the brokers' data stay until `judge`
     decides whether to keep them.
@@ -98,7 +98,7 @@ def judge(
 ) -> RunVerdict:
     """Performs the second half of a run: the steps reconcile, validate and conclude. Returns the verdict.
 
-    This half needs no cluster, because the result depends only on the run directory. `spark` returns the session that
+    This half needs no cluster, because its result depends only on the run directory. `spark` returns the session that
     reconciles. `end_spark` is called as soon as Spark is no longer needed. If `end_spark` fails, the run gets no
     verdict.
     """
@@ -114,7 +114,8 @@ def judge(
 
 @contextmanager
 def _removing_unjudged_workspace(run_dir: Path) -> Iterator[None]:
-    """Removes the workspace of the run (the brokers' data) if the block fails before the run is judged."""
+    """Runs the block. If the block fails before the run is judged, removes the workspace of the run (the brokers'
+    data)."""
     try:
         yield
     except BaseException:
@@ -129,7 +130,7 @@ def _load_under_fault(run_dir: Path, steps: _Steps) -> None:
     """Runs the step produce in this thread and, at the same time, the step inject_fault in another thread.
 
     Produce runs in this thread, because the producers end with the thread that started them. If inject_fault fails,
-    produce fails, too. The error of inject_fault is then raised, because it caused the error of produce.
+    produce fails, too. The function then raises the error of inject_fault, because it caused the error of produce.
     """
     failures: list[BaseException] = []
 
@@ -161,7 +162,7 @@ class _Steps:
         self._run, self._listener = run, listener
 
     def work(self, step: str, work: Callable[[], T]) -> T:
-        """Runs the step called `step`: calls `work`, and returns its result.
+        """Runs the step called `step`: calls `work`, and returns the result of `work`.
 
         Raises the error of `work`. If Ctrl-C caused this error, raises KeyboardInterrupt instead.
         """
@@ -178,7 +179,7 @@ class _Steps:
 
 @contextmanager
 def _raising_interruptions() -> Iterator[None]:
-    """Raises KeyboardInterrupt in place of an error of the block that Ctrl-C has caused.
+    """Runs the block. If Ctrl-C caused an error of the block, raises KeyboardInterrupt in place of this error.
 
     If a user presses Ctrl-C while Py4J waits for the JVM, Py4J's clean-up fails with an error that hides the
     KeyboardInterrupt.

@@ -1,4 +1,4 @@
-"""Estimates: how long each step of a run takes on this host, from earlier runs."""
+"""Estimates from earlier runs how long each step of a run takes on this host."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class _Times(Struct):
 
 
 def finished(run_dirs: Iterable[Path]) -> list[Path]:
-    """Returns the run directories of runs that have a verdict, at most RUNS_READ. `run_dirs` and the result are newest
-    first."""
+    """Returns those of `run_dirs` whose runs have a verdict, at most RUNS_READ of them. `run_dirs` must be sorted,
+    newest first. The result has the same order."""
     return list(islice((run for run in run_dirs if (run / "conclude.json").is_file()), RUNS_READ))
 
 
 def seconds_of(run_dirs: Iterable[Path], defaults_s: Mapping[str, float] = DEFAULTS_S) -> dict[str, float]:
     """Maps each step in `defaults_s` to its usual seconds: the median over the newest finished runs.
 
-    `run_dirs` are run directories, newest first. At most RUNS_READ finished runs are read. If none of them has a step,
-    the step gets its value in `defaults_s`.
+    `run_dirs` are run directories, newest first. The function reads at most RUNS_READ finished runs. If none of these
+    runs has done a step, the step gets its value in `defaults_s`.
     """
     runs = finished(run_dirs)
     usual = {**defaults_s}
@@ -55,8 +55,8 @@ def remaining_s(usual_s: Mapping[str, float], done: Iterable[str], since_s: Mapp
     """Returns the seconds from now until the end of the last step in `usual_s`.
 
     `usual_s`: the usual seconds of each step. `done`: the steps that have ended. `since_s`: for each step under way,
-    how many seconds ago the step began. A step that takes longer than usual counts as nearly over. In `done` and
-    `since_s`, the step read_topic is a part of reconcile, and has no entry of its own.
+    how many seconds ago the step began. A step that takes longer than usual counts as nearly over. `done` and `since_s`
+    have no entry for the step read_topic. There, read_topic is a part of reconcile.
     """
     ended, since = {*done}, {**since_s}
     if "reconcile" in ended:

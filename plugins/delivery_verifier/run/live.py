@@ -1,7 +1,7 @@
-"""Looks at a load that is still flowing, from outside: reports, rates and faults so far.
+"""Looks from outside at a load that is still flowing, and finds out the reports, rates and faults so far.
 
-Everything is read from files in the workspace of the run's cluster. Only `Marks` writes there: with it, the step
-inject_fault notes what it does.
+The module reads everything from files in the workspace of the run's cluster. Only `Marks` writes to the workspace: with
+this class, the step inject_fault notes what it does.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class Marks:
             stream.write(msgspec.json.encode(Mark(at_us, text)) + b"\n")
 
     def read(self) -> list[Mark]:
-        """Returns the marks, oldest first. Leaves out a line that is only half written."""
+        """Returns the marks, oldest first. Ignores a line that is only half written."""
         if not self._file.exists():
             return []
         return [msgspec.json.decode(line, type=Mark) for line in self._file.read_bytes().split(b"\n")[:-1]]
 
 
 def look(run_dir: Path) -> LiveLoad | None:
-    """Returns the state of the load of the run in `run_dir`. Returns None if the run has no workspace yet, or has lost
-    it.
+    """Returns the state of the load of the run in `run_dir`. Returns None if the run has no workspace yet, or if its
+    workspace was removed.
 
     A workspace is removed when its run is judged. So files may vanish at any moment.
     """
@@ -72,11 +72,11 @@ def reported(scenario: Scenario, live: Path) -> dict[str, int]:
 
 
 def settled_ns(arm: Path) -> npt.NDArray[np.int64]:
-    """Returns the times, in ns since the epoch, at which the client reported attempts of an arm. It reports an attempt
-    as acknowledged or, with acks=0, as sent.
+    """Returns the times, in ns since the epoch, at which the client reported attempts of an arm as acknowledged or,
+    with acks=0, as sent.
 
-    `arm`: the folder of the arm's producers. Reads the newest SEGMENTS_READ segments of each producer. Leaves resends
-    out.
+    `arm`: the folder of the arm's producers. Reads the newest SEGMENTS_READ segments of each producer's ledger. Leaves
+    out resends.
     """
     times = [np.empty(0, np.int64)]
     for folder in _producers(arm):

@@ -22,7 +22,7 @@ SparkProvider = Callable[[], "SparkSession"]
 
 
 def prepare_spark() -> None:
-    """Sets the environment variables that Spark and its JVM read. Must be called before a session is started.
+    """Sets the environment variables that Spark and its JVM read. Call it before a session is started.
 
     Also keeps the tracebacks that Py4J logs after Ctrl-C out of the log of this process.
     """
@@ -33,23 +33,24 @@ def prepare_spark() -> None:
 
 
 def _is_no_interruption(entry: logging.LogRecord) -> bool:
-    """A filter of the root logger. Returns false for the traceback of a KeyboardInterrupt, and true for any other
-    entry.
+    """Filters the entries of the root logger. Returns false for the traceback of a KeyboardInterrupt, and true for any
+    other entry.
 
-    Py4J logs such a traceback. The log does not need it, because the command itself says that Ctrl-C was pressed.
+    Py4J logs such a traceback. Nobody needs it, because the command itself says that Ctrl-C was pressed.
     """
     return not (entry.exc_info and entry.exc_info[0] is KeyboardInterrupt)
 
 
 class OwnSession:
-    """A SparkProvider for the run in `run_dir`. Its session has settings for the run's size."""
+    """A SparkProvider for the run in `run_dir`: a call returns the session. The settings of the session fit the run's
+    size."""
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self._starting: Future[SparkSession] | None = None
 
     def start(self) -> None:
-        """Begins to start Spark in another thread, unless Spark was started before. Returns at once.
+        """Begins to start Spark in another thread, and returns at once. Does nothing if Spark was started before.
 
         The step plan must have finished, because the settings depend on the run's scenario.
         """
@@ -59,12 +60,12 @@ class OwnSession:
             pool.shutdown(wait=False)
 
     def check(self) -> None:
-        """If the start of Spark has failed already, raises its error. Does not wait for a start that is under way."""
+        """If the start of Spark has already failed, raises the error. Does not wait for a start that is under way."""
         if self._starting is not None and self._starting.done():
             self._starting.result()
 
     def __call__(self) -> SparkSession:
-        """Waits until the session has started, and returns the session. If the start failed, raises its error."""
+        """Waits until the session has started, and returns the session. If the start failed, raises the error."""
         self.start()
         assert self._starting is not None
         return self._starting.result()
@@ -89,7 +90,7 @@ class OwnSession:
 
 @contextmanager
 def own_session(run_dir: Path) -> Iterator[OwnSession]:
-    """Yields an OwnSession for the run in `run_dir`. Its JVM ends when the block ends, at the latest."""
+    """Yields an OwnSession for the run in `run_dir`. If its JVM still runs at the end of the block, ends the JVM."""
     session = OwnSession(run_dir)
     try:
         yield session
@@ -98,5 +99,5 @@ def own_session(run_dir: Path) -> Iterator[OwnSession]:
 
 
 def _records(run_dir: Path) -> int:
-    """Returns the least number of records that the run sends, in all arms together."""
+    """Returns how many records the run sends at least, in all arms together."""
     return sum(arm.records for arm in RunDirectory(run_dir).read_scenario().loaded)

@@ -1,4 +1,4 @@
-"""The output topics of transforms: how many of their records a read_committed consumer must be handed."""
+"""The output topics of transforms: counts how many of their records a read_committed consumer must get."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ runs any more."""
 
 
 class VisibleRecords:
-    """Counts the visible records of topics in `cluster`, by the offsets and the headers of the leaders' batches. It
-    shares no code with the consumer that reads the same records."""
+    """Counts the visible records of topics in `cluster`, from the offsets and from the headers of the leaders' batches.
+    Shares no code with the consumer that reads the same records."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     def __call__(self, topic: str) -> int:
-        """Returns how many records of `topic` a read_committed consumer must be handed.
+        """Returns how many records of `topic` a read_committed consumer must get.
 
         Raises DeadlinePassed if a transaction stays open, and ConnectionError if a leader gives no answer.
         """

@@ -1,5 +1,5 @@
 """Progress on a terminal: the current steps, the number of reported attempts, the rate, the fault, and the estimated
-rest of the run's time."""
+time until the end of the run."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ class _Load(NamedTuple):
     left: str
 
     def __str__(self) -> str:
-        """The words as one line, e.g. `reported 120,000 of 1,000,000 (safe), 4,100 of 100,000 (control-acks_0);
+        """The fields as one line, e.g. `reported 120,000 of 1,000,000 (safe), 4,100 of 100,000 (control-acks_0);
         21,300/s; fault kill_leader; about 40 s left`."""
         return "; ".join(filter(None, (f"reported {', '.join(self.arms)}", self.rate, self.fault, self.left)))
 
 
 class Follower:
-    """Prints the progress of one run on stderr. The run takes place in the block of this context manager.
+    """Prints the progress of one run on stderr. Use it as a context manager, and do the run in the block.
 
     A line is printed when a step changes its state. Between these lines, a terminal shows one line that is redrawn
-    every REDRAW_S seconds. Where there is no terminal, a line about the load is printed every EVERY_S seconds.
-    `run_dir` is the run directory, which need not exist yet. If `quiet` is true, nothing is printed.
+    every REDRAW_S seconds. If stderr is no terminal, a line about the load is printed every EVERY_S seconds. `run_dir`
+    is the run directory, which need not exist yet. If `quiet` is true, nothing is printed.
     """
 
     def __init__(self, run_dir: Path, quiet: bool = False) -> None:
@@ -79,7 +79,7 @@ class Follower:
             self._live.stop()
 
     def say(self, text: str) -> None:
-        """Prints one line: the seconds since the start, and `text`."""
+        """Prints one line, which has the seconds since the start, and `text`."""
         if self._quiet:
             return
         line = f"{self._elapsed_s():6.1f} s  {text}"
@@ -114,7 +114,7 @@ class Follower:
     def _line(self) -> str:
         """Returns the line that a terminal shows: the steps under way, the time left, and what the load does.
 
-        What matters most comes first, because a narrow terminal cuts the end off.
+        The most important words come first, because a narrow terminal cuts off the end of the line.
         """
         now_s = time.monotonic()
         begun_s = {**self._begun_s}
@@ -148,13 +148,14 @@ class Follower:
         )
 
     def _rate(self, reported: int) -> float:
-        """Returns the reports per second since the last call. `reported`: the number of reports so far."""
+        """Returns the reports per second since the last call of this method. `reported`: the number of reports so
+        far."""
         now_s = time.monotonic()
         (before_s, before), self._reported = self._reported, (now_s, reported)
         return max(0, reported - before) / max(now_s - before_s, 1e-3)
 
     def _after_load_s(self) -> float:
-        """Returns about how many seconds the steps after the load still take, from earlier runs on this host."""
+        """Estimates from earlier runs on this host how many seconds the steps after the load still take."""
         if self._usual_s is None:
             self._usual_s = estimates.seconds_of(folders.stored_runs())
         now_s = time.monotonic()

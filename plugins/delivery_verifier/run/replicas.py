@@ -2,7 +2,7 @@
 
 Spark reads only the leaders' logs. If a follower's log differs below the high watermark, no other part of the verifier
 notices this until the follower becomes leader. One thread per broker reads the broker's replicas. The threads are
-daemons. So if the step is interrupted or misses its deadline, it does not wait for a slow broker.
+daemons. So the step does not wait for a slow broker if the step is interrupted or misses its deadline.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ TOO_LATE = "did not end within"
 
 
 class _Replica(NamedTuple):
-    """One replica of a partition. `partition`: the partition in the snapshot. `broker`: id of the replica's broker."""
+    """One replica of a partition. `partition`: the partition in the snapshot. `broker`: the id of the broker that has
+    the replica."""
 
     partition: PartitionSnapshot
     broker: int
@@ -62,7 +63,7 @@ class _Deadlines(NamedTuple):
 
     @property
     def passed(self) -> str:
-        """A text for a replica that was not read in time, that is, before `end_s`."""
+        """The text for a replica that was not read before `end_s`."""
         return f"the reading of all replicas {TOO_LATE} {self.reading_s:g} s"
 
 
@@ -75,8 +76,8 @@ def read_replicas(
     """Returns the table `REPLICAS`: what each replica of the partitions in `snapshot` holds.
 
     If a replica cannot be read, or was not read in time, its row has no digest, and gives the reason. `deadline_s`:
-    seconds in which the high watermarks of all replicas must reach the end of the snapshot. `reading_s`: seconds in
-    which all replicas must have been read.
+    within how many seconds the high watermarks of all replicas must reach the end of the snapshot. `reading_s`: within
+    how many seconds all replicas must have been read.
     """
     now_s = time.monotonic()
     deadlines = _Deadlines(now_s + min(deadline_s, reading_s), now_s + reading_s, reading_s)
@@ -93,10 +94,11 @@ def read_replicas(
 
 
 def _read_brokers(cluster: Cluster, replicas: Mapping[int, Sequence[_Replica]], deadlines: _Deadlines) -> _Logs:
-    """Reads `replicas`, which maps a broker to the replicas on this broker. Maps each replica to its log.
+    """Reads `replicas`, which maps a broker to the replicas on this broker. Returns a mapping from each replica to its
+    log.
 
-    If a replica was not read in time, it is mapped to the reason. If a thread fails with an unexpected error, raises
-    this error.
+    If a replica was not read in time, the mapping has a text with the reason in place of its log. If a thread fails
+    with an unexpected error, raises this error.
     """
     done, errors = _Logs(), list[BaseException]()
 
@@ -118,8 +120,8 @@ def _read_brokers(cluster: Cluster, replicas: Mapping[int, Sequence[_Replica]], 
 
 
 def _read_broker(cluster: Cluster, replicas: Sequence[_Replica], deadlines: _Deadlines, done: _Logs) -> None:
-    """Adds to `done` the logs of `replicas`, which are all on one broker. If the broker does not answer a request,
-    sends no further request to this broker."""
+    """Reads `replicas`, which are all on one broker, and adds their logs to `done`. If the broker does not answer a
+    request, sends no further request to this broker, and adds the reason in place of each log."""
     silent = ""
     for replica in replicas:
         try:
@@ -131,8 +133,9 @@ def _read_broker(cluster: Cluster, replicas: Sequence[_Replica], deadlines: _Dea
 
 
 def _read(cluster: Cluster, replica: _Replica, deadlines: _Deadlines) -> ReplicaLog:
-    """Reads one replica once its high watermark has reached the end of the snapshot. Raises DeadlinePassed if one of
-    the deadlines passes, and OSError if the broker does not answer or refuses the request."""
+    """Waits until the high watermark of `replica` has reached the end of the snapshot, and then reads the replica.
+    Raises DeadlinePassed if one of the deadlines passes, and OSError if the broker does not answer or refuses a
+    request."""
     partition, broker = replica
     answers = ["none"]
 
@@ -153,7 +156,8 @@ def _read(cluster: Cluster, replica: _Replica, deadlines: _Deadlines) -> Replica
 
 
 def _fetch(cluster: Cluster, replica: _Replica, deadlines: _Deadlines) -> FetchAt:
-    """Returns a function that fetches batches of `replica`, and raises DeadlinePassed once `end_s` has passed."""
+    """Returns a function that fetches batches of `replica`. Once `end_s` has passed, this function raises
+    DeadlinePassed."""
     topic, partition = replica.partition.topic, replica.partition.partition
 
     def fetch(offset: int) -> Fetched:

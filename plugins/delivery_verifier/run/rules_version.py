@@ -20,7 +20,7 @@ NOTE = "verifier"
 class RulesVersion(NamedTuple):
     """A version of the rules: version and commit of the verifier, and the version of the run directory's format.
 
-    `verifier` and `commit` are empty, or "unknown", if they are not known.
+    If `verifier` or `commit` is not known, it is empty or "unknown".
     """
 
     verifier: str
@@ -34,18 +34,19 @@ class RulesVersion(NamedTuple):
 
 
 def of_this_program() -> RulesVersion:
-    """Returns the version by which this program judges."""
+    """Returns the version of the rules by which this program judges."""
     return RulesVersion(__version__, commit(), FORMAT_VERSION)
 
 
 def of_run(run: RunDirectory) -> RulesVersion:
-    """Returns the version that made the run. Raises IncompleteRun if the step plan did not finish."""
+    """Returns the version of the verifier that made the run. Raises IncompleteRun if the step plan did not finish."""
     plan = run.manifest("plan")
     return RulesVersion(plan.notes.get(NOTE, ""), run.read_scenario().commit, plan.format_version)
 
 
 def difference(own: RulesVersion, judge: RulesVersion) -> list[str]:
-    """Returns a list with one sentence, which names both versions, if they differ. Otherwise returns an empty list.
+    """If the two versions differ, returns a list with one sentence that names both of them. Otherwise returns an empty
+    list.
 
     `own`: the version that made the run. `judge`: the version that judges the run.
     """

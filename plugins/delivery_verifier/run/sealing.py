@@ -1,4 +1,4 @@
-"""Sealing the ledgers: the live ledgers of producers that have ended become files of a step's output."""
+"""Seals ledgers: turns the live ledgers of producers that have ended into files of a step's output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from delivery_verifier.store.run_directory import StepOutput
 
 
 def seal_ledgers(producers: Iterable[ProducerProcess], output: StepOutput) -> None:
-    """Adds each producer's ledger (all sends with their outcomes) and each producer's own counts to the output."""
+    """Waits for the end of each producer. Adds each producer's ledger (all sends with their outcomes) to `output`, and
+    the counts that each producer made itself."""
     (output.staging / "ledger").mkdir(exist_ok=True)
     for producer in producers:
         producer.process.wait(timeout=30)

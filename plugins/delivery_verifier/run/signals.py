@@ -17,11 +17,12 @@ class ParallelStepFailed(VerifierError, RuntimeError):
 class Signals:
     """The signals of one run. Each step has three signals: begun, ended well, failed.
 
-    `workspace` is the folder of the run's cluster, which holds the signals. A step that waits gets ParallelStepFailed
-    in two cases, so that no step waits in vain:
+    `workspace` is the folder of the run's cluster, which holds the signals. A step asks with `has_begun` and
+    `has_ended` while it waits for another step. So that no step waits in vain, these methods raise ParallelStepFailed
+    in two cases:
 
-    * The step that it waits for fails.
-    * The cluster ends, which removes the folder.
+    * The other step has failed.
+    * The cluster has ended, which removes the folder.
     """
 
     def __init__(self, workspace: Path) -> None:
@@ -45,8 +46,8 @@ class Signals:
     def ending(self, step: StepName) -> Iterator[None]:
         """Runs the block, which must contain all the work of `step`. Then signals how `step` ended.
 
-        If the block raises an error, signals that `step` has failed, and raises the error again. Otherwise signals that
-        `step` has ended well.
+        If the block raises an error, signals that `step` has failed, and raises this error again. Otherwise signals
+        that `step` has ended well.
         """
         try:
             yield

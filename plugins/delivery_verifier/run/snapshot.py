@@ -1,8 +1,8 @@
 """Takes the snapshot: the offset at which each partition ends, and how many records before this offset no consumer
 sees.
 
-No consumer sees control records, which end transactions. A read_committed consumer does not see the records of aborted
-transactions either.
+No consumer sees control records, which end transactions. A read_committed consumer also does not see the records of
+aborted transactions.
 
 A *marker* is a record that this module writes with acks=all, to prove where a partition ends. The acknowledgement of a
 marker proves that the high watermark has passed every record before the marker. Two markers with adjacent offsets prove
@@ -37,7 +37,7 @@ ends of all partitions are proven, a transaction of the canary has ended."""
 
 
 class AckedWriter:
-    """A producer with acks=all, which waits until every record is acknowledged. It writes the verifier's own records.
+    """Writes the verifier's own records with acks=all, and waits until every record is acknowledged.
 
     `more` holds further client properties.
     """
@@ -57,9 +57,9 @@ class AckedWriter:
         )
 
     def write(self, records: list[tuple[str, int, bytes]]) -> list[int]:
-        """Writes records in order, and returns their offsets. A record is (topic, partition, value).
+        """Writes `records` in order, and returns their offsets. A record is (topic, partition, value).
 
-        Raises StepFailed unless all records are acknowledged.
+        Raises StepFailed if a record is not acknowledged.
         """
         offsets: dict[int, int] = {}
         for index, (topic, partition, value) in enumerate(records):
@@ -83,8 +83,8 @@ def _store_offset(offsets: dict[int, int], index: int) -> Callable[[KafkaError |
 class _Markers:
     """The state of the markers of one partition. Markers are records that prove where the partition ends.
 
-    `offset` is the offset of the last marker. `written_at_s` is when the last marker was acknowledged, by the monotonic
-    clock. `end` is the offset at which the snapshot ends, or -1 while it is unknown.
+    `offset` is the offset of the last marker; -1 before the first. `written_at_s` is when the last marker was
+    acknowledged, by the monotonic clock. `end` is the offset at which the snapshot ends; -1 while it is unknown.
     """
 
     offset: int = -1
@@ -97,7 +97,7 @@ _MarkersByPartition = dict[tuple[str, int], _Markers]
 
 
 def take_snapshot(scenario: Scenario, cluster: Cluster, writer: AckedWriter) -> Offsets:
-    """Writes markers until they prove the end of every partition. Returns the snapshot, which holds these ends.
+    """Writes markers until they prove where every partition ends. Returns the snapshot, which names these ends.
 
     Raises TimeoutError if records still arrive after DEADLINE_S, or if a transaction stays open for too long. Raises
     StepFailed if a marker is not acknowledged.
@@ -147,7 +147,7 @@ def _write_markers(
 
 
 def _marker_value(scenario: Scenario, arm: Arm, partition: int, round_number: int) -> bytes:
-    """Returns the value of a marker. Its header has the number of the partition in the field `attempt`. Reason: an
+    """Returns the value of a marker. The field `attempt` of its header holds the number of the partition. Reason: an
     application may keep nothing but the value of a record, and the marker must still show its partition."""
     return record.encode(
         scenario.run_token,
@@ -216,8 +216,8 @@ def _unseen(scenario: Scenario, cluster: Cluster, arm: Arm, partition: int, lead
     """Returns two numbers for the part of a partition below `end`: control records, and records of aborted
     transactions.
 
-    `leader` is the id of the partition's leader, from which the records are fetched. If the arm writes no transactions,
-    returns 0 for both numbers without a request. The law `offsets_accounted` later checks that they are 0.
+    `leader` is the id of the partition's leader, which the function asks for the batches. If the arm writes no
+    transactions, returns 0 for both numbers without a request. The law `offsets_accounted` later checks these zeros.
     """
     if arm.name not in scenario.transactional:
         return batches.Unseen(0, 0)

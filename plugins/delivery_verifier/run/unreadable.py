@@ -1,4 +1,4 @@
-"""Names the offsets that cannot be read from the leader of a partition, for the snapshot that the step settle takes."""
+"""Finds the offsets that cannot be read from the leader of a partition, for the snapshot that the step settle takes."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _log = logging.getLogger(__name__)
 def with_unreadable(
     cluster: Cluster, snapshot: Sequence[PartitionSnapshot], replicas: pa.Table, end_s: float
 ) -> tuple[list[PartitionSnapshot], dict[str, str]]:
-    """Returns two things: the partitions of `snapshot`, each with the offsets that cannot be read from its leader, and
-    notes.
+    """Returns two things: the partitions of `snapshot`, to which the offsets are added that cannot be read from the
+    leader, and notes.
 
     `replicas`: the result of `read_replicas`. If this table proves that the leader's log is sound up to the end of the
-    snapshot, only the markers behind the end are read again. `end_s`: until when all partitions must have been read, by
-    the monotonic clock.
+    snapshot, the function reads only the markers behind the end again. `end_s`: until when all partitions must have
+    been read, by the monotonic clock.
 
     If a log was not searched completely, e.g. because the leader did not answer or was too slow, some unreadable
-    offsets may be missing. The note `unreadable/<arm>/<partition>` then gives the reason. If the step reconcile cannot
-    read the partition either, that step fails later.
+    offsets may be missing in the result. The note `unreadable/<arm>/<partition>` then gives the reason. If the step
+    reconcile cannot read the partition either, that step fails later.
     """
     rows = {(row["arm"], row["partition"], row["broker"]): row for row in replicas.to_pylist()}
     partitions, notes, silent = list[PartitionSnapshot](), dict[str, str](), dict[int, str]()
@@ -59,7 +59,8 @@ def with_unreadable(
 
 
 def _fetch(cluster: Cluster, partition: PartitionSnapshot, end_s: float) -> FetchSome:
-    """Returns a function that fetches batches from the leader, and raises DeadlinePassed once `end_s` has passed."""
+    """Returns a function that fetches batches from the leader. Once `end_s` has passed, this function raises
+    DeadlinePassed."""
     topic, number, leader = partition.topic, partition.partition, partition.leader
 
     def fetch(offset: int, most_bytes: int) -> Fetched:

@@ -1,4 +1,5 @@
-"""The witness: writes down what the brokers keep of the applications' groups, after all applications have ended."""
+"""The witness: writes down what the brokers keep of the applications' consumer groups. This is done after all
+applications have ended."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ Row = dict[str, object]
 
 
 def write_witness(scenario: Scenario, cluster: Cluster, output: StepOutput, began_us: int) -> None:
-    """Writes the tables of the witness to `output`. No member of an application runs any more.
+    """Writes the tables of the witness to `output`. Call it when no member of an application runs any more.
 
     `began_us` is a time before the first member began, in µs since the epoch. Writes nothing if no arm has an
     application. Raises the errors of `read_groups`, and KafkaException if the coordinator of a group does not answer.
@@ -45,7 +46,8 @@ def write_witness(scenario: Scenario, cluster: Cluster, output: StepOutput, bega
 
 
 def _rows(names: dict[str, str], log: GroupLog, entry: LogEntry) -> Iterator[tuple[Table, Row]]:
-    """Yields each row that `entry` gives, with the table for the row. `names` maps a group to the name of its arm."""
+    """Yields each row that `entry` of the log gives, together with the table to which the row belongs. `names` maps a
+    consumer group to the name of its arm."""
     arm = names[entry.record.group]
     location: Row = {"arm": arm, "log_partition": log.partition, "log_offset": entry.offset}
     if isinstance(entry.record, GroupCommit):

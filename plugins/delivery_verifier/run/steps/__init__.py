@@ -1,1 +1,1 @@
-"""The steps of a run, one module each. The function of a step reads and writes the run directory."""
+"""The steps of a run, one module for each step. The function of a step reads and writes the run directory."""

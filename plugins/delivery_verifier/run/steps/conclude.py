@@ -1,4 +1,4 @@
-"""The step conclude: writes the verdict and the report, and fails unless the run is green.
+"""The step conclude: writes the verdict and the report. Fails if the run is not green.
 
 A run is green if every arm ended as the scenario expects, and no arm is INCONCLUSIVE. In Airflow, the run of the DAG
 succeeds only if this step succeeds.
@@ -32,7 +32,7 @@ class RunNotGreen(VerifierError, RuntimeError):
 
 
 def conclude(run_dir: Path) -> None:
-    """Judges the run, and writes verdict.json and report.html. Then raises RunNotGreen unless the run is green."""
+    """Judges the run, and writes verdict.json and report.html. Then raises RunNotGreen if the run is not green."""
     verdict = judge_and_report(run_dir)
     if not verdict.green:
         raise RunNotGreen(verdict.sentence)
@@ -42,8 +42,8 @@ def judge_and_report(run_dir: Path) -> RunVerdict:
     """Judges the run, writes verdict.json and report.html, and returns the verdict.
 
     If another version of the verifier made the run, the verdict gets a note about this. At the end, removes the
-    brokers' data, unless a subject is VIOLATED, an arm has a doubt in ON_DISK, or KDV_KEEP is 1. Raises IncompleteRun
-    if the output of an earlier step is missing or altered.
+    brokers' data, except in three cases: a subject is VIOLATED, an arm has a doubt in ON_DISK, or KDV_KEEP is 1. Raises
+    IncompleteRun if the output of an earlier step is missing or altered.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -62,7 +62,8 @@ def judge_and_report(run_dir: Path) -> RunVerdict:
 
 
 def _explained_by_data(verdict: RunVerdict) -> bool:
-    """Returns whether a subject arm is VIOLATED, or any arm has one of the doubts in ON_DISK."""
+    """Returns whether the brokers' data may explain the verdict: a subject arm is VIOLATED, or any arm has one of the
+    doubts in ON_DISK."""
     violated = any(arm.verdict == "VIOLATED" for arm in verdict.arms if arm.role == "subject")
     return violated or any(doubt.name in ON_DISK for arm in verdict.arms for doubt in arm.doubts)
 
@@ -70,7 +71,8 @@ def _explained_by_data(verdict: RunVerdict) -> bool:
 def _clear_workspace(run: RunDirectory, run_token: str, keep: bool) -> None:
     """Removes the workspace with the brokers' data and logs. If `keep` is true or KDV_KEEP is 1, keeps the workspace.
 
-    `run_token` is the workspace's name. Removes nothing if the workspace is not on this host or its cluster still runs.
+    `run_token` is the name of the workspace. Removes nothing if the workspace is not on this host, or if its cluster
+    still runs.
     """
     try:
         workspace = Path(run.manifest("start_cluster").notes["workspace"])

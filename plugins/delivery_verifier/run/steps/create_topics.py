@@ -20,7 +20,7 @@ def create_topics(run_dir: Path) -> None:
     """Creates the topics, and waits until every broker says that all replicas of all partitions are in sync.
 
     From then on, the cluster's observer records each change of a leader or of in-sync replicas. Raises DeadlinePassed
-    if the replicas do not get in sync in time.
+    if the replicas are not in sync in time.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -44,10 +44,10 @@ def create_topics(run_dir: Path) -> None:
 
 
 def watched_topics(scenario: Scenario) -> list[str]:
-    """Returns the topics that the observer must watch: the topics of all arms, and `__transaction_state` if it is
-    needed.
+    """Returns the topics that the observer must watch: the topics of all arms and, if an arm writes transactions,
+    `__transaction_state`.
 
-    Arms that write transactions need `__transaction_state`. Kafka creates this topic when the first such arm starts.
+    Kafka creates `__transaction_state` when the first such arm starts.
     """
     internal = [TRANSACTION_STATE] if scenario.transactional_ids else []
     return [*(arm.topic_name for arm in scenario.arms), *internal]

@@ -23,7 +23,7 @@ from delivery_verifier.store.run_directory import RunDirectory
 def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
     """Plans the run called `name`, and returns its run directory, which now holds scenario.json.
 
-    The link `latest` in the runs folder points at this directory then.
+    Also points the link `latest` in the runs folder at this directory.
 
     `params` holds the fields of a form or of a command line, by name. Raises BadInput if a field is wrong or the run
     exists already, and lease.HostBusy if another run uses this host. Raises Unfit if the host cannot do the run now,
@@ -49,8 +49,8 @@ def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
 
 
 def _owner(owner: object) -> str:
-    """Returns `owner` as text. `owner` names a process as `<pid>:<start time>`. When this process ends, the run ends,
-    too.
+    """Returns `owner` as text. `owner` names a process, in the form `<pid>:<start time>`. When this process ends, the
+    run ends, too.
 
     Raises BadInput if `owner` has another form.
     """

@@ -1,8 +1,8 @@
 """The step produce: sends the load of all arms at the same time.
 
 Before the load, every producer sends a warm-up, which is a few records to every partition. Load and faults begin only
-when all replicas have these records. The load ends when the planned number of records is sent, the fault is healed, and
-the time for recovery is over. Until then, the producers go on beyond the planned number.
+when all replicas have the warm-up. The load ends when three conditions hold: the planned number of records is sent, the
+fault is healed, and the time for recovery is over. Until then, the producers go on beyond the planned number.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ INJECTOR_DEADLINE_S = 90.0
 
 
 def produce(run_dir: Path) -> None:
-    """Runs all producers to their end, and writes their ledgers and their own counts to the run directory.
+    """Runs all producers to their end. Writes the producers' ledgers, and the counts that the producers made
+    themselves, to the run directory.
 
-    Also runs the members of all applications, and stops them in an orderly way at the end. The step settle starts them
-    once more. Raises MemberDied if a member ends by itself, ProducerDied if a producer ends before it has sent its
-    load, DeadlinePassed if the load takes too long, ClusterGone if the cluster ends, and ParallelStepFailed if
-    inject_fault fails.
+    Also runs the members of all applications, and stops the members in an orderly way at the end. The step settle
+    starts the members once more.
+
+    Raises MemberDied if a member ends by itself, ProducerDied if a producer ends before it has sent its load,
+    DeadlinePassed if the load takes too long, ClusterGone if the cluster ends, and ParallelStepFailed if inject_fault
+    fails.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -65,7 +68,7 @@ def _send_load(
     signals: Signals,
     gone: threading.Event,
 ) -> int:
-    """Lets the producers send the warm-up (a few records per partition), and then the load, to the end.
+    """Lets the producers send the warm-up (a few records per partition) and then the whole load.
 
     Returns the time at which the load began, in µs since the epoch. `gone` is set when the cluster has ended. Raises
     the errors that `produce` names.
@@ -131,7 +134,7 @@ def _wait_until_replicated(scenario: Scenario, cluster: Cluster, pool: ProducerP
 
 
 def missing(reported: Mapping[str, int], high_watermarks: Mapping[tuple[str, int], int]) -> dict[str, int]:
-    """Returns how many records of the warm-up are not yet below the high watermarks, by topic. Leaves out topics
+    """Returns, for each topic, how many records of the warm-up are not below the high watermarks yet. Leaves out topics
     without missing records.
 
     `reported`: the number of records that the client has reported, by topic. `high_watermarks`: the high watermark of

@@ -1,7 +1,7 @@
 """The step reconcile without Airflow: runs the Spark job in this process, in two halves.
 
 Only the first half needs the cluster. With Airflow, the task `reconcile` runs both halves as one job
-(`spark_jobs/reconcile.py`), on the Spark that the connection `spark_default` names.
+(`spark_jobs/reconcile.py`). Spark is then the one that the connection `spark_default` names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def read_topic(run_dir: Path, spark: SparkProvider) -> None:
     """Performs the first half of the step: reads the topics, and writes all records to log/ in the run directory.
 
     `spark` returns the session that reads. The cluster must be running. Raises ClusterGone if the cluster has ended,
-    SparkGone if Spark's JVM has ended, and any other error of Spark.
+    and SparkGone if Spark's JVM has ended. Any other error of Spark is raised as it is.
     """
     run = RunDirectory(run_dir)
     run.read_scenario().fail_if_asked("reconcile")
@@ -36,11 +36,12 @@ def read_topic(run_dir: Path, spark: SparkProvider) -> None:
 def reconcile(run_dir: Path, spark: SparkProvider) -> None:
     """Performs the second half of the step: compares log/ with ledger/, and writes anomalies/, books/ and timeline/.
 
-    log/ holds the records of the topics. ledger/ holds every send with its outcome. The books are tables of counts
-    per arm. One of these tables holds pairs of counts that must be equal. The result depends only on the run directory,
-    so no cluster is needed.
+    log/ holds the records of the topics. ledger/ holds every send with its outcome. The books are tables of counts per
+    arm. One of the books holds pairs of counts that must be equal. The result depends only on the run directory, so no
+    cluster is needed.
 
-    `spark` returns the session that compares. Raises SparkGone if Spark's JVM has ended, and any other error of Spark.
+    `spark` returns the session that compares. Raises SparkGone if Spark's JVM has ended. Any other error of Spark is
+    raised as it is.
     """
     session = spark()
     from spark_jobs.reconcile import reconcile as reconcile_with

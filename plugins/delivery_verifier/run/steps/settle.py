@@ -1,8 +1,8 @@
 """The step settle: waits until all replicas are in sync, writes the canary, takes the snapshot (`run.snapshot`), and
 reads every replica up to the snapshot's end (`run.replicas`).
 
-The canary is a topic with known anomalies of every kind. A run that does not report exactly these anomalies is
-INCONCLUSIVE. The snapshot says where each partition ends.
+The canary is a topic with known anomalies of every kind. A run is INCONCLUSIVE if it does not report exactly these
+anomalies. The snapshot says where each partition ends.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 
 
 def settle(run_dir: Path) -> None:
-    """Ends all faults, waits until all replicas are in sync, writes the canary's records, takes the snapshot, and
-    compares the replicas.
+    """Ends all faults, waits until all replicas are in sync, writes the canary's records, takes the snapshot, lets the
+    applications (if any) finish, and compares the replicas.
 
     The step writes these files:
 
     * the canary's ledgers
     * offsets.json: the snapshot. It also names the offsets that cannot be read, because bytes on the leader's disk have
       changed. If a partition was not searched completely for such offsets, a note in the step's manifest names it.
-    * witness/: what the brokers keep of the groups of the applications.
+    * effects/ and journal/: what the applications did. witness/: what the brokers keep of the applications' groups.
     * replicas.parquet. If a replica differs from its leader, or cannot be read, the verdict cannot be HELD.
     * observations.json: all that the cluster's observer saw (changes of leaders, of in-sync replicas and of brokers'
-      processes), and its own heartbeats.
+      processes), and the observer's own heartbeats.
 
     Raises TimeoutError if replicas stay out of sync or records still arrive, and StepFailed if the verifier's own
-    records are not written as planned. Raises ProducerDied if the canary's producer process fails, and ValueError if a
-    topic's settings let brokers remove records.
+    records are not written as planned. Raises ProducerDied if the canary's producer process fails, MemberDied if a
+    member of an application does, and ValueError if a topic's settings let brokers remove records.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -93,7 +93,7 @@ def settle(run_dir: Path) -> None:
 def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -> tuple[canary.CanaryLayout, list[int]]:
     """Writes the records of the canary, a topic with known anomalies. Adds the canary's ledger to the output.
 
-    Returns what was planned, and the offsets of the records.
+    Returns the layout (the plan) of the canary, and the offsets of the records.
 
     Raises StepFailed if the records are not in the log in the planned order.
     """
@@ -120,9 +120,10 @@ def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -
 def _write_in_transactions(
     connection: Connection, values: list[tuple[str, int, bytes]], transactions: list[tuple[int, bool]]
 ) -> list[int]:
-    """Writes `values` in `transactions`, and returns the offsets of the values.
+    """Writes `values` in transactions, and returns the offsets of the values.
 
-    A value is (topic, partition, bytes). A transaction is (number of values, whether to commit the transaction).
+    A value is (topic, partition, bytes). `transactions` describes each transaction: how many values it has, and whether
+    to commit it.
 
     Raises KafkaException if a transaction cannot be begun or ended, and StepFailed if a value is not acknowledged.
     """

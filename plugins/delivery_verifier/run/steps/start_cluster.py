@@ -1,6 +1,6 @@
 """The step start_cluster: boots a fresh cluster in a folder of its own, the workspace.
 
-The keeper, the process in charge of the cluster, outlives this step.
+The process in charge of the cluster, the keeper, goes on after this step.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ charge of the cluster, ends the cluster."""
 
 
 def start_cluster(run_dir: Path) -> None:
-    """Starts the scenario's cluster and waits until every broker serves.
+    """Starts the scenario's cluster, and waits until every broker serves requests.
 
     Raises lease.HostBusy if another run uses this host, RuntimeError if the cluster cannot be started or a broker ends
     while it boots, and DeadlinePassed if a broker takes too long.
@@ -46,10 +46,11 @@ def start_cluster(run_dir: Path) -> None:
 
 
 def _start(scenario: Scenario, workspace: Path, owner: str | None, lock: int) -> Cluster:
-    """Starts the cluster and returns a handle on the cluster.
+    """Starts the cluster, and returns an object to control the cluster with.
 
-    `owner` names a process as `<pid>:<start time>`. When this process ends, the run ends, too. `lock` is the descriptor
-    of the host's lock. The keeper inherits this lock, so that no other run can start and remove this workspace.
+    `owner` names a process, in the form `<pid>:<start time>`. When this process ends, the run ends, too. `lock` is the
+    file descriptor of the host's lock. The keeper (the process in charge of the cluster) inherits this lock, so that no
+    other run can start and remove the workspace.
     """
     request = StartRequest(
         run_id=scenario.run_id,

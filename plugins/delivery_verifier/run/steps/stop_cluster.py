@@ -11,12 +11,12 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 def stop_cluster(run_dir: Path, keep: bool | None = None) -> None:
-    """Ends the cluster. Removes its workspace (the brokers' data) unless `keep` forbids this.
+    """Ends the cluster. Removes its workspace (the brokers' data) if `keep` does not forbid it.
 
-    * `keep` is True if this process will judge the run. The workspace stays, and the step conclude later decides
+    * `keep` is True if this process will judge the run. The workspace stays, and the step conclude decides later
       whether to keep it.
     * `keep` is False if the run cannot be judged. The workspace is removed.
-    * `keep` is None if another process may judge the run. The workspace stays if the step reconcile has finished.
+    * `keep` is None if another process may judge the run. The workspace stays only if the step reconcile has finished.
 
     Does nothing if the cluster was never started or has ended by itself.
     """

@@ -1,4 +1,4 @@
-"""The step validate: Great Expectations checks the books (the counts of each arm), which the step reconcile has
+"""The step validate: lets Great Expectations check the books (the counts of each arm) that the step reconcile has
 written.
 
 One suite has expectations about the anomalies of each arm. Another suite has expectations about the evidence itself,
@@ -16,7 +16,7 @@ from threading import Thread
 def import_ahead() -> None:
     """Begins to import Great Expectations in another thread, because the import takes seconds. Returns at once.
 
-    If the import fails, `validate` imports Great Expectations again, and raises the error.
+    If the import fails, `validate` later tries the import again, and raises the error.
     """
 
     def work() -> None:
@@ -29,8 +29,8 @@ def import_ahead() -> None:
 def validate(run_dir: Path) -> None:
     """Writes validation.json and the Data Docs (the pages of Great Expectations).
 
-    Raises IncompleteRun if the output of the step reconcile is missing or altered, and filelock.Timeout if another
-    process writes the Data Docs for too long.
+    Raises IncompleteRun if the output of the step reconcile is missing or altered. Raises filelock.Timeout if another
+    process takes too long to write the Data Docs.
     """
     from expectations.checkpoint import validate as evaluate  # imports Great Expectations, which takes seconds
 
