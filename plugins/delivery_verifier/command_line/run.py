@@ -112,7 +112,8 @@ def carry_out(
 def _show_promises(params: dict[str, Any], follower: Follower) -> None:
     """Shows what the settings promise, before anything is started.
 
-    Raises BadInput if a field is not allowed. Otherwise a task of Airflow would find the error later, and only log it.
+    Raises BadInput if a field is not allowed. Without this check, a task of Airflow would find the error, and only log
+    it.
     """
     from delivery_verifier.catalogue.applications import application_lines
     from delivery_verifier.planning.build import scenario_from_params

@@ -129,8 +129,8 @@ def _verdict_word(run_dir: Path) -> str:
 def read_scenario(run_dir: Path) -> Scenario:
     """Returns the scenario of the run in `run_dir`.
 
-    Raises IncompleteRun if the scenario is missing or was altered after the step `plan`, and BadInput if its content is
-    malformed.
+    Raises IncompleteRun if the scenario is missing or was altered after the step `plan`. Raises BadInput if the content
+    of the scenario is malformed.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()

@@ -49,7 +49,8 @@ class Case(NamedTuple):
     """One case, with the values of its row in anomalies/. None: the value is unknown.
 
     The first of `kinds` is the anomaly of the case. The others are further anomalies that the record shows. `sent_us`
-    is when the record was sent. `settled_us` is when the client reported its outcome. Both are in µs since the epoch.
+    is when the record was sent. `settled_us` is when the client reported the record's outcome. Both times are in µs
+    since the epoch.
     """
 
     arm: str

@@ -131,7 +131,8 @@ class Validation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def read_validation(text: bytes) -> Validation:
-    """Decodes the `text` of validation.json strictly. Raises msgspec.MsgspecError, which names the wrong field."""
+    """Decodes `text`, the content of validation.json, strictly. Raises msgspec.MsgspecError, naming the field, if one
+    is wrong."""
     return msgspec.json.decode(text, type=Validation)
 
 

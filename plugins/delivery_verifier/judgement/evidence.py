@@ -48,14 +48,13 @@ class Evidence:
     * `replicas`: the table of the replicas; None if the run's format has no such table.
     * `format_version`: the version of the format of settle.json. No step before settle has a newer version.
     * `searched`: the anomalies for which the run was searched (see `older_runs`).
-    * `strangers`: by arm, the number of records in its topic without any trace of this run; empty for older formats.
+    * `strangers`: maps an arm to the number of records without any trace of this run; empty for older formats.
     * `load_began_us`: when the step `produce` began (µs since the epoch). Nothing was sent before, not even a warm-up.
     * `ended_early`: maps a producer (`<arm>/...`) to the fatal client error that ended its load.
-    * `transactions`: for each arm that writes transactions, the counts of its transactions.
-    * `indeterminate`: by arm, the number of attempts whose outcome is INDETERMINATE.
+    * `transactions`: maps each arm that writes transactions to the counts of its transactions.
+    * `indeterminate`: maps an arm to the number of attempts whose outcome is INDETERMINATE.
     * `cases`: the content of anomalies/, one row per case, up to a bound; None if there is no file.
-    * `missing`: by (arm, partition), the number of reported attempts that were not found, but may stand at unreadable
-      offsets.
+    * `missing`: maps (arm, partition) to how many missing reported attempts may stand at unreadable offsets.
     * `witness`: what brokers wrote down of the applications' groups; None without applications, or in older formats.
     """
 
@@ -128,12 +127,13 @@ class Evidence:
 
     @cached_property
     def cases_by_injection(self) -> dict[str, CasesByInjection] | None:
-        """Maps an arm to the injections to which its cases belong (see CasesByInjection); None if `cases` is None."""
+        """Maps an arm to the injections to which the arm's cases belong (see CasesByInjection). None if `cases` is
+        None."""
         return None if self.cases is None else attribute_cases(self.cases, self.biting)
 
     @cached_property
     def kinds_sent_afterwards(self) -> dict[str, set[str]]:
-        """Maps an arm to the anomalies of its records that were sent after all injected losses of power were over.
+        """Maps an arm to the anomalies of those records that the arm sent after all injected losses of power were over.
 
         If no loss of power bit, all records of the run count. The result is empty if the cluster did not recover from a
         loss of power, or if `cases` is None.

@@ -132,7 +132,7 @@ def _advised(scenario: Scenario, rounds: int) -> str:
 
     `rounds` is the number of cycles of this run in which an injection bit. If the command of the run is known, the
     advice gives this command with the needed number of cycles. A scenario of the catalogue has a fixed number of
-    cycles, so the advice then says how many runs to make.
+    cycles. For such a scenario, the advice says how many runs to make.
     """
     needed = math.ceil(math.log(0.05) / math.log(1 - WANTED_BOUND))
     text = f" To bring that down to {_percent(WANTED_BOUND)}, the fault must be repeated {needed} times"
@@ -156,7 +156,8 @@ def _with_option(words: list[str], option: str, value: int) -> list[str]:
 
 
 def _tried(evidence: Evidence) -> str:
-    """Returns a text that says how many injections bit, and how many attempts of each arm they could have hurt."""
+    """Returns a text that says how many injections bit, and how many attempts of each arm the injections could have
+    hurt."""
     biting = len(evidence.biting)
     if not biting:
         done = "No injected fault is proven to have bitten" if evidence.injections else "No fault was injected"

@@ -77,9 +77,9 @@ def observer_doubts(evidence: Evidence) -> Iterator[ObserverDoubt]:
 def _first_observed(evidence: Evidence, arm: Arm) -> Iterator[ObserverDoubt]:
     """Yields a doubt if the observer did not see every partition of the arm before the load.
 
-    If the arm writes transactions, the observer must also have seen the topic `__transaction_state` at any time, or
-    there is a doubt. (Kafka creates this topic with the first transaction.) Runs of a format before HEARTBEATS_SINCE
-    are exempt from this second check, because their observer did not watch the topic.
+    If the arm writes transactions, also yields a doubt if the observer never saw the topic `__transaction_state`.
+    (Kafka creates this topic with the first transaction.) Runs of a format before HEARTBEATS_SINCE are exempt from this
+    second check, because their observer did not watch the topic.
     """
     began_us = min(evidence.books.values("load", "at_us", arm=arm.name), default=None)
     observed = {

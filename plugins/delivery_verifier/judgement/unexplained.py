@@ -19,8 +19,7 @@ UNEXPLAINED: dict[Anomaly, str] = {anomaly: f"{anomaly} unexplained" for anomaly
 
 
 def unexplained_in(evidence: Evidence) -> list[Anomaly]:
-    """Returns the anomalies whose unexplained cases the run evaluates. An unexplained case is one that no disturbance
-    excuses.
+    """Returns the anomalies for which the run evaluates unexplained cases. No disturbance excuses such a case.
 
     A run of a format version before EXCUSES_SINCE evaluates no unexplained cases, so the result is empty.
     """

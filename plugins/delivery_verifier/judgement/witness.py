@@ -69,8 +69,8 @@ def _lacking(application: Application, witness: Witness) -> Iterator[NamedDetail
     """Yields a doubt for each partition for which the witness lacks commits that the journal calls accepted.
 
     Yields nothing if the broker has compacted the log of the group. The log then has only the last commits, which
-    `_positions` checks. Also overlooks the commits that a client sends by its timer, because the client does not report
-    them to the member.
+    `_positions` checks. The function overlooks commits that a client sends by its timer, because the client does not
+    report these commits to the member.
     """
     if any(row["removed"] for row in witness.positions):
         return

@@ -1,5 +1,5 @@
-"""The place where the effects of an own application (a program of the user's own) land. It is lines of text, Parquet
-files, an output topic, or a table."""
+"""The place where the effects of an own application (a program of the user's own) land: lines of text, Parquet files,
+an output topic, or a table."""
 
 from __future__ import annotations
 

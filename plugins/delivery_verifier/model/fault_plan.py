@@ -17,7 +17,7 @@ class Trigger(Data, frozen=True):
 
     * `reported`: the number of reported records has risen by `value` since the previous step ended. If there are
       several subject arms, the arm with the fewest reported records counts. A `value` below 1 is a share of the records
-      of one cycle. One cycle has the smallest `Arm.records` of all subjects, divided by the number of cycles.
+      of one cycle, that is, of the smallest `Arm.records` of all subjects divided by the number of cycles.
     * `settled`: every attempt of the subject arms has an outcome.
     * `elapsed`: `value` seconds have passed since the previous step ended.
     * `leader_moved`, `coordinator_moved`, `deposed`: the last injection shows the effect of the same name, which
@@ -27,7 +27,7 @@ class Trigger(Data, frozen=True):
     * `isr_shrunk`: in every partition whose leader runs, all other members of the ISR run, too.
     * `isr_full`: for every partition, all replicas are in the ISR.
     * `parked`: every member of an application stands where the action `park` ordered it to stand.
-    * `caught_up`: all records that the arms with applications have sent are applied and committed.
+    * `caught_up`: all records that the arms with applications have sent are applied, and their offsets are committed.
     * `at_once`: there is no condition.
     """
 

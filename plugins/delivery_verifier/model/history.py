@@ -225,12 +225,14 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 def read_injections(text: bytes) -> list[Injection]:
-    """Reads the content of injections.json strictly. Raises msgspec.MsgspecError, which names the wrong field."""
+    """Reads the content of injections.json strictly. Raises msgspec.MsgspecError if a field is wrong. The message names
+    the field."""
     return msgspec.json.decode(text, type=list[Injection])
 
 
 def read_observations(text: bytes) -> list[Observation]:
-    """Reads the content of observations.json strictly. Raises msgspec.MsgspecError, which names the wrong field."""
+    """Reads the content of observations.json strictly. Raises msgspec.MsgspecError if a field is wrong. The message
+    names the field."""
     return msgspec.json.decode(text, type=list[Observation])
 
 

@@ -43,7 +43,7 @@ def facts_of(error_code: int, late_ms: int, overtaking: Mapping[str, int]) -> di
 
 
 def kinds_of(act: Act, options: Mapping[str, Setting]) -> tuple[DisturbanceKind, ...]:
-    """Returns `act.counts_as`. Adds `late_end` if `act` holds or delays EndTxn requests with these `options`."""
+    """Returns `act.counts_as`. If the `options` make `act` hold or delay EndTxn requests, adds the kind `late_end`."""
     is_end = options.get("api") in ("EndTxn", APIS["EndTxn"], str(APIS["EndTxn"]))
     delays_ends = act.name in ("hold", "delay") and is_end and options.get("direction") == "request"
     return (*act.counts_as, "late_end") if delays_ends else act.counts_as

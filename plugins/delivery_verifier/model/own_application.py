@@ -86,7 +86,7 @@ class OwnApplication(Data, frozen=True, kw_only=True):
 def parse(content: bytes, file: Path) -> OwnApplication:
     """Returns the application that `content`, the content of the TOML file `file`, describes.
 
-    Raises BadInput, which names the file, the field and the remedy.
+    Raises BadInput if the content is wrong. The message names the file, the field and the remedy.
     """
     try:
         own = msgspec.toml.decode(content, type=OwnApplication)

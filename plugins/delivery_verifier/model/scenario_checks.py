@@ -16,7 +16,8 @@ from delivery_verifier.model.scenario import Arm, Scenario
 
 
 def loads(text: bytes) -> Scenario:
-    """Reads the content of scenario.json strictly. Raises BadInput, which names the wrong field and what is allowed."""
+    """Reads the content of scenario.json strictly. Raises BadInput if a field is wrong. The message names the field,
+    and says what is allowed."""
     try:
         scenario = msgspec.json.decode(text, type=Scenario)
     except msgspec.MsgspecError as error:

@@ -60,5 +60,6 @@ class Offsets(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def read_offsets(text: bytes) -> Offsets:
-    """Reads the content of offsets.json strictly. Raises msgspec.MsgspecError, which names the wrong field."""
+    """Reads the content of offsets.json strictly. Raises msgspec.MsgspecError if a field is wrong. The message names
+    the field."""
     return msgspec.json.decode(text, type=Offsets)

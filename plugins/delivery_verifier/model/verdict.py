@@ -130,9 +130,9 @@ class ArmVerdict(_Part, frozen=True):
     * `books`: the arm's counts by name (attempted, acked, lost, extra_copies ...). The count `resolved_late` is the
       number of INDETERMINATE attempts that stand behind a later attempt in the log. If these attempts count as
       REORDERED, `books` repeats this number under the name `reordered_late`.
-    * `bites`: maps each anomaly to the ids of the injections that its cases belong to. A case belongs to an injection
-      if its record was under way during the injection. -1: the case belongs to no injection. `bites` is None for the
-      canary, and for a run whose cases are not listed one by one.
+    * `bites`: maps each anomaly to the ids of the injections to which the cases of the anomaly belong. A case belongs
+      to an injection if its record was under way during the injection. -1: the case belongs to no injection. `bites` is
+      None for the canary, and for a run whose cases are not listed one by one.
     """
 
     arm: str

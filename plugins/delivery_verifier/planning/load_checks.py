@@ -1,5 +1,5 @@
-"""Checks whether the load of a user's own run fits its arms and its fault. The message of each check names the field
-that is wrong."""
+"""Checks whether the load of a user's own run fits the arms and the fault of this run. The message of each check names
+the field that is wrong."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ def repeating_command(params: Mapping[str, Any], profile: Profile) -> str:
     the option --direct, because the local Airflow needs the checkout.
 
     A field of `params` becomes an option of the command. Left out are `owner`, fields with their default values, and
-    the fields that describe the profile. If the user gave such a field, the command gets options that describe
-    `profile` instead (see `profiles.options`).
+    the fields that describe the profile. If the user gave a field that describes the profile, the command gets options
+    that describe `profile` instead (see `profiles.options`).
     """
     options = {
         f"--{key.replace('_', '-')}": [value]

@@ -43,13 +43,13 @@ def apply_canary(
     """Writes effects/canary-0-0.parquet: the planned effects, and the effect of the marker behind the canary's records.
     Does nothing if no arm has an application.
 
-    `offsets[i]` is the offset of `layout.values[i]`. The function puts the sinks into `folder`. `connection` has the
-    client properties of members. `count_visible`: see SinkInputs. The function adds counts of the canary to `output`,
-    under the same names as `run.applications` does for other arms.
+    `offsets[i]` is the offset of `layout.values[i]`. `folder` is where the effects land. `connection` has the client
+    properties of members. `count_visible`: see SinkInputs. The function adds counts of the canary to `output`, under
+    the same names as `run.applications` does for other arms.
 
-    It writes the effects to every kind of sink that the run uses, and to every place to which own applications of the
-    run write. Raises StepFailed if two sinks give back different effects. So it is enough to reconcile the effects of
-    one sink.
+    The function writes the effects to every kind of sink that the run uses, and to every place to which own
+    applications of the run write. Raises StepFailed if two sinks give back different effects. So it is enough to
+    reconcile the effects of one sink.
     """
     if not scenario.applied:
         return

@@ -24,8 +24,8 @@ _log = logging.getLogger(__name__)
 def with_unreadable(
     cluster: Cluster, snapshot: Sequence[PartitionSnapshot], replicas: pa.Table, end_s: float
 ) -> tuple[list[PartitionSnapshot], dict[str, str]]:
-    """Returns two things: the partitions of `snapshot`, to which the offsets are added that cannot be read from the
-    leader, and notes.
+    """Returns a pair: the partitions of `snapshot` with their unreadable offsets filled in, and notes. An offset is
+    unreadable if it cannot be read from the partition's leader.
 
     `replicas`: the result of `read_replicas`. If this table proves that the leader's log is sound up to the end of the
     snapshot, the function reads only the markers behind the end again. `end_s`: until when all partitions must have

@@ -1,8 +1,8 @@
 """The canary's effects: what an application did with the canary's records. This module plants the anomalies of effects,
 and says which counts the books of effects must then show.
 
-The code that writes and reads the effects of real members also writes and reads the canary's effects. The canary's
-effects land in every kind of place that the applications of the run use.
+The code that writes and reads the effects of real members also writes and reads the canary's effects. It does so for
+every kind of place that the applications of the run use.
 """
 
 from __future__ import annotations

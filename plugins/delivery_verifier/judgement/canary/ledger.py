@@ -45,8 +45,8 @@ def ledger_table(scenario: Scenario, layout: CanaryLayout, offsets: list[int]) -
 def _offset(acked_at: int | None, offsets: list[int]) -> int | None:
     """Returns the acknowledged offset of an attempt, or None if `acked_at` is None.
 
-    If `acked_at` is NOWHERE or greater, it is itself the offset. Otherwise it is an index in `offsets`, which has the
-    offset.
+    If `acked_at` is NOWHERE or greater, it is itself the offset. Otherwise it is an index, and `offsets[acked_at]` is
+    the offset.
     """
     if acked_at is None or acked_at >= NOWHERE:
         return acked_at
