@@ -2,8 +2,7 @@
 
 A stretch is a range of consecutive sequences of one producer. A bucket is the part of a stretch in one partition (see
 `spark_jobs.screen`). The query reads the ledger and the log once each. The census (see `spark_jobs.census`) and the
-screen are computed from its result without Spark.
-"""
+screen are computed from the result of this query, without Spark."""
 
 from __future__ import annotations
 

@@ -121,8 +121,8 @@ def _is_committed(inputs: EffectInputs, row: Row, end: int) -> bool:
     """Returns whether the consumer group of the arm has committed all offsets of the partition below `end`. If so, no
     member of the application will be given these records again. `row` names the arm and the partition.
 
-    Returns True if the application keeps its offsets not only in the consumer group, or if no witness of the run has
-    recorded the committed offsets."""
+    Returns True without a check in two cases: the consumer group is not the only place where the application keeps its
+    offsets, or no witness of the run has recorded the committed offsets."""
     arms = (arm for arm in inputs.scenario.loaded if arm.application and arm.application.discipline in IN_GROUP)
     if inputs.positions is None or row["arm"] not in {arm.name for arm in arms}:
         return True

@@ -152,8 +152,8 @@ def _extra() -> Column:
     effects.
 
     Each copy of the attempt in the log justifies one effect. Each different location that the effects name also
-    justifies one effect. The lower of these two numbers counts. If the application does not keep locations, the number
-    of copies counts."""
+    justifies one effect. The number of justified effects is the lower of these two numbers. If the application does not
+    keep locations, it is the number of copies."""
     locations = F.array_compact(F.transform("effects", lambda effect: effect["at"]))
     different = F.when(F.size(locations) > 0, F.size(F.array_distinct(locations)))
     return F.size("effects") - F.least(F.size("copies"), different)

@@ -67,9 +67,8 @@ def _offset_laws(parts: Rows) -> Iterable[Law]:
 def _outcome_laws(producers: pa.Table, missing: Mapping[str, int]) -> Iterable[Law]:
     """Yields two laws per partition. `producers`: PRODUCERS. `missing`: the counts `missing/...` of the manifest.
 
-    1. The number of attempts is the sum of the numbers of attempts with each outcome.
-    2. The number of reported attempts is the number of found, lost and missing attempts.
-    """
+    1. The number of attempts is the sum over all outcomes of the number of attempts with this outcome.
+    2. The number of reported attempts is the sum of three numbers: those of the found, lost and missing attempts."""
     sums: Counter[tuple[str, int, str]] = Counter()
     for row in producers.to_pylist():
         key = row["arm"], row["partition"]

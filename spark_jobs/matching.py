@@ -129,12 +129,12 @@ def _few_rows(inputs: MatchingInputs, proven: screen.Screen) -> bool:
 
 
 def _collected(inputs: MatchingInputs, proven: screen.Screen, damaged: list[str]) -> tuple[DataFrame, DataFrame]:
-    """Returns all rows of LEDGER and LOG that matching with `proven` uses, in one Spark partition each.
+    """Returns two frames of one Spark partition each: the rows of LEDGER, and the rows of LOG, that have to be matched.
+    `proven`: the result of the screen.
 
     Two queries that shuffle nothing collect these rows. `damaged`: the arms with corrupted lines. The rows of LEDGER
     include every attempt that was acknowledged at the offset of a corrupted line. So `attribute` finds the owner of the
-    line even if the owner's row is proven.
-    """
+    line even if the screen has proven the owner's row."""
     unbelievable = ~is_sound() | F.col("foreign")
     lines = screen.unproven(
         inputs.log.where(~F.coalesce(is_marker(), F.lit(False))), proven, exempt=unbelievable

@@ -44,11 +44,11 @@ class _Extent(NamedTuple):
 
 
 def order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> Order:
-    """Returns the order of `rows` (rows of BUCKETS). `damaged`: every (arm, partition) with corrupted records.
+    """Finds the entangled stretches and the passed buckets among `rows` (rows of BUCKETS). `damaged`: every (arm,
+    partition) with corrupted records.
 
     In damaged partitions, copies and claims are compared, because a corrupted record may hide the position of an
-    attempt. In all other partitions, only copies are compared.
-    """
+    attempt. In all other partitions, only copies are compared."""
     by_producer: defaultdict[tuple[Any, ...], list[_Extent]] = defaultdict(list)
     for row in rows:
         sides = ("logged", "claimed") if (row["arm"], row["partition"]) in damaged else ("logged",)

@@ -1,6 +1,7 @@
 """The first half of a reconciliation: reads the records of all topics, and writes them to log/.
 
-The manifest read_topic.json seals log/: it names each file with the file's SHA-256."""
+The manifest read_topic.json names each file of log/ with the SHA-256 of the file. So a later change of a file is
+noticed."""
 
 from __future__ import annotations
 

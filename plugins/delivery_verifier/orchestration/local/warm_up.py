@@ -36,8 +36,8 @@ def _bytes(run: Path) -> int:
 
 
 def warm_up(run: Path, port: int) -> None:
-    """Reconciles a copy of `run` on the server at `port`, and removes the copy. Also removes copies that earlier
-    warm-ups left behind when they were killed."""
+    """Reconciles a copy of `run` on the server at `port`, and removes the copy. Also removes copies of earlier warm-ups
+    that were killed."""
     wait_until(lambda: spark_server.listens(port), "the Spark Connect server listens", LISTENS_WITHIN_S, every_s=0.5)
     from spark_jobs.connect import connect_session
     from spark_jobs.reconcile import reconcile

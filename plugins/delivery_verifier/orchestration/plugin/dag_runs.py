@@ -1,7 +1,7 @@
-"""Reads the state of a DAG run, its tasks, and the last log lines of failed tasks from Airflow's database and logs.
+"""Reads a DAG run from Airflow's database and logs: the state of the run, its tasks, and the last log lines of its
+failed tasks.
 
-This code runs in Airflow's api-server.
-"""
+This code runs in Airflow's api-server."""
 
 from __future__ import annotations
 

@@ -59,8 +59,7 @@ def run_without_report(run_id: str, state: State | None, live: LiveRun | None = 
     """Returns the page that the tab Delivery report shows for a run without a report.
 
     `run_id` is the id of the DAG run. `state` is the state of this run in Airflow, or None if Airflow has no such run.
-    `live` says how far the run has come, if it has not ended. The page reloads itself until the run has ended.
-    """
+    If the run has not ended, `live` says how far the run has come. The page reloads itself until the run has ended."""
     if state is None:
         return _page(
             "There is no such run", "Airflow knows no run of this name; it may have been deleted.", [], [], None
@@ -111,8 +110,8 @@ def _end(state: State) -> tuple[str, str]:
 
 
 def _failure(run_id: str, step: Step) -> dict[str, object]:
-    """Returns the data of a failed step for the template: the id of the step, its last log lines, and its address in
-    the Airflow UI (`href`)."""
+    """Returns the data of a failed step for the template: the step's id, the step's last log lines, and the address
+    (`href`) of the step's page in the Airflow UI."""
     href = f"../../../../dags/{quote(DAG_ID)}/runs/{quote(run_id, safe='')}/tasks/{quote(step.task_id)}"
     return {"task_id": step.task_id, "said": step.said, "href": href}
 

@@ -28,9 +28,8 @@ COUNTS_DRAWN = 2000
 class Segment:
     """A piece of a lane of the chart: a span of time in which a partition had the same leader and the same ISR.
 
-    A segment lasts from one observation of the partition to the next. `start`: its first moment, in s on the clock of
-    the run. `end`: its last moment, in s. `observation`: the leader and the ISR in this time.
-    """
+    A segment lasts from one observation of the partition to the next. `start`: the beginning of the segment, in s on
+    the clock of the run. `end`: the end of the segment, in s. `observation`: the leader and the ISR in this time."""
 
     partition: int
     start: float

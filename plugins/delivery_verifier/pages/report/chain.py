@@ -94,11 +94,11 @@ def _to_commit(material: Material, row: Row, clock: Clock) -> list[Hop]:
 
 
 def _passed(passings: list[Row], column: str, clock: Clock, is_told: bool = True) -> str:
-    """Says how often a record passed a hop. For the first PASSINGS_SHOWN times, also says when, and which member passed
-    the record on.
+    """Returns, as text, how often a record passed a hop. For the first PASSINGS_SHOWN times, the text also says when
+    this was, and which member passed the record on.
 
-    `column` is the column of `passings` with the time. If `is_told` is false, no readable journal tells this, and the
-    text is empty."""
+    `column` is the column of `passings` with the time. If `is_told` is false, the journal cannot be read, and the text
+    is empty."""
     if not is_told:
         return ""
     first = "; ".join(f"{clock.text(each[column])}, {member_name(each).lower()}" for each in passings[:PASSINGS_SHOWN])

@@ -1,8 +1,7 @@
 """The reasons for the verdicts of the subjects.
 
 If a subject has more cases of an anomaly than tolerated, the reason names this anomaly and its cases. Otherwise the
-reason names the anomalies of which a single case would have led to VIOLATED.
-"""
+reason names each anomaly of which one case would have been enough for VIOLATED."""
 
 from __future__ import annotations
 

@@ -27,12 +27,11 @@ GAPS_SHOWN = 24
 class FindingRow:
     """One row of the findings: one anomaly of one arm, with texts for readers.
 
-    * `name`: the name of the anomaly in plain language. `definition`: its definition.
+    * `name`: the name of the anomaly in plain language. `definition`: the definition of the anomaly.
     * `tolerated`: the number of tolerated cases.
-    * `share`: the cases as a share of a count of the books, e.g. of the attempts. It is empty if there is no case, if
-      this count is not known, or if cases of REORDERED include attempts that were never reported.
-    * `excuses`: the disturbances that excuse the cases (see `excuse_lines`).
-    """
+    * `share`: the number of cases as a share of a count of the books, e.g. of the number of attempts. It is empty if
+      there is no case, if this count is not known, or if cases of REORDERED include attempts that were never reported.
+    * `excuses`: the disturbances that excuse the cases (see `excuse_lines`)."""
 
     finding: Finding
     name: str
