@@ -13,14 +13,14 @@ The DAG starts every night. The variable `KDV_NIGHTLY` sets another time: it is 
 You can start it at any time: press **Trigger** and choose
 
 * **Tag**: only scenarios with this tag, e.g. `smoke`; all scenarios with the tag `smoke` together take minutes;
-* **Scenarios**: only these;
+* **Scenarios**: only the scenarios that you select here;
 * **Expected to be unavailable**: scenarios that this host may be unable to run. Name the scenarios, their kinds, or the
   equipment that they need, e.g. `power,network` on a host without root.
 
 ## To read the result
 
-The page **Matrix** in the navigation shows the newest catalogue run. The tab **Delivery report** of a run
-shows that run. Each scenario is a run of `verify_delivery` with a report of its own.
+The page **Matrix** in the navigation shows the newest run of this DAG. The tab **Delivery report** of any run of this
+DAG shows the matrix of that run. Each scenario is a run of `verify_delivery` with a report of its own.
 
 | a scenario is | which means |
 |---|---|
@@ -36,7 +36,7 @@ A red scenario does not stop the scenarios after it.
 
 `plan` stores which scenarios will be run. `run_scenario` triggers `verify_delivery` once per scenario and waits for the
 run to end. `repeat` looks for scenarios that ended INCONCLUSIVE, and `run_again` runs each of them once more. `matrix`
-writes the page, even if a task before it failed. `gate` fails unless every scenario is green.
+writes the page, even if an earlier task failed. `gate` fails unless every scenario is green.
 
 To run one scenario again, clear its task instance of `run_scenario` together with the downstream tasks. The page is
 then written anew.

@@ -66,8 +66,8 @@ SHORT = timedelta(minutes=5)
 
 
 def step(function: Callable[[], str | None]) -> Callable[[], XComArg]:
-    """Returns a function that makes the Airflow task of a step. The task calls `function`. The task id is the name of
-    `function`."""
+    """Returns a function that makes the Airflow task of a step. The task calls `function`, and the name of `function`
+    is the task id."""
     name = function.__name__
     decorated: Callable[[], XComArg] = task(task_id=name, execution_timeout=TIMEOUTS[name])(function)
     return decorated

@@ -1,13 +1,12 @@
 """Evaluates the books of a run with Great Expectations. No other package imports this library.
 
-The books are tables of exact counts, which `spark_jobs` writes. `judgement` gives the verdict on the evaluations.
+The books are tables of exact counts, which `spark_jobs` writes. `judgement` derives the verdict from the evaluations.
 
 Owns: the vocabulary of expectations, the suites (JSON files in this package), the checkpoint, Data Docs.
 May use: judgement, store, model.
-Weak spot: Great Expectations fails open: for example, an empty table passes. So the judge believes only the evaluations
-    that were planned. The views of Data Docs open HTML templates of `pages` by their paths. Great Expectations creates
-    the views, so no code of this project can pass the templates to them.
-"""
+Weak spot: Great Expectations fails open: for example, an empty table passes. So `judgement` believes only the
+    evaluations that were planned. The views of Data Docs open HTML templates of `pages` by their paths. Great
+    Expectations creates the views, so no code of this project can pass the templates to them."""
 
 import logging
 

@@ -1,12 +1,11 @@
 """Validation: Great Expectations evaluates the suites over the books, and writes Data Docs of every run.
 
 The suites are JSON files in this package (see `expectations.suites`). The other packages reach Great Expectations only
-through this module, which imports it only inside functions, because the import takes seconds. Great Expectations itself
-imports `expectations.data_docs`.
+through this module. This module imports Great Expectations only inside functions, because the import takes seconds.
+Great Expectations itself imports `expectations.data_docs`.
 
 This module decides nothing. Great Expectations fails open: for example, an empty table passes. So `judgement` believes
-a result only if the expectation was planned, and if the evaluation covered the planned number of rows.
-"""
+a result only if the expectation was planned, and if the evaluation covered the planned number of rows."""
 
 from __future__ import annotations
 
@@ -62,8 +61,8 @@ def validate(run_dir: Path) -> None:
 def evaluate(evidence: Evidence, runs: Path) -> Validation:
     """Evaluates every planned expectation, and writes Data Docs to `runs`/data_docs. Returns the results.
 
-    `runs`: the folder of all run directories. Raises filelock.Timeout if another validation locks Data Docs too long.
-    """
+    `runs`: the folder of all run directories. Raises filelock.Timeout if another validation locks the site of Data Docs
+    for longer than SITE_LOCK_S."""
     (runs / SITE).mkdir(parents=True, exist_ok=True)
     with FileLock(runs / f".{SITE}.lock", timeout=SITE_LOCK_S):
         planned = [*expected_guarantees(evidence), *expected_evidence(evidence)]
@@ -79,8 +78,8 @@ def evaluate(evidence: Evidence, runs: Path) -> Validation:
 
 
 class _Session:
-    """A session with Great Expectations for one run. Its suites come from the committed JSON files. It writes the
-    results and Data Docs to files, and keeps everything else in memory."""
+    """A session with Great Expectations for one run. The suites of the session come from the committed JSON files. The
+    session writes the results and Data Docs to files, and keeps everything else in memory."""
 
     def __init__(self, runs: Path, run_id: str, left_out: set[str]) -> None:
         from expectations import vocabulary  # silences the log, and registers the names in suites
@@ -95,8 +94,8 @@ class _Session:
         self._left_out = left_out
 
     def run(self, suite: Suite, arm: str, table: pa.Table, plans: list[ExpectedEvaluation]) -> list[Evaluated]:
-        """Evaluates one suite over one table. Also returns results that no item of `plans` asked for, because the judge
-        must see them."""
+        """Evaluates one suite over one table. Returns all results, including results that no item of `plans` asked for,
+        because the judgement must see them."""
         checkpoint = self._checkpoint(suite, arm or suite)
         outcome = checkpoint.run(
             batch_parameters={"dataframe": table.to_pandas()},
@@ -126,9 +125,8 @@ class _Session:
     def _suite(self, name: Suite) -> Any:
         """Returns the suite `name` from its committed JSON file.
 
-        If an older version of the verifier made the run, it did not search the run for every anomaly of today. The
-        expectations on the other anomalies are then left out.
-        """
+        An older version of the verifier did not search a run for every anomaly of today. If such a version made this
+        run, the expectations on the missing anomalies are left out."""
         from expectations.suites import load
 
         if name not in self._suites:
@@ -146,8 +144,8 @@ class _Session:
 
 
 def _configuration(site: Path) -> Any:
-    """Returns the configuration of Great Expectations. Results and pages go to files below `site`. The rest stays in
-    memory."""
+    """Returns the configuration of Great Expectations. Results and pages go to files below `site`. Everything else
+    stays in memory."""
     from great_expectations.data_context.types.base import DataContextConfig, ProgressBarsConfig
 
     memory = {"class_name": "InMemoryStoreBackend"}
@@ -200,7 +198,8 @@ def _files(folder: Path) -> dict[str, str]:
 
 
 def _tolerances(plans: Iterable[ExpectedEvaluation]) -> dict[str, int | None]:
-    """Maps each tolerance parameter of a suite, by its name, to the planned tolerance of the parameter's anomaly."""
+    """Maps the name of each tolerance parameter of a suite to a tolerance: the planned tolerance of the parameter's
+    anomaly."""
     from expectations.suites import tolerance_parameter
 
     return {tolerance_parameter(plan.about): plan.tolerance for plan in plans if plan.about in Anomaly.__members__}
@@ -231,10 +230,11 @@ def _evaluated(
 
 
 def _evaluated_tolerance(suite: Suite, config: Mapping[str, Any]) -> int | None:
-    """Returns the tolerance with which Great Expectations really evaluated. It may differ from the planned tolerance.
+    """Returns the tolerance with which Great Expectations really evaluated an expectation. It may differ from the
+    planned tolerance.
 
-    The tolerance is the greatest number of cases that is permitted; None permits any number. For a law it is always 0.
-    """
+    The tolerance is the greatest number of cases that is permitted. None permits any number. For a law, the tolerance
+    is always 0."""
     limit = config["kwargs"].get("max_value") if suite == "guarantee" else 0
     return None if limit is None else int(limit)
 

@@ -41,7 +41,7 @@ SPECIAL: dict[str, type[ExpectLawToBalance]] = {
 
 
 def tolerance_parameter(anomaly: str) -> str:
-    """The name of the suite parameter that holds the tolerance of an anomaly, e.g. `lost_tolerance`."""
+    """Returns the name of the suite parameter that holds the tolerance of an anomaly, e.g. `lost_tolerance`."""
     return f"{anomaly.lower()}_tolerance"
 
 
@@ -75,8 +75,10 @@ def guarantee() -> ExpectationSuite:
 
 
 def evidence() -> ExpectationSuite:
-    """Returns the suite with one expectation per law. An expectation judges the rows of its law in the table that
-    `judgement.evaluation.evidence_table` returns: in each row, the columns `left` and `right` must be equal."""
+    """Returns the suite with one expectation per law.
+
+    An expectation judges the rows of its law in the table that `judgement.evaluation.evidence_table` returns: in each
+    row, the columns `left` and `right` must be equal."""
     return ExpectationSuite(
         name="evidence",
         expectations=[
@@ -94,8 +96,8 @@ def evidence() -> ExpectationSuite:
 
 
 def as_json(suite: ExpectationSuite) -> dict[str, Any]:
-    """Returns the content of the suite's JSON file. It lacks the version of Great Expectations and other data that may
-    change although nobody edited the suite."""
+    """Returns the content of the suite's JSON file. The content lacks data that may change although nobody edited the
+    suite, e.g. the version of Great Expectations."""
     content: dict[str, Any] = suite.to_json_dict()
     return {"name": content["name"], "expectations": content["expectations"]}
 

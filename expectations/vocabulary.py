@@ -1,12 +1,11 @@
 """The vocabulary: the classes of all expectations in the suites, under names that a reviewer can read.
 
 There is one class per anomaly. Some anomalies have a second class, which is about their unexplained cases (see
-`EXCUSES`). Three classes are for laws. Great Expectations knows these classes as soon as this module is imported. The
-import takes seconds.
+`EXCUSES`). Three classes are for laws. Importing this module registers the classes with Great Expectations. The import
+takes seconds.
 
 The column of an expectation is an argument of its constructor, and never a class default. Great Expectations does not
-write defaults into a suite's JSON, and a suite must say which column each expectation judges.
-"""
+write defaults into a suite's JSON, and a suite must say which column each expectation judges."""
 
 from __future__ import annotations
 
@@ -40,10 +39,10 @@ class ExpectCanariesToBeFound(ExpectLawToBalance):
 
 
 def _expectation_against(kind: AnomalyKind) -> type[ExpectColumnValuesToBeBetween]:
-    """Returns a new class of expectations. Each limits the values in a column that counts the cases of `kind`.
+    """Returns a new class of expectations. Each expectation of this class limits the values in a column that counts the
+    cases of `kind`.
 
-    Great Expectations knows the class by its name as soon as the class exists.
-    """
+    Great Expectations knows the class by its name as soon as the class exists."""
     return type(kind.expectation, (ExpectColumnValuesToBeBetween,), {"__doc__": f"No record is {kind.record_that_is}."})
 
 

@@ -37,15 +37,16 @@ anomaly, because it says nothing about Kafka. It causes a doubt in the judgement
 
 
 def _owns_copies() -> Column:
-    """True on an attempt that is in the ledger and is not FAILED. Such an attempt owns its copies (records in the log).
+    """Returns a column that is true for an attempt that is in the ledger and is not FAILED. Such an attempt owns its
+    copies (records in the log).
 
-    If any other attempt has copies, they count as records that nobody sent.
-    """
+    If any other attempt has copies, the copies count as records that nobody sent."""
     return F.coalesce(F.col("outcome") != Outcome.FAILED, F.lit(False))
 
 
 def _displaced() -> Column:
-    """True on an attempt that has copies in the log, but no copy at its acknowledged location."""
+    """Returns a column that is true for an attempt that has copies in the log, but no copy at its acknowledged
+    location."""
     return F.col("acked").isNotNull() & (F.size("copies") > 0) & ~F.array_contains("copies", F.col("acked"))
 
 
@@ -122,11 +123,11 @@ def _parts() -> Column:
 
 
 def _columns_of_part() -> dict[str, Column]:
-    """Maps the name of a column of SUBJECTS to an expression for its value, as `DataFrame.withColumns` needs it.
+    """Maps the name of a column of SUBJECTS to an expression for its value, as `DataFrame.withColumns` needs the
+    mapping.
 
-    A part (see `_parts`) is an attempt or a line, i.e. one record in the log. The mapping has only columns whose value
-    can differ between the row of a line and the row of its attempt.
-    """
+    A part (see `_parts`) is an attempt or a line, i.e. one record in the log. The mapping has only columns that can
+    have one value in the row of a line, and another value in the row of the attempt that the line names."""
     line, copies = F.col("part.line"), F.col("part.copies")
     flags = {name: F.col(name) & ~line for name in ("corrupted", *_FLAGS_OF_ATTEMPTS)}
     return flags | {
@@ -156,7 +157,8 @@ def _ownerless(lines: DataFrame, corrupted: Column) -> DataFrame:
 
 
 def _kind() -> Column:
-    """The first kind in order of precedence that applies to a subject; null if no kind applies."""
+    """Returns the kind of anomaly of a subject: of the kinds that apply, the first in order of precedence. Null if no
+    kind applies."""
     first = None
     for kind, applies in DETECTORS.items():
         test = F.coalesce(applies(), F.lit(False))
@@ -166,7 +168,8 @@ def _kind() -> Column:
 
 
 def _also() -> Column:
-    """The kinds in SECONDARY that apply to a subject, but have a lower precedence than the subject's own kind."""
+    """Returns the kinds in SECONDARY that apply to a subject, but have a lower precedence than the subject's own
+    kind."""
     hidden = [
         F.when(F.coalesce(DETECTORS[kind](), F.lit(False)) & (F.col("kind") != kind.value), kind.value)
         for kind in SECONDARY
@@ -177,7 +180,7 @@ def _also() -> Column:
 
 
 def _detail() -> Column:
-    """A case in words, e.g. `ACKED at 0:17; found at 0:18`. Each pair of numbers is partition:offset."""
+    """Returns a case in words, e.g. `ACKED at 0:17; found at 0:18`. Each pair of numbers is partition:offset."""
     locations = F.array_join(
         F.transform("copies", lambda copy: F.concat_ws(":", copy % LOCATION_UNIT, F.floor(copy / LOCATION_UNIT))),
         ", ",

@@ -41,13 +41,14 @@ CLAIMED = {
 
 
 def location(offset: str | Column, partition: str | Column) -> Column:
-    """The location of a copy: one number made of offset and partition, which sorts by offset (see `LOCATION_UNIT`)."""
+    """Returns the location of a copy: one number made of offset and partition. Locations sort by offset first (see
+    `LOCATION_UNIT`)."""
     offset_column, partition_column = (F.col(name) if isinstance(name, str) else name for name in (offset, partition))
     return offset_column * LOCATION_UNIT + partition_column
 
 
 def reported() -> Column:
-    """True on an attempt that the client reported as written: ACKED or SENT."""
+    """Returns a column that is true for an attempt that the client reported as written: ACKED or SENT."""
     return F.coalesce(F.col("outcome").isin(*REPORTED), F.lit(False))
 
 
@@ -64,9 +65,9 @@ def attempts(
     `ledger`: LEDGER. `lines`: rows of LOG that `believable` has selected. `owned`: corrupted lines whose attempt is
     known, from `owned_copies`; None if there are none. `resends`: whether the application sent any sequence more than
     once; if not, the column `resent` is false everywhere. `together`: whether all rows are in one Spark partition
-    already; if so, they are not shuffled. `borders`: BORDERS, which stand for rows that `ledger` and `lines` lack; None
-    if there are none.
-    """
+    already; if so, they are not shuffled. `borders`: rows of BORDERS, or None. A border is the last record of a range
+    that the screen has proven. The rows of this range are missing from `ledger` and `lines`, and the border stands for
+    them when the order of the other rows is checked."""
     rows = _claims(ledger).unionByName(_copies(promise(lines, LOG), corrupted=False))
     if owned is not None:
         rows = rows.unionByName(owned)
@@ -90,11 +91,11 @@ def attempts(
 
 
 def believable(log: DataFrame) -> DataFrame:
-    """Returns the rows of LOG whose header can be believed, and names this run and the arm of the topic.
+    """Returns the rows of LOG whose header can be believed, if the header names this run and the arm to which the topic
+    belongs.
 
     Leaves out markers, which are the verifier's own records (see `is_marker`). Each returned row is a copy of the
-    attempt that its header names.
-    """
+    attempt that its header names."""
     return log.where(is_sound() & ~F.col("foreign") & ~is_marker())
 
 
@@ -107,7 +108,8 @@ def corrupted(log: DataFrame) -> DataFrame:
 
 
 def foreign(log: DataFrame) -> DataFrame:
-    """Returns the rows of LOG whose checksum is right, but whose header names another run, or not the topic's arm."""
+    """Returns the rows of LOG whose checksum is right, but whose header names another run, or another arm than the arm
+    to which the topic belongs."""
     return promise(log, LOG).where(is_sound() & F.col("foreign"))
 
 
@@ -139,23 +141,22 @@ def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool,
 
 
 def owned_copies(attributed: DataFrame) -> DataFrame:
-    """Returns the corrupted records that have an owner, as copies of the owner. `attributed`: the result of
+    """Returns the corrupted records that have an owner, as copies of this owner. `attributed`: the result of
     `attribute`."""
     return _copies(attributed.where(F.col("sequence").isNotNull()), corrupted=True)
 
 
 def unowned(attributed: DataFrame) -> DataFrame:
-    """Returns arm, partition, offset and stranger of the corrupted records without an owner. `attributed`: the result
-    of `attribute`."""
+    """Returns the columns arm, partition, offset and stranger of each corrupted record without an owner. `attributed`:
+    the result of `attribute`."""
     return attributed.where(F.col("sequence").isNull()).select("arm", "partition", "offset", "stranger")
 
 
 def _claims(ledger: DataFrame) -> DataFrame:
-    """Returns the rows of LEDGER (claims) with the columns that the result of `_copies` also has, so that both can be
+    """Returns the rows of LEDGER (claims), with the same columns as the result of `_copies`. So the two results can be
     united.
 
-    The columns about a copy in the log are null or false in these rows.
-    """
+    The columns about a copy in the log are null or false in these rows."""
     acked = F.when(F.col("outcome") == Outcome.ACKED, location("offset", "partition"))
     no_copy = {"copy": F.lit(None).cast("bigint"), "corrupted": F.lit(False)}
     no_copy["numbered"] = F.lit(None).cast("bigint")
@@ -163,10 +164,9 @@ def _claims(ledger: DataFrame) -> DataFrame:
 
 
 def _copies(lines: DataFrame, corrupted: bool) -> DataFrame:
-    """Returns `lines` (copies) with the columns that the result of `_claims` also has, so that both can be united.
+    """Returns `lines` (copies), with the same columns as the result of `_claims`. So the two results can be united.
 
-    The columns that only the ledger can fill are null in these rows.
-    """
+    The columns that only the ledger can fill are null in these rows."""
     numbered = F.lit(None).cast("bigint") if corrupted else F.col("partition_sequence")
     copy = {"copy": location("offset", "partition"), "corrupted": F.lit(corrupted), "numbered": numbered}
     no_claim = [F.lit(None).cast(kind).alias(name) for name, kind in CLAIMED.items()]
@@ -174,11 +174,10 @@ def _copies(lines: DataFrame, corrupted: bool) -> DataFrame:
 
 
 def _astray() -> Column:
-    """True on an attempt that refutes `spark_jobs.screen`. There are two such cases:
+    """Returns a column that is true for an attempt that refutes `spark_jobs.screen`. There are two such cases:
 
     * A record of the attempt in the log has another partition sequence than the ledger says.
-    * The attempt owns a corrupted record, although the screen had proven the ledger's row of the attempt.
-    """
+    * The attempt owns a corrupted record, although the screen had proven the ledger's row of the attempt."""
     claimed = F.col("claim").isNotNull()
     expected = F.col("claim.partition_sequence")
     differs = claimed & ((F.col("lowest") != expected) | (F.col("highest") != expected))
@@ -186,10 +185,10 @@ def _astray() -> Column:
 
 
 def _resent(frame: DataFrame, resends: bool) -> DataFrame:
-    """Adds the column `resent`: true if the attempt and another attempt of the same sequence are both in the log.
+    """Adds the column `resent`: true for an attempt if the log holds this attempt and another attempt of the same
+    sequence.
 
-    A FAILED attempt does not count, because its copies are phantoms.
-    """
+    FAILED attempts do not count, because their copies are phantoms."""
     if not resends:
         return frame.withColumn("resent", F.lit(False))
     present = F.col("outcome").isNotNull() & (F.col("outcome") != Outcome.FAILED) & (F.size("copies") > 0)
@@ -218,10 +217,10 @@ def _ordered(frame: DataFrame) -> DataFrame:
 
 
 def _ordered_with(borders: DataFrame, frame: DataFrame, together: bool) -> DataFrame:
-    """As `_ordered`, but the reported attempts of `borders` can also overtake attempts of `frame`.
+    """Like `_ordered`, but a reported attempt of `borders` can also have overtaken an attempt of `frame`.
 
-    `together`: whether `frame` is in one Spark partition. If so, the result is in one Spark partition, too.
-    """
+    `borders`: BORDERS, i.e. the last records of the ranges that the screen has proven. The result has only the rows of
+    `frame`. `together`: whether `frame` is in one Spark partition. If so, the result is in one Spark partition, too."""
     known = {
         "copies": F.array(location("offset", "partition")),
         "outcome": F.lit(Outcome.SENT.value),

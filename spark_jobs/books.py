@@ -39,8 +39,8 @@ BookKey = tuple[str, int, int, int]
 def planned_keys(scenario: Scenario) -> list[BookKey]:
     """Returns the keys of all rows that the table PRODUCERS must have.
 
-    For each arm, there are partitions * (producers * sessions + 1) keys. The `+ 1` stands for the row of NOBODY.
-    """
+    For each arm, there are partitions * (producers * sessions + 1) keys. The `+ 1` stands for NOBODY: each partition
+    has one row for records that no planned producer sent."""
     return [
         (arm.name, producer, session, partition)
         for arm in scenario.arms
@@ -126,9 +126,8 @@ def partitions(offsets: Offsets, log_census: pa.Table, read: Mapping[str, int]) 
 
     `offsets`: the snapshot, i.e. the range of each partition that is judged. `log_census`: `Census.log`. `read`: the
     counts of read_topic.json. The column `control_records` counts the verifier's own markers (see `is_marker`) and the
-    control records of transactions. No consumer shows control records of transactions, so the step settle counted them
-    in the leader's batches.
-    """
+    control records of transactions. No consumer shows control records of transactions. So the step settle counted them
+    in the batches of the partition's leader."""
     census = {(row["arm"], row["partition"]): row for row in log_census.to_pylist()}
     rows = []
     for part in offsets.partitions:
@@ -151,9 +150,8 @@ def partitions(offsets: Offsets, log_census: pa.Table, read: Mapping[str, int]) 
 def cases(producers: pa.Table, written: Mapping[tuple[str, str], int], bound: int) -> pa.Table:
     """Returns CASES: per arm and kind of anomaly, how many cases the books count and how many rows anomalies/ has.
 
-    `producers`: PRODUCERS. `written`: the number of rows of anomalies/ per (arm, kind). `bound`: the most cases that
-    are written per arm and kind.
-    """
+    `producers`: PRODUCERS. `written`: the number of rows of anomalies/ per (arm, kind). `bound`: the maximum number of
+    cases that are written per arm and kind."""
     totals: Counter[tuple[str, Anomaly]] = Counter()
     for row in producers.to_pylist():
         for kind in Anomaly:
@@ -173,7 +171,8 @@ def cases(producers: pa.Table, written: Mapping[tuple[str, str], int], bound: in
 
 
 def _entries(row: dict[str, Any]) -> Iterator[tuple[BookKey, str]]:
-    """Yields (key, column) for each count in the books to which `row` of SIGNATURES adds. The key names a row."""
+    """Yields (key, column) for each count in the books that one row of SIGNATURES increases. `row`: the row of
+    SIGNATURES. The key names a row of the books."""
     if row["role"] == "extra":
         yield from ((_book_key(row, row["partition"]), name) for name in ("extra_copies", "log_records"))
         return
@@ -187,13 +186,15 @@ def _entries(row: dict[str, Any]) -> Iterator[tuple[BookKey, str]]:
 
 
 def _line_columns(row: dict[str, Any]) -> Iterator[str]:
-    """Yields the columns of the books that count a record in the log for which no attempt accounts."""
+    """Yields the columns of the books that count a record in the log that no attempt accounts for. `row`: the row of
+    SIGNATURES with this record."""
     yield "log_records"
     yield "phantoms" if row["kind"] == Anomaly.PHANTOM else "unattributed"
 
 
 def _attempt_columns(row: dict[str, Any]) -> Iterator[str]:
-    """Yields the columns of the books that count an attempt by its outcome and its presence in the log."""
+    """Yields the columns of the books that count an attempt by its outcome and its presence in the log. `row`: the row
+    of SIGNATURES with this attempt."""
     yield Outcome(row["outcome"]).value.lower()
     present = row["first_partition"] is not None
     if row["outcome"] in REPORTED and (present or row["kind"] == Anomaly.LOST):
@@ -220,8 +221,8 @@ def _producers(arm: Arm) -> list[tuple[int, int]]:
 
 
 def _owner(scenario: Scenario) -> dict[str, Column]:
-    """The columns producer and session. Both are NOBODY for a record in the log whose header names no planned
-    producer."""
+    """Returns the columns producer and session of a subject. If the subject is a record in the log whose header names
+    no planned producer, both columns are NOBODY."""
     limit = F.create_map(*[F.lit(part) for arm in scenario.arms for part in (arm.name, arm.producers)])
     is_planned = (F.col("origin") == OWN) & (F.col("producer") < limit[F.col("arm")]) & (F.col("session") < SESSIONS)
     is_owned = ~F.col("line") | F.col("outcome").isNotNull() | F.coalesce(is_planned, F.lit(False))

@@ -2,8 +2,7 @@
 
 A stretch is a range of consecutive sequences of one producer. A bucket is the part of a stretch in one partition (see
 `spark_jobs.screen`). The query reads the ledger and the log once each. The census (see `spark_jobs.census`) and the
-screen are computed from its result without Spark.
-"""
+screen are computed from the result of this query, without Spark."""
 
 from __future__ import annotations
 
@@ -44,46 +43,44 @@ _OF_CLAIMS = {
 
 
 class Buckets(NamedTuple):
-    """The result of `count`: rows of BUCKETS for stretches of 2**bits sequences."""
+    """The result of `count`: `table` has rows of BUCKETS. Each row belongs to a stretch of 2**`bits` sequences."""
 
     bits: int
     table: pa.Table
 
 
 def width(records: int, partitions: int, bits: int = BITS) -> int:
-    """Returns how many bits to use in `count`. If the result is b, a stretch has 2**b sequences.
+    """Returns the value of the parameter `bits` of `count`. If the result is b, a stretch has 2**b sequences.
 
-    The result is the least b >= `bits` with which `records` records make at most about BOUND / 2 buckets.
-    """
+    The result is the least b >= `bits` with which `records` records make at most about BOUND / 2 buckets."""
     while (records >> bits) * partitions > BOUND // 2:
         bits += 1
     return bits
 
 
 def number(bits: int) -> Column:
-    """The number of the stretch to which a sequence belongs, as column `stretch`."""
+    """Returns the column `stretch`: the number of the stretch to which a sequence belongs."""
     return F.shiftright("sequence", bits).alias("stretch")
 
 
 def stretch_of(row: Row) -> Stretch:
-    """The stretch to which a row of BUCKETS belongs."""
+    """Returns the stretch to which a row of BUCKETS belongs."""
     return row["arm"], row["producer"], row["session"], row["stretch"]
 
 
 def count(ledger: DataFrame, log: DataFrame, bits: int) -> Buckets | None:
     """Returns the buckets of LEDGER and LOG, or None if there are more than BOUND buckets.
 
-    Corrupted records, foreign records and markers belong to no attempt. They are counted per partition, in rows without
-    producer, session and stretch.
-    """
+    Corrupted records, foreign records and markers are copies of no attempt. They are counted per partition, in rows
+    without producer, session and stretch."""
     table = _union(ledger, log, bits).groupBy(*STRETCH, "partition").agg(*_sums(), *_spans())
     rows = promise(table, BUCKETS).limit(BOUND + 1).toArrow()
     return None if rows.num_rows > BOUND else Buckets(bits, rows)
 
 
 def _union(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
-    """Returns claims (rows of LEDGER) and lines (rows of LOG) with equal columns. The column `position` holds the
-    acknowledged offset of a claim, or the offset of a line."""
+    """Returns claims (rows of LEDGER) and lines (rows of LOG) with equal columns. In the row of a claim, the column
+    `position` is the acknowledged offset. In the row of a line, it is the offset of the line."""
     names = [*KEY, "partition", "partition_sequence", "position", *_OF_CLAIMS, *_OF_LINES]
     acked = F.when(F.col("outcome") == Outcome.ACKED, F.col("offset"))
     claims = promise(ledger, LEDGER).withColumns({"position": acked} | _nulls(_OF_LINES))
@@ -136,8 +133,8 @@ def _sums() -> list[Column]:
 
 
 def _spans() -> list[Column]:
-    """Columns with the least and the greatest value of each measure that is compared between claims and copies. For
-    each measure, there are columns for the claims, and columns for the copies."""
+    """Returns columns with the least and the greatest value of each measure. Each measure has two columns for the
+    claims. Each measure that copies also have has two more columns for the copies."""
     measured: dict[str, tuple[Any, tuple[str, ...]]] = {
         "claimed": (_is_claim(), ("shift", "position", "partition_sequence", "sequence")),
         "logged": (_is_copy(), ("shift", "position", "partition_sequence")),

@@ -47,16 +47,15 @@ class Census(NamedTuple):
 
 
 def counts_of_claims() -> list[Column]:
-    """The counts of a group of rows of LEDGER. Rows whose `outcome` is null are not counted.
+    """Returns the counts of a group of rows of LEDGER. Rows whose `outcome` is null are not counted.
 
     * `attempted`: all rows. `reported`: the rows with outcome ACKED or SENT. `in_transactions`: the rows in a
       transaction.
-    * `acked`, `sent`, `failed`, `indeterminate`: the rows that the client reported with this outcome. A row that is
-      INDETERMINATE because no report came is not among them.
+    * `acked`, `sent`, `failed`, `indeterminate`: the rows that the client reported with this outcome. If no report
+      came, the row is INDETERMINATE, but `indeterminate` does not count it.
     * `attempt`: the highest attempt number. It is above 0 if the application sent any record again.
-    * `from_us`: the time of the first sending. `until_us`: the time of the last sending or report, whichever is later.
-      Both times are in µs since the epoch.
-    """
+    * `from_us`: the time of the first sending. `until_us`: the time of the last sending or of the last report,
+      whichever is later. Both times are in µs since the epoch."""
     return [
         F.count("outcome").alias("attempted"),
         F.count_if(reported()).alias("reported"),
@@ -69,15 +68,14 @@ def counts_of_claims() -> list[Column]:
 
 
 def counts_of_lines() -> list[Column]:
-    """The counts of a group of records in the log, from their columns `marker`, `corrupted` and `foreign`.
+    """Returns the counts of a group of records in the log, from their columns `marker`, `corrupted` and `foreign`.
 
     Rows in which these columns are null are not counted.
 
     * `records`: all records.
     * `markers`: the verifier's own records (see `is_marker`).
     * `corrupted`: records whose header cannot be believed (see `is_sound`).
-    * `foreign`: all other records whose header names another run or arm.
-    """
+    * `foreign`: records that are not corrupted, and whose header names another run or another arm."""
     flags = {"markers": "marker", "corrupted": "corrupted", "foreign": "foreign"}
     return [
         F.count("marker").alias("records"),
@@ -100,7 +98,7 @@ def of_frames(ledger: DataFrame, log: DataFrame) -> Census:
 
 
 def of_buckets(buckets: pa.Table) -> Census:
-    """Returns the census. Each count is a sum over `buckets`, rows of BUCKETS. Runs no query."""
+    """Returns the census. Each count is a sum over `buckets`, which are rows of BUCKETS. No query runs."""
     return Census(
         _added_up(buckets.filter(pc.greater(buckets["attempted"], 0)), _CLAIM_KEYS, _CLAIM_COUNTS),
         _added_up(buckets.filter(pc.greater(buckets["records"], 0)), _LINE_KEYS, _LINE_COUNTS),
@@ -113,5 +111,5 @@ def _added_up(table: pa.Table, keys: list[str], counts: dict[str, str]) -> pa.Ta
 
 
 def _reported_as(outcome: Outcome) -> Column:
-    """True on an attempt that the client reported with `outcome`."""
+    """Returns a column that is true for an attempt that the client reported with `outcome`."""
     return (F.col("outcome") == outcome.value) & (F.col("made_by") == "client")

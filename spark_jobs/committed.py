@@ -1,9 +1,8 @@
-"""The committed view of the log: what a read_committed consumer sees. This module compares the view with the ledger,
-which says how each transaction ended.
+"""The committed view of the log: the records that a read_committed consumer sees. This module compares the view with
+the ledger, which says how each transaction ended.
 
-The view `raw` is what a read_uncommitted consumer sees. Only the arms in `Scenario.transactional` have both views. For
-all other arms, the two views would be equal.
-"""
+The view `raw` has the records that a read_uncommitted consumer sees. Only the arms in `Scenario.transactional` have
+both views. For all other arms, the two views would be equal."""
 
 from __future__ import annotations
 
@@ -71,7 +70,8 @@ def count(ledger: DataFrame, raw: DataFrame, committed: DataFrame, arms: Sequenc
 def visibility_anomalies(
     ledger: DataFrame, committed: DataFrame, arms: Sequence[str], damaged: Sequence[str], few: bool
 ) -> DataFrame:
-    """Returns KEY, `aborted_visible` and `torn` of each attempt for which one of these two flags is true.
+    """Returns the columns KEY, `aborted_visible` and `torn` of each attempt for which `aborted_visible` or `torn` is
+    true.
 
     * `aborted_visible`: the attempt is visible, though its transaction was aborted.
     * `torn`: the attempt is not visible, though its transaction was committed.
@@ -80,8 +80,7 @@ def visibility_anomalies(
     stands at its acknowledged offset. FAILED attempts are left out, because they are not part of any transaction.
 
     `ledger`: LEDGER. `committed`: the rows of LOG of view `committed`. `damaged`: the arms with corrupted records.
-    `few`: whether the corrupted records fit in memory; if so, the ledger is not shuffled.
-    """
+    `few`: whether the corrupted records fit in memory; if so, the ledger is not shuffled."""
     claims = promise(ledger, LEDGER).where(
         F.col("arm").isin(*arms) & F.col("transaction").isNotNull() & (F.col("outcome") != Outcome.FAILED)
     )
@@ -106,34 +105,37 @@ def visibility_anomalies(
 
 
 def with_flags(matched: DataFrame, flagged: DataFrame) -> DataFrame:
-    """Returns ATTEMPTS: `matched` with the flags of `flagged`, the result of `visibility_anomalies`."""
+    """Returns `matched` (rows of ATTEMPTS), in which the columns `aborted_visible` and `torn` have the values of
+    `flagged`.
+
+    `flagged`: the result of `visibility_anomalies`. Both columns are false for an attempt that `flagged` lacks."""
     flags = [column(anomaly) for anomaly in TRANSACTIONAL]
     both = matched.drop(*flags).join(flagged, KEY, "left")
     return promise(both.withColumns({flag: F.coalesce(flag, F.lit(False)) for flag in flags}), ATTEMPTS)
 
 
 def _aborted_visible() -> Column:
-    """True on a visible attempt of an aborted transaction. Visible means that a read_committed consumer sees it."""
+    """Returns a column that is true for a visible attempt of an aborted transaction. An attempt is visible if a
+    read_committed consumer sees it."""
     return F.col("visible") & (F.col("transaction_outcome") == TransactionOutcome.ABORTED)
 
 
 def _torn() -> Column:
-    """True on an attempt of a committed transaction, if a read_committed consumer does not see the attempt.
+    """Returns a column that is true for an attempt of a committed transaction, if a read_committed consumer does not
+    see the attempt.
 
     An INDETERMINATE transaction counts as committed if the consumer sees one of its records. The consumer must then see
-    all records of the transaction.
-    """
+    all records of the transaction."""
     end = F.col("transaction_outcome")
     unknown = end == TransactionOutcome.INDETERMINATE
     return ~F.col("visible") & ((end == TransactionOutcome.COMMITTED) | (unknown & F.col("any_visible")))
 
 
 def _equal_records(raw: DataFrame, committed: DataFrame) -> DataFrame:
-    """Returns the offsets at which `raw` and `committed` have one record each, and these two records are equal.
+    """Returns the offsets at which `raw` and `committed` have one record each, if these two records are equal.
 
-    Records are equal if their headers are equal, and if both checksums are right or both are wrong. Two values that are
-    no records of the verifier count as equal.
-    """
+    Two records are equal if their headers are equal, and if their checksums are both right or both wrong. Two values
+    that are no records of the verifier count as equal."""
     header = F.xxhash64("header_run", "header_arm", *KEY[1:], "partition_sequence", "parsed", "crc_ok")
     sides = [
         side.select(*RECORD_KEY, header.alias("header"), F.lit(name == VIEW).alias("committed"))

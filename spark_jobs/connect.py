@@ -24,16 +24,16 @@ would repeat for 10 minutes."""
 
 @contextmanager
 def connect_session(url: str, records: int = 0) -> Iterator[SparkSession]:
-    """Yields a new session on the server at `url`. When the block ends, closes the session and ends every query of it
-    that still runs.
+    """Yields a new session on the server at `url`. When the block ends, closes the session and ends all of its queries
+    that still run.
 
     `url`: a Spark Connect URL, `sc://host:port/;token=...`. `records`: as in `settings`. The session shares neither
     settings nor views with other sessions of the server. An earlier session that was never closed may have left cached
     data on the server. These data are dropped first.
 
-    A process that has used this function must not start a Spark of its own, because PySpark can use only one of the
-    two. Raises SparkGone if the server does not answer, or ends while the block runs.
-    """
+    A process that has used this function must not start a Spark of its own afterwards, because PySpark can use either a
+    server or a Spark of its own in one process. Raises SparkGone if the server does not answer, or ends while the block
+    runs."""
     spark = SparkSession.builder.remote(url).create()
     client = client_of(spark)
     client.set_retry_policies([DefaultPolicy(max_retries=ATTEMPTS, initial_backoff=FIRST_PAUSE_MS)])
@@ -48,8 +48,8 @@ def connect_session(url: str, records: int = 0) -> Iterator[SparkSession]:
 
 
 def client_of(spark: SparkSession) -> SparkConnectClient:
-    """Returns the client of a session on a server. Another thread may call its `release_session`, which ends all
-    queries of the session and lets no further query begin."""
+    """Returns the client that connects `spark` with its server. Another thread may call the client's method
+    `release_session`, which ends all queries of the session and lets no further query begin."""
     client = spark.client
     assert isinstance(client, SparkConnectClient)
     return client
@@ -69,11 +69,10 @@ def _naming_server_end() -> Iterator[None]:
 
 
 def _is_unreachable(error: SparkConnectException) -> bool:
-    """Whether the error says that no server answers, or that the server was replaced by another one.
+    """Returns whether `error` says that no server answers, or that another server has replaced the first one.
 
     Two threads send queries. If the server was replaced, the first thread that notices this closes the client for both
-    threads. The other thread then has no active session.
-    """
+    threads. The other thread then has no active session."""
     condition = error.getCondition() or ""
     if condition.endswith(("SESSION_CHANGED", "SESSION_NOT_FOUND", "NO_ACTIVE_SESSION")):
         return True

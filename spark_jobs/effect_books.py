@@ -1,5 +1,5 @@
-"""The books of effects: counts per partition. The cases of the anomalies of effects are counted in the books of the
-log, i.e. in the table PRODUCERS."""
+"""The books of effects: counts per partition. This module also counts the cases of the anomalies of effects. These
+counts belong in the books of the log, i.e. in the table PRODUCERS."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Effects(NamedTuple):
 
 class EffectInputs(NamedTuple):
     """What effects are compared with, and where the results go. `views`: LOG. `ledger`: LEDGER. `offsets`: the
-    snapshot. `output`: receives the results. `bound`: the most cases that are written per arm and kind. `together`: as
-    in `MatchingInputs`. `positions`: maps (arm, partition) to the offset that the arm's group has committed last; None
-    if the run has no witness."""
+    snapshot. `output`: receives the results. `bound`: the maximum number of cases that are written per arm and kind.
+    `together`: as in `MatchingInputs`. `positions`: maps (arm, partition) to the last offset that the arm's consumer
+    group has committed; None if no witness of the run has recorded these offsets."""
 
     views: DataFrame
     ledger: DataFrame
@@ -63,12 +63,11 @@ def add(
     producers: pa.Table,
     written: dict[tuple[str, str], int],
 ) -> tuple[pa.Table, pa.Table | None]:
-    """Compares the effects of `run` with the log. Writes books/effects and the cases.
+    """Compares the effects of `run` with the log. Writes books/effects, and the cases of anomalies.
 
-    Adds the number of written cases per arm and kind to `written`. Returns PRODUCERS and EFFECT_BOOKS. PRODUCERS are
-    the rows of `producers` with the counts of the anomalies of effects. If no arm has an application, reads and writes
-    nothing, and returns `producers` and None.
-    """
+    Adds the number of written cases per (arm, kind) to `written`. Returns PRODUCERS and EFFECT_BOOKS. The returned
+    PRODUCERS are the rows of `producers`, to which the counts of the anomalies of effects are added. If no arm has an
+    application, reads and writes nothing, and returns `producers` and None."""
     if not matching.scenario.applied:
         return producers, None
     shared = {name: getattr(matching, name) for name in EffectInputs._fields if name in MatchingInputs._fields}
@@ -119,11 +118,11 @@ def compare(inputs: EffectInputs, rows: DataFrame) -> Effects:
 
 
 def _is_committed(inputs: EffectInputs, row: Row, end: int) -> bool:
-    """Returns whether the group of the arm has committed all offsets of the partition below `end`. No member will then
-    be given these records again. `row` names the arm and the partition.
+    """Returns whether the consumer group of the arm has committed all offsets of the partition below `end`. If so, no
+    member of the application will be given these records again. `row` names the arm and the partition.
 
-    Returns True if the offsets of the application are not only in its group, or if the run has no witness.
-    """
+    Returns True without a check in two cases: the consumer group is not the only place where the application keeps its
+    offsets, or no witness of the run has recorded the committed offsets."""
     arms = (arm for arm in inputs.scenario.loaded if arm.application and arm.application.discipline in IN_GROUP)
     if inputs.positions is None or row["arm"] not in {arm.name for arm in arms}:
         return True
@@ -144,8 +143,8 @@ def _books(scenario: Scenario, counted: Iterable[Row]) -> pa.Table:
 
 
 def _anomalies(scenario: Scenario, counted: Iterable[Row]) -> Counter[tuple[BookKey, str]]:
-    """Counts the cases that belong in PRODUCERS, by (key of the row, name of the column). A record that no planned
-    producer sent counts in the row whose columns producer and session are NOBODY."""
+    """Counts the cases that belong in PRODUCERS, by (key of the row, name of the column). If no planned producer sent
+    the record of a case, the case counts in the row whose columns producer and session are NOBODY."""
     planned = {arm.name: arm.producers for arm in scenario.arms}
     cases: Counter[tuple[BookKey, str]] = Counter()
     for row in counted:

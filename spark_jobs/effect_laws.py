@@ -1,5 +1,5 @@
-"""The laws of effects. Each law says that two counts, made independently, are equal. Counted are effects, lives, kills,
-visible records or visible attempts."""
+"""The laws of effects. Each law says that two counts are equal that were made independently of each other. The laws
+count effects, lives of members, kills, visible records or visible attempts."""
 
 from __future__ import annotations
 

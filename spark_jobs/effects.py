@@ -1,10 +1,9 @@
 """Effects: joins log and effects by attempt, and derives the anomalies from the counts per attempt.
 
 A *line* is a record in the view of the arm: in the committed view if the arm writes transactions, else in the raw view.
-Only lines that name an attempt of the arm count, even if the ledger lacks this attempt. A record that nobody sent is an
-anomaly of the log, but an application that applies the record does nothing wrong. An effect that names no attempt of
-the arm is *unparsed*, unless the application applied a marker of the verifier.
-"""
+Only lines that name an attempt of the arm count. They count even if the ledger lacks this attempt: a record that nobody
+sent is an anomaly of the log, but an application that applies the record does nothing wrong. An effect that names no
+attempt of the arm is *unparsed*, unless the application applied a marker of the verifier."""
 
 from __future__ import annotations
 
@@ -26,16 +25,16 @@ Partitions = Set[tuple[str, int]]
 
 
 class Places(NamedTuple):
-    """Sets of partitions. `drained`: the partitions in which the application has applied a marker that was written at
-    the end of the snapshot or later. `hidden`: the partitions with unreadable offsets. There, an unreadable record may
-    be a further copy of an attempt, and this copy is not among the lines."""
+    """Two sets of partitions. `drained`: the partitions in which the application has applied a marker that was written
+    at the end of the snapshot or later. `hidden`: the partitions with unreadable offsets. An unreadable record in such
+    a partition may be a further copy of an attempt, and this copy is not among the lines."""
 
     drained: Partitions
     hidden: Partitions
 
 
 def is_of_attempt() -> Column:
-    """True on a row of EFFECTS, or of LOG, that names an attempt of the arm."""
+    """Returns a column that is true for a row of EFFECTS or of LOG, if the row names an attempt of the arm."""
     return F.col("parsed") & F.col("crc_ok") & ~F.col("foreign") & ~is_marker()
 
 
@@ -75,11 +74,12 @@ def applied_attempts(effects: DataFrame, lines: DataFrame, places: Places) -> Da
 
 
 def census(effects: DataFrame, taken_at_us: int) -> DataFrame:
-    """Returns the counts of EFFECTS per (arm, partition), without any join: `effects`, `markers` and `unparsed`.
+    """Returns the counts of EFFECTS per (arm, partition), without any join.
 
-    `in_time` counts the effects before `taken_at_us`, when the snapshot was taken. Only effects that name an attempt
-    count there. `last_marker` is the highest offset of an applied marker; null if there is none.
-    """
+    * `effects`: all effects. `markers`: applied markers. `unparsed`: effects that name neither an attempt nor a marker.
+    * `in_time`: the effects that name an attempt, and were applied before `taken_at_us`, the time of the snapshot (µs
+      since the epoch).
+    * `last_marker`: the highest offset of an applied marker; null if there is none."""
     return (
         promise(effects, EFFECTS)
         .groupBy("arm", "partition")
@@ -94,13 +94,13 @@ def census(effects: DataFrame, taken_at_us: int) -> DataFrame:
 
 
 def lines_census(lines: DataFrame) -> DataFrame:
-    """Returns `lines`, the number of records of the view that name an attempt, per (arm, partition)."""
+    """Returns the column `lines` per (arm, partition): the number of `lines` that name an attempt."""
     return lines.where(is_of_attempt()).groupBy("arm", "partition").agg(F.count(F.lit(1)).alias("lines"))
 
 
 def counts(attempts: DataFrame) -> DataFrame:
-    """Returns counts of attempts, effects and copies, summed per arm, producer, session, partition, kind and `also`.
-    `attempts` is the result of `applied_attempts`."""
+    """Returns counts of attempts, effects and copies, per arm, producer, session, partition, kind and `also`.
+    `attempts`: the result of `applied_attempts`."""
     copies, effects = F.size("copies"), F.size("effects")
     is_visible, is_applied = copies > 0, effects > 0
     return attempts.groupBy("arm", "producer", "session", "partition", "kind", "also").agg(
@@ -140,7 +140,7 @@ def cases(attempts: DataFrame, ledger: DataFrame, bound: int) -> DataFrame:
 
 def _behind(effects: DataFrame) -> DataFrame:
     """Adds the column `behind` to effects: whether a record with a higher offset of the partition was applied earlier.
-    It is false if the application does not keep offsets."""
+    The column is false if the application does not keep offsets."""
     in_time = Window.partitionBy("arm", "partition").orderBy("order", "offset")
     highest = F.max("offset").over(in_time.rowsBetween(Window.unboundedPreceding, -1))
     is_behind = (highest > F.col("offset")) & (F.col("offset") >= 0)
@@ -148,21 +148,26 @@ def _behind(effects: DataFrame) -> DataFrame:
 
 
 def _extra() -> Column:
-    """How many effects of an attempt are too many. Each copy of the attempt in the log justifies one effect, and so
-    does each different location in the log that the effects name. The lower of these two numbers is subtracted from the
-    number of effects. If the application does not keep locations, the number of copies is subtracted."""
+    """Returns how many effects of an attempt are too many: the number of effects, minus the number of justified
+    effects.
+
+    Each copy of the attempt in the log justifies one effect. Each different location that the effects name also
+    justifies one effect. The number of justified effects is the lower of these two numbers. If the application does not
+    keep locations, it is the number of copies."""
     locations = F.array_compact(F.transform("effects", lambda effect: effect["at"]))
     different = F.when(F.size(locations) > 0, F.size(F.array_distinct(locations)))
     return F.size("effects") - F.least(F.size("copies"), different)
 
 
 def _reapplied() -> Column:
-    """True on an attempt with more effects than copies, or with more than one effect at one offset."""
+    """Returns a column that is true for an attempt with a copy, if it has more effects than copies, or more than one
+    effect at one location."""
     return (F.size("copies") > 0) & (_extra() > 0)
 
 
 def _is_skipped_behind() -> Column:
-    """True on a case of SKIPPED that has a copy behind an applied record of the partition."""
+    """Returns a column that is true for a SKIPPED attempt, if a copy of the attempt stands behind an applied record of
+    the partition."""
     last = F.floor(F.array_max("copies") / LOCATION_UNIT)
     return (F.col("kind") == Anomaly.SKIPPED.value) & (last > F.col("lowest"))
 
@@ -182,7 +187,8 @@ assert tuple(DETECTORS) == KINDS
 
 
 def _kind() -> Column:
-    """The first kind of effects that an attempt shows; null if it shows none."""
+    """Returns the anomaly of effects that an attempt shows; null if it shows none. If several apply, the first in order
+    of precedence counts."""
     return F.coalesce(*[F.when(applies(), kind.value) for kind, applies in DETECTORS.items()])
 
 
@@ -197,8 +203,8 @@ def _is_in(partitions: Partitions) -> Column:
 
 
 def _detail() -> Column:
-    """A case in words, e.g. `in the log at 0:17; applied at 0:17 by member 0 in life 0`. 0:17 is partition 0, offset
-    17."""
+    """Returns a case in words, e.g. `in the log at 0:17; applied at 0:17 by member 0 in life 0`. 0:17 is partition 0,
+    offset 17."""
 
     def landed(effect: Column) -> Column:
         located = F.concat(F.lit("at "), _location_text(effect["at"]), F.lit(" "))
@@ -223,5 +229,5 @@ def _detail() -> Column:
 
 
 def _location_text(copy: Column) -> Column:
-    """A location as text: partition:offset."""
+    """Returns a location as text: partition:offset."""
     return F.concat_ws(":", copy % LOCATION_UNIT, F.floor(copy / LOCATION_UNIT))

@@ -1,8 +1,7 @@
 """The second opinion on effects: a query in which DuckDB joins effects/ and log/, and counts the anomalies of effects.
 
-Spark counts them, too (`spark_jobs.effects`). This module shares no code with Spark's count. It trusts the reading of
-the sinks, i.e. the columns of effects/.
-"""
+Spark also counts these anomalies (`spark_jobs.effects`). This module shares no code with Spark's count. It trusts the
+columns of effects/, i.e. the earlier step that read them from the sinks."""
 
 from __future__ import annotations
 
@@ -71,7 +70,7 @@ attempt is late if its first effect came after an effect of a record with a high
 
 def parameters(run_dir: Path, scenario: Scenario, offsets: Offsets) -> list[object]:
     """Returns the parameters of `QUERY` for the run in `run_dir`. The query counts the arms in `Scenario.applied`. Arms
-    with unreadable offsets are left out, because nobody knows whether an effect there is one too many."""
+    with unreadable offsets are left out, because nobody knows whether such an arm has an effect too many."""
     hidden = {part.arm for part in offsets.partitions if part.unreadable}
     arms = [arm for arm in scenario.arms if arm.name in scenario.applied and arm.name not in hidden]
     names = {arm.name for arm in arms}

@@ -1,4 +1,4 @@
-"""Fingerprints of sequences: Spark's hash `xxhash64` of whole numbers, computed without Spark."""
+"""Fingerprints of sequences: computes Spark's hash `xxhash64` of whole numbers without Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _SEED = np.uint64(42)
 
 
 def xxhash64(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns what Spark's function `xxhash64` returns for each of `values` in a column of type bigint."""
+    """Returns, for each of `values`, the hash that Spark's function `xxhash64` returns for this value in a column of
+    type bigint."""
     with np.errstate(over="ignore"):
         mixed = _rotated(values.astype(np.uint64) * _P2, 31) * _P1
         hashed = _rotated((_SEED + _P5 + np.uint64(8)) ^ mixed, 27) * _P1 + _P4

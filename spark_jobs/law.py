@@ -39,15 +39,15 @@ class LawInputs(NamedTuple):
 
     * `producers`: PRODUCERS. `ledger_census`, `log_census`: the two parts of the `Census`.
     * `announced`: the counts of produce.json and of settle.json. `read`: the counts of read_topic.json.
-    * `written`: the number of rows that anomalies/ really has per (arm, kind). `bound`: the most rows that are written
-      per arm and kind.
-    * `summarized`: maps each arm to two counts of its attempts: one made by the timeline, one by silences and exposure.
+    * `written`: the number of rows that anomalies/ really has per (arm, kind). `bound`: the maximum number of rows that
+      are written per arm and kind.
+    * `summarized`: maps each arm to two counts of its attempts. The first was made for the timeline, the second for
+      silences and exposure.
     * `views`: counts of the committed view; NONE if no arm writes transactions.
     * `format_version`: the version of the format in which ledgers and `announced` were written.
     * `missing`: the counts `missing/...` of the manifest (`store.books.MISSING`).
     * `effects`: EFFECT_BOOKS; None if no arm has an application.
-    * `opinion`: what `spark_jobs.second_opinion` counted; None if the run has no second opinion.
-    """
+    * `opinion`: the counts of `spark_jobs.second_opinion`; None if the run has no second opinion."""
 
     scenario: Scenario
     offsets: Offsets

@@ -1,13 +1,12 @@
 """The laws of the books. A law says that two counts are equal.
 
-The two counts are made independently of each other, with one exception: for records that the screen has proven, the
+The two counts are made independently of each other, with one exception. For records that the screen has proven, the
 number of attempted records and the number of found records are the same count. Other laws check that these records were
 read and counted at all (docs/adr/0014), and `spark_jobs.second_opinion` counts all records once more.
 
-A law holds in several places, for example in each partition of each arm. The table LAWS has a row with the two counts
-for each place. If the two counts of a row differ, the evidence of the run cannot be trusted: the verdict is then
-neither HELD nor VIOLATED.
-"""
+A law holds in several places, for example in each partition of each arm. The table LAWS has one row for each place,
+with the two counts there. If the two counts of a row differ, the evidence of the run cannot be trusted: the verdict is
+then neither HELD nor VIOLATED."""
 
 from __future__ import annotations
 
@@ -27,10 +26,10 @@ from spark_jobs.second_opinion import opinion_laws
 
 
 def laws(evidence: LawInputs) -> pa.Table:
-    """Returns LAWS: one row for each place in which a law must hold, whether its two counts are equal or not.
+    """Returns LAWS: one row for each place in which a law must hold, whether the two counts of this row are equal or
+    not.
 
-    The law `canary` is missing here, because the judgement adds it (`judgement.evaluation`).
-    """
+    The law `canary` is missing here, because the judgement adds it (`judgement.evaluation`)."""
     parts = partitions(evidence.offsets, evidence.log_census, evidence.read).to_pylist()
     equations: list[Law] = [
         *_offset_laws(parts),
@@ -68,9 +67,8 @@ def _offset_laws(parts: Rows) -> Iterable[Law]:
 def _outcome_laws(producers: pa.Table, missing: Mapping[str, int]) -> Iterable[Law]:
     """Yields two laws per partition. `producers`: PRODUCERS. `missing`: the counts `missing/...` of the manifest.
 
-    1. The number of attempts is the sum of the numbers of attempts with each outcome.
-    2. The number of reported attempts is the number of found, lost and missing attempts.
-    """
+    1. The number of attempts is the sum over all outcomes of the number of attempts with this outcome.
+    2. The number of reported attempts is the sum of three numbers: those of the found, lost and missing attempts."""
     sums: Counter[tuple[str, int, str]] = Counter()
     for row in producers.to_pylist():
         key = row["arm"], row["partition"]
@@ -114,10 +112,9 @@ def _line_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
 def _view_laws(evidence: LawInputs, arm: str) -> Iterable[Law]:
     """Yields two laws about the committed view of an arm, i.e. the records that a read_committed consumer sees.
 
-    1. At the offset of each record of this view, a read_uncommitted consumer sees an equal record. For an arm without
+    1. For each record of this view, the raw view has an equal record at the same offset. For an arm without
        transactions, both counts are 0.
-    2. log/ holds the complete view. For an arm without transactions, this law is left out.
-    """
+    2. log/ holds the complete view. For an arm without transactions, this law is left out."""
     rows = sum(count for (owner, _), count in evidence.views.rows.items() if owner == arm)
     same = evidence.views.equal_rows[arm]
     yield Law("views_agree", arm, -1, "rows in log/, view committed", rows, "of these the same in view raw", same)
@@ -130,9 +127,8 @@ def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
     """Yields the law that a read_committed consumer saw as many records as the log must show to this consumer. There is
     one row per partition of the transactional arms.
 
-    The log must show one record per offset, except for control records, records of aborted transactions and unreadable
-    offsets. The step `settle` counted these exceptions without the ledger and without a consumer.
-    """
+    The log must show one record per offset, with three exceptions: control records, records of aborted transactions,
+    and unreadable offsets. The step `settle` counted these exceptions without the ledger and without a consumer."""
     for part in evidence.offsets.partitions:
         if part.arm in evidence.scenario.transactional:
             lacking = unreadable.count(part)
@@ -144,8 +140,8 @@ def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
 
 
 def _plan_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
-    """Yields two laws for each arm: the books and the snapshot have as many rows as planned. `parts`: rows of
-    PARTITIONS."""
+    """Yields two laws for each arm: the books have as many rows as planned, and the snapshot has as many rows as
+    planned. `parts`: rows of PARTITIONS."""
     books = Counter(row["arm"] for row in evidence.producers.to_pylist())
     snapshot = Counter(row["arm"] for row in parts)
     width = evidence.scenario.load.partitions
@@ -164,7 +160,8 @@ def _plan_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
 
 
 def _case_laws(evidence: LawInputs) -> Iterable[Law]:
-    """Yields a law for each arm and kind: anomalies/ has a row for each case in the books, at most `bound` rows."""
+    """Yields a law for each arm and kind: anomalies/ has a row for each case in the books, but at most
+    `LawInputs.bound` rows."""
     for row in cases(evidence.producers, evidence.written, evidence.bound).to_pylist():
         count, name = (evidence.bound, "bound") if row["cut"] else (row["cases"], "cases in the books")
         yield Law("anomaly_rows", row["arm"], -1, f"rows of {row['kind']}", row["written"], name, count)

@@ -1,4 +1,5 @@
-"""The laws about the ledger. Each law compares the ledger with what the producers themselves announced and counted."""
+"""The laws about the ledger. Each law compares a count of the ledger with a count that the producers announced, or made
+themselves."""
 
 from __future__ import annotations
 
@@ -15,9 +16,8 @@ from spark_jobs.law import Law, LawInputs, Rows
 def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
     """Yields the laws that the ledger is complete, and that it agrees with the counts of the producers.
 
-    If produce.json and settle.json lack a count, -1 stands for this count. No number of rows is -1, so the law is
-    broken.
-    """
+    If neither produce.json nor settle.json has a count, -1 stands for this count. No number of rows is -1, so the law
+    is broken."""
     yield from summary_laws(evidence.ledger_census.to_pylist(), evidence.summarized, evidence.scenario)
     rows: Counter[tuple[str, int, int]] = Counter()
     for row in evidence.ledger_census.to_pylist():
@@ -46,8 +46,8 @@ def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
 def summary_laws(census: Rows, summarized: Mapping[str, tuple[int, int]], scenario: Scenario) -> Iterable[Law]:
     """Yields the law that the summary of the load has every attempt of the ledger, for each arm that carries load.
 
-    `census`: rows of `Census.ledger`. `summarized` maps each arm to two counts of its attempts: one made by the
-    timeline, one by silences and exposure. If `summarized` lacks an arm, its counts are 0.
+    `census`: rows of `Census.ledger`. `summarized`: maps each arm to two counts of its attempts. The first was made for
+    the timeline, the second for silences and exposure. If `summarized` lacks an arm, the two counts of this arm are 0.
     """
     for arm in scenario.loaded:
         rows = sum(row["attempted"] for row in census if row["arm"] == arm.name)
@@ -60,8 +60,8 @@ def _agreement_laws(evidence: LawInputs, producer: tuple[str, int, int]) -> Iter
     """Yields the law that the ledger and the producer's own counters have the same number of reports of each outcome.
 
     Attempts without a report are left out. If a producer is killed, its counters may lack the last report. The
-    restarted producer corrects its counters. It also announces any further difference, which must be 0.
-    """
+    restarted producer corrects its counters. It then announces how many reports the counters still count otherwise than
+    the ledger. This number must be 0."""
     arm, name, owner = producer[0], "{}/{}/{}".format(*producer), "of producer {1}, session {2}".format(*producer)
     rows = [
         row for row in evidence.ledger_census.to_pylist() if (row["arm"], row["producer"], row["session"]) == producer
@@ -80,9 +80,9 @@ def _agreement_laws(evidence: LawInputs, producer: tuple[str, int, int]) -> Iter
 def _transaction_laws(evidence: LawInputs, producer: tuple[str, int, int], rows: int) -> Iterable[Law]:
     """Yields the laws about the transactions of one producer. `rows`: the number of the producer's rows in the ledger.
 
-    * All rows of a transactional producer are in a transaction. No rows of any other producer are in a transaction.
-    * For each outcome, the ledger has as many transactions of the producer as the producer counted.
-    """
+    * If the producer is transactional, each of its rows is in a transaction. Otherwise none of its rows is in a
+      transaction.
+    * For each outcome, the ledger has as many transactions of the producer as the producer counted."""
     arm, owner = producer[0], "of producer {1}, session {2}".format(*producer)
     transactional = arm in evidence.scenario.transactional
     inside = sum(

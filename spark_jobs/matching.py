@@ -47,9 +47,8 @@ class MatchingInputs(NamedTuple):
     * `census`: the counts of the ledger and the log.
     * `offsets`: the snapshot, with the offsets that cannot be read.
     * `output`: the output of the step, which gets anomalies/.
-    * `bound`: the most cases that are written per arm and kind.
-    * `together`: whether ledger and log are in one Spark partition each; if so, no query shuffles.
-    """
+    * `bound`: the maximum number of cases that are written per arm and kind.
+    * `together`: whether `ledger` is in one Spark partition, and `log` is, too; if so, no query shuffles."""
 
     ledger: DataFrame
     log: DataFrame
@@ -66,10 +65,9 @@ def match(inputs: MatchingInputs, proven: screen.Screen | None) -> tuple[pa.Tabl
     """Matches ledger and log. Returns PRODUCERS, and the number of rows written to anomalies/ per (arm, kind).
 
     `proven`: the result of the screen; None if the screen has proven nothing. Only rows that are not proven are
-    matched. If these rows refute the screen (column `astray`), everything is matched again without the screen. Ledger
-    and log are joined once, and two queries share the result: one counts the subjects (see `spark_jobs.anomalies`), the
-    other lists the cases.
-    """
+    matched. If the matching refutes the screen (column `astray`), everything is matched again without the screen.
+    Ledger and log are joined once, and two queries share the result of the join: one query counts the subjects (see
+    `spark_jobs.anomalies`), the other query lists the cases."""
     persisted: list[DataFrame] = []
     try:
         subjects = _subjects(inputs, proven, persisted)
@@ -88,11 +86,11 @@ def match(inputs: MatchingInputs, proven: screen.Screen | None) -> tuple[pa.Tabl
 
 
 def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: list[DataFrame]) -> DataFrame:
-    """Returns SUBJECTS of the rows of ledger and log that are not in `proven`, the result of `spark_jobs.screen`.
+    """Returns SUBJECTS, made of the rows of ledger and log that `proven` (the result of `spark_jobs.screen`) has not
+    proven.
 
-    If `proven` is None, all rows are used. Appends every frame that is persisted here to `persisted`. The caller
-    unpersists these frames.
-    """
+    If `proven` is None, all rows are used. Appends every frame that this function persists to `persisted`. The caller
+    unpersists these frames."""
     corrupted, foreign = _by_arm(inputs.census.log, "corrupted"), _by_arm(inputs.census.log, "foreign")
     ledger, log, together = inputs.ledger, inputs.log, inputs.together
     if proven is not None and not together and _few_rows(inputs, proven):
@@ -118,25 +116,25 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
 
 
 def _borders(inputs: MatchingInputs, proven: screen.Screen | None) -> DataFrame | None:
-    """Returns BORDERS; None if there are none."""
+    """Returns the BORDERS of `proven`: the last records of the proven ranges. Returns None if there are none."""
     if proven is None or not proven.borders.num_rows:
         return None
     return inputs.ledger.sparkSession.createDataFrame(proven.borders, BORDERS)
 
 
 def _few_rows(inputs: MatchingInputs, proven: screen.Screen) -> bool:
-    """Whether `_collected` may be used, i.e. there are few corrupted records, and few rows to collect."""
+    """Returns whether `_collected` may be used: there are few corrupted records, and few rows to collect."""
     corrupted, foreign = (sum(_by_arm(inputs.census.log, name).values()) for name in ("corrupted", "foreign"))
     return corrupted <= FEW_DAMAGED and proven.counts["screen/examined"] + corrupted + foreign <= FEW
 
 
 def _collected(inputs: MatchingInputs, proven: screen.Screen, damaged: list[str]) -> tuple[DataFrame, DataFrame]:
-    """Returns all rows of LEDGER and LOG that matching with `proven` uses, in one Spark partition each.
+    """Returns two frames of one Spark partition each: the rows of LEDGER, and the rows of LOG, that have to be matched.
+    `proven`: the result of the screen.
 
     Two queries that shuffle nothing collect these rows. `damaged`: the arms with corrupted lines. The rows of LEDGER
     include every attempt that was acknowledged at the offset of a corrupted line. So `attribute` finds the owner of the
-    line even if the owner's row is proven.
-    """
+    line even if the screen has proven the owner's row."""
     unbelievable = ~is_sound() | F.col("foreign")
     lines = screen.unproven(
         inputs.log.where(~F.coalesce(is_marker(), F.lit(False))), proven, exempt=unbelievable
@@ -154,7 +152,8 @@ def _collected(inputs: MatchingInputs, proven: screen.Screen, damaged: list[str]
 def _with_views(
     matched: DataFrame, inputs: MatchingInputs, corrupted: dict[str, int], persisted: list[DataFrame]
 ) -> DataFrame:
-    """Returns `matched` with the flags `aborted_visible` and `torn`. Joins nothing if no attempt has a flag."""
+    """Returns `matched` with the values of the columns `aborted_visible` and `torn`. If both are false for every
+    attempt, no join with `matched` is made."""
     arms = inputs.scenario.transactional
     if not arms:
         return matched

@@ -5,11 +5,10 @@ bucket consists of the claims and the copies of a stretch in one partition (see 
 compared by two measures: partition sequences have the order of sending, and offsets have the order of the log.
 
 A bucket is *passed* if a record of an earlier bucket, e.g. a late duplicate, may stand in the log behind the beginning
-of this bucket. The earlier bucket's record may then be out of order. The records of the passed bucket stay in order.
-Suppose each offset from the first to the last copy of the passed bucket is one of its copies. Then the earlier bucket's
-record stands behind all of them, or before all of them. So a comparison with the last copy alone shows whether this
-record is out of order. The last copy is the *border* of the passed bucket.
-"""
+of the passed bucket. The record of the earlier bucket may then be out of order. The records of the passed bucket stay
+in order. Suppose each offset from the first to the last copy of the passed bucket is one of its copies. Then the record
+of the earlier bucket stands behind all of these copies, or before all of them. So a comparison with the last copy alone
+shows whether the record of the earlier bucket is out of order. The last copy is the *border* of the passed bucket."""
 
 from __future__ import annotations
 
@@ -26,15 +25,18 @@ Span = tuple[int, int]
 
 
 class Order(NamedTuple):
-    """`entangled`: the stretches that may have records out of order. `passed`: the rows of BUCKETS that are passed. The
-    border of such a bucket is its last copy. A row in `passed` has no meaning if its stretch is entangled."""
+    """The result of `order`.
+
+    `entangled`: the stretches that may have records out of order. `passed`: the rows of BUCKETS that are passed. The
+    border of a passed bucket is its last copy. A row in `passed` has no meaning if its stretch is in `entangled`."""
 
     entangled: set[Stretch]
     passed: list[Row]
 
 
 class _Extent(NamedTuple):
-    """Where a bucket is. `sent`: the span of its partition sequences. `stands`: the span of its offsets."""
+    """The place of a bucket in its partition. `sent`: the span of the bucket's partition sequences. `stands`: the span
+    of the bucket's offsets. `row`: the bucket's row of BUCKETS."""
 
     sent: Span
     stands: Span
@@ -42,11 +44,11 @@ class _Extent(NamedTuple):
 
 
 def order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> Order:
-    """Returns the order of `rows` (rows of BUCKETS). `damaged`: every (arm, partition) with corrupted records.
+    """Finds the entangled stretches and the passed buckets among `rows` (rows of BUCKETS). `damaged`: every (arm,
+    partition) with corrupted records.
 
     In damaged partitions, copies and claims are compared, because a corrupted record may hide the position of an
-    attempt. In all other partitions, only copies are compared.
-    """
+    attempt. In all other partitions, only copies are compared."""
     by_producer: defaultdict[tuple[Any, ...], list[_Extent]] = defaultdict(list)
     for row in rows:
         sides = ("logged", "claimed") if (row["arm"], row["partition"]) in damaged else ("logged",)
@@ -65,12 +67,11 @@ def order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> Order:
 
 
 def _compared(extents: list[_Extent]) -> Iterator[tuple[_Extent, bool]]:
-    """Yields each bucket that is not apart from all others. True with it means that it is passed, False that it is
-    entangled.
+    """Yields each bucket that is not apart from all others. The second item is True if the bucket is passed, and False
+    if it is entangled.
 
     `extents`: the buckets of one producer in one partition, sorted by their partition sequences. A bucket is apart from
-    the others if, in both measures, every earlier bucket ends below it, and every later bucket begins above it.
-    """
+    the others if, in both measures, every earlier bucket ends below it, and every later bucket begins above it."""
     sent_until, stands_until = (
         list(accumulate((high for _, high in spans), max))
         for spans in ([extent.sent for extent in extents], [extent.stands for extent in extents])
@@ -91,7 +92,8 @@ def _compared(extents: list[_Extent]) -> Iterator[tuple[_Extent, bool]]:
 
 
 def _is_gapless(row: Row) -> bool:
-    """Whether each offset from the first to the last copy of a bucket is one of its copies."""
+    """Returns whether each offset from the first to the last copy of a bucket is the offset of one of the bucket's
+    copies."""
     first, last = row["logged_position_min"], row["logged_position_max"]
     return first is not None and row["copies"] == last - first + 1
 

@@ -1,9 +1,8 @@
-"""The effects of own applications (programs of the user's own). Such effects keep neither partition nor offset of their
-records. This module finds the partitions, so that the effects can be counted per partition.
+"""The effects of own applications, i.e. of programs that the user brings. Such effects keep neither the partition nor
+the offset of a record. This module finds the partitions, so that the effects can be counted per partition.
 
-The partition of a record of the load comes from the ledger. The partition of a marker comes from its header, which also
-names the marker's round.
-"""
+The partition of a record of the load comes from the ledger. The partition of a marker comes from the marker's header,
+which also names the marker's round."""
 
 from __future__ import annotations
 
@@ -18,13 +17,12 @@ from spark_jobs.schemas import EFFECTS, LEDGER, promise
 
 
 def with_places(effects: DataFrame, ledger: DataFrame, scenario: Scenario, offsets: Offsets) -> DataFrame:
-    """Returns `effects` (rows of EFFECTS) with a partition in each row of an own application that has none. Other rows
+    """Returns `effects` (rows of EFFECTS), with a partition in each row of an own application that had none. Other rows
     stay unchanged.
 
-    If the effect names no attempt, or an attempt that the ledger lacks, the partition is 0. The offset stays -1, except
-    for the markers of the last round. Such a marker shows that its partition is drained, so its row also gets its
-    offset.
-    """
+    If the effect names no attempt, or an attempt that the ledger lacks, the partition is 0. The offset stays -1, with
+    one exception: the marker of the last round. This marker shows that its partition is drained, so the row of this
+    marker also gets the marker's offset."""
     own = [arm.name for arm in scenario.loaded if arm.application and arm.application.discipline == "own"]
     if not own:
         return effects
@@ -41,7 +39,8 @@ def with_places(effects: DataFrame, ledger: DataFrame, scenario: Scenario, offse
 
 
 def _last_offset(offsets: Offsets, arms: list[str]) -> Column:
-    """The offset of the last marker in the partition of a row; null if the snapshot does not have the partition."""
+    """Returns the offset of the last marker in the partition of a row; null if the snapshot does not have the
+    partition."""
     parts = [part for part in offsets.partitions if part.arm in arms]
     places = F.create_map(
         *[F.lit(entry) for part in parts for entry in (f"{part.arm}/{part.partition}", part.live_end - 1)]

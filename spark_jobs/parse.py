@@ -1,9 +1,8 @@
 """Parsing: reads the header from the bytes of a record's value, at fixed positions and without a UDF.
 
 The *header* is the beginning of the value: it names run, arm, producer and attempt (`delivery_verifier.model.record`).
-This header has nothing to do with Kafka's record headers. Parsing never fails: if the bytes have no header, the row of
-LOG says so.
-"""
+This header has nothing to do with Kafka's record headers. Parsing never fails: if the bytes have no header, the column
+`parsed` of the row is false."""
 
 from __future__ import annotations
 
@@ -38,17 +37,18 @@ DIGITS = "0123456789"
 
 
 def parse(raw: DataFrame, scenario: Scenario, view: Column | None = None) -> DataFrame:
-    """Returns LOG from RAW. `view` gives the value of the column `view`; if it is None, all rows get the view `raw`.
+    """Returns LOG from RAW. `view` is an expression for the value of the column `view`. If `view` is None, all rows get
+    the value `raw`.
 
-    The scenario holds the token of the run and the numbers of the arms, which a header names. The result agrees with
-    `delivery_verifier.model.record.parse` on every byte string. The column `foreign` marks
+    The header of a record names the run by its token, and the arm by its number. `scenario` has this token and these
+    numbers. The result agrees with `delivery_verifier.model.record.parse` on every byte string. The column `foreign` is
+    true in two cases:
 
-    * a parsed record whose header names another run, or another arm than the arm to which the topic belongs
-    * bytes of a stranger (see `is_of_stranger`).
+    * The record is parsed, and its header names another run, or another arm than the arm to which the topic belongs.
+    * The bytes are those of a stranger (see `is_of_stranger`).
 
     Nearly all records have the usual form (see `is_usual`), which cheap comparisons of bytes prove. All other records
-    are parsed with regular expressions.
-    """
+    are parsed with regular expressions."""
     proven = promise(raw, RAW).withColumns(sliced_columns()).withColumn("usual", is_usual(scenario))
     decided = proven.withColumn("parsed", F.col("usual") | _is_record())
     named = decided.withColumns(
@@ -68,22 +68,22 @@ def parse(raw: DataFrame, scenario: Scenario, view: Column | None = None) -> Dat
 def sliced_columns() -> dict[str, Column]:
     """Returns columns that are computed from RAW, by name: each number of the header, and whether the checksum agrees.
 
-    If the value is no record, the columns are meaningless. A number is null if its bytes cannot be cast.
-    """
+    If the value is no record, the columns are meaningless. The column of a number is null if the number's bytes cannot
+    be cast."""
     numbers = {f"number_{name}": _slice(name).try_cast(data_type) for name, data_type in NUMBERS.items()}
     return numbers | {"checksum_agrees": _checksum_agrees()}
 
 
 def is_usual(scenario: Scenario) -> Column:
-    """True if the value is a sound record of this run and of the topic's arm, in the form that nearly all records have.
+    """Returns a column that is true for a sound record of this run and of the topic's arm, in the form that nearly all
+    records have.
 
     In this form, session and attempt are 0, and three other numbers begin with the digit 0: producer, sequence and
-    partition sequence. If false, the value may still be a record, in another form.
+    partition sequence. If the column is false, the value may still be a record, in another form.
 
     The condition proves that a number consists of digits: its first and last byte are digits, and the cast to a number
     succeeds. The cast alone proves less, because it ignores blanks, control characters and a sign at the ends of a
-    text.
-    """
+    text."""
     beginnings = F.create_map(
         *[
             F.lit(part)
@@ -100,43 +100,46 @@ def is_usual(scenario: Scenario) -> Column:
 
 
 def is_marker() -> Column:
-    """True on a row of LOG that is a marker of this run.
+    """Returns a column that is true for a row of LOG that is a marker of this run.
 
     Markers are records that the verifier itself writes behind the load, to prove where the snapshot of a partition
-    ends.
-    """
+    ends."""
     is_of_verifier: Column = F.col("producer") == MARKER_PRODUCER
     return F.col("crc_ok") & ~F.col("foreign") & is_of_verifier
 
 
 def is_sound() -> Column:
-    """True on a row of LOG whose header can be believed: the record is parsed, and its checksum agrees."""
+    """Returns a column that is true for a row of LOG whose header can be believed: the record is parsed, and its
+    checksum agrees."""
     return F.col("parsed") & F.col("crc_ok")
 
 
 def is_of_stranger() -> Column:
-    """True on a row of LOG whose bytes have no trace of a record of this run (see `record.is_of_stranger`).
+    """Returns a column that is true for a row of LOG whose bytes have no trace of a record of this run (see
+    `record.is_of_stranger`).
 
-    A log of format version 1 has no such row.
-    """
+    A log of format version 1 has no such row."""
     return ~F.col("parsed") & F.col("foreign")
 
 
 def _ends(name: str, follows: str) -> Column:
-    """True if the last byte of the header field `name` is a digit, and the bytes behind the field are `follows`."""
+    """Returns a column that is true if the last byte of the header field `name` is a digit, and the bytes behind the
+    field are `follows`."""
     last = FIELDS[name].start + FIELDS[name].width
     return _text(last, 1 + len(follows)).isin(*[digit + follows for digit in DIGITS])
 
 
 def _is_record() -> Column:
-    """True if the value has the form of a record: a header, and a checksum of digits. The checksum may be wrong."""
+    """Returns a column that is true if the value has the form of a record: a header, and a checksum of digits. The
+    checksum may be wrong."""
     header = _text(1, HEADER_BYTES).rlike("^" + HEADER_PATTERN)
     checksum = _text(-CRC_WIDTH, CRC_WIDTH).rlike(f"^[0-9]{{{CRC_WIDTH}}}")
     return F.coalesce((F.length("value") >= MIN_PAYLOAD_BYTES) & header & checksum, F.lit(False))
 
 
 def _is_foreign(scenario: Scenario) -> Column:
-    """The column `foreign` of LOG: true if the header names another run or arm, or if a stranger wrote the bytes."""
+    """Returns the column `foreign` of LOG: true if the header names another run or another arm, or if a stranger wrote
+    the bytes."""
     ordinal = F.create_map(*[F.lit(part) for arm in scenario.arms for part in (arm.name, arm.ordinal)])
     other = (F.col("header_run") != scenario.run_token) | ~F.col("header_arm").eqNullSafe(ordinal[F.col("arm")])
     known = F.col("value").cast("string").rlike(traces(scenario.run_token))
@@ -148,21 +151,23 @@ def _is_foreign(scenario: Scenario) -> Column:
 
 
 def _checksum_agrees() -> Column:
-    """True if the checksum at the end of the value is the CRC-32 of all bytes before it."""
+    """Returns a column that is true if the checksum at the end of the value is the CRC-32 of all bytes before the
+    checksum."""
     body = F.col("value").substr(F.lit(1), F.length("value") - CRC_WIDTH)
     written = _text(-CRC_WIDTH, CRC_WIDTH).try_cast("bigint")
     return F.coalesce(written == F.crc32(body), F.lit(False))
 
 
 def _slice(name: str) -> Column:
-    """The bytes of the value at the place of a header field, as text. If the value is no record, they mean nothing."""
+    """Returns, as text, the bytes of the value at the place of a header field. If the value is no record, these bytes
+    mean nothing."""
     return _text(FIELDS[name].start + 1, FIELDS[name].width)
 
 
 def _text(position: int, width: int) -> Column:
-    """`width` bytes of the value as text, from `position` on: 1 is the first byte, and -1 the last.
+    """Returns `width` bytes of the value as text, beginning at `position`. 1 is the position of the first byte, and -1
+    of the last byte.
 
     The bytes are sliced first, and the slice then becomes text. The other order would be slower, because Spark finds a
-    position in a text only by counting its characters from the beginning.
-    """
+    position in a text only by counting its characters from the beginning."""
     return F.substring("value", position, width).cast("string")

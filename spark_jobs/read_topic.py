@@ -1,9 +1,8 @@
 """Reading: reads the records of every topic from Kafka.
 
-The *snapshot* of a partition is the range of offsets that is judged. The step settle took its bounds once, after the
-load. A *marker* is a record that settle wrote behind the load, to prove where the snapshot ends. The *tail* is all
-records behind the snapshot.
-"""
+The *snapshot* of a partition is the range of offsets that is judged. The step settle recorded the bounds of this range
+once, after the load. A *marker* is a record that settle wrote behind the load, to prove where the snapshot ends. The
+*tail* is all records behind the snapshot."""
 
 from __future__ import annotations
 
@@ -54,12 +53,11 @@ def read_topics(
     """Returns RAW: the snapshot and the tail of every partition. Reads up to the end that the partition has now.
 
     `offsets`: the bounds of the snapshot. `isolation`: the isolation level of the consumer. `connection`: options by
-    which Spark's Kafka source reaches the brokers (`Connection.spark_options`). None: Spark reads in plain text from
-    the addresses in `offsets`.
+    which Spark's Kafka source reaches the brokers (`Connection.spark_options`). If it is None, Spark connects to the
+    addresses in `offsets` without encryption.
 
     The read fails if the brokers no longer hold the whole range: Spark never returns only a part of it. Only the
-    offsets that `offsets` calls unreadable are left out.
-    """
+    offsets that `offsets` calls unreadable are left out."""
     arms = {part.topic: part.arm for part in offsets.partitions}
     reader = (
         spark.read.format("kafka")
@@ -105,23 +103,22 @@ def _reads(offsets: Offsets) -> Iterator[tuple[tuple[str, str], _Bounds, _Bounds
 def read_committed(
     spark: SparkSession, offsets: Offsets, arms: Sequence[str], connection: Mapping[str, str] | None = None
 ) -> DataFrame:
-    """Returns RAW: the records of `arms` that a read_committed consumer sees now, i.e. before the last stable offset.
+    """Returns RAW: the records of `arms` that a read_committed consumer sees now, i.e. the records before the last
+    stable offset.
 
-    The markers are the last records of each partition. The last stable offset should be behind them, because every
-    earlier transaction had ended when the snapshot was taken. `check_committed` checks this afterwards. `connection`:
-    options by which Spark reaches the brokers (see `read_topics`).
-    """
+    The markers are the last records of each partition. The last stable offset should be behind the markers, because
+    every earlier transaction had ended when the snapshot was taken. `check_committed` checks this afterwards.
+    `connection`: options by which Spark reaches the brokers (see `read_topics`)."""
     selected = [part for part in offsets.partitions if part.arm in arms]
     return read_topics(spark, msgspec.structs.replace(offsets, partitions=selected), "read_committed", connection)
 
 
 def view(offsets: Offsets, snapshot_view: str = SNAPSHOT, tail_view: str = TAIL) -> Column:
-    """The column `view` for the rows of RAW: `snapshot_view` for records in the snapshot, and `tail_view` for records
-    behind it.
+    """Returns the column `view` for the rows of RAW: `snapshot_view` for records in the snapshot, and `tail_view` for
+    records behind it.
 
     Which records are in the snapshot depends only on its bounds in `offsets`. So a repeated read finds the same records
-    in the snapshot, whatever was written since.
-    """
+    in the snapshot, even if other records were written meanwhile."""
     ends: dict[str, list[int]] = defaultdict(list)
     for part in sorted(offsets.partitions, key=lambda part: part.partition):
         ends[part.arm].append(part.end)
@@ -130,10 +127,10 @@ def view(offsets: Offsets, snapshot_view: str = SNAPSHOT, tail_view: str = TAIL)
 
 
 def count_tail(log: Path, offsets: Offsets) -> dict[ArmPartition, int]:
-    """Maps (arm, partition) to the number of records behind the snapshot that are no markers. `log`: the folder log/.
+    """Maps (arm, partition) to the number of records behind the snapshot. Markers are not counted. `log`: the folder
+    log/.
 
-    Raises StepFailed if a marker was not read, because the read is then incomplete.
-    """
+    Raises StepFailed if a marker was not read, because the read is then incomplete."""
     records, markers = _count_behind_snapshot(log, TAIL)
     _require_markers(markers, offsets.partitions)
     return records
@@ -142,22 +139,22 @@ def count_tail(log: Path, offsets: Offsets) -> dict[ArmPartition, int]:
 def check_committed(log: Path, offsets: Offsets, arms: Sequence[str], tail: str) -> None:
     """Raises StepFailed if the read_committed consumer of `arms` missed a marker, because the read is then incomplete.
 
-    `log`: the folder log/. `tail`: the view that holds what the consumer saw behind the snapshot.
+    `log`: the folder log/. `tail`: the value of the column `view` for records that the consumer saw behind the
+    snapshot.
 
-    Markers are in no transaction. So a consumer misses a marker only if the last stable offset, where its read ends, is
-    before the marker. A new leader can report such a low offset for a moment. The consumer may then also have missed
-    records of the snapshot.
-    """
+    Markers are in no transaction. So a consumer misses a marker only if the last stable offset, where the consumer's
+    read ends, is before the marker. A new leader can report such a low offset for a moment. The consumer may then also
+    have missed records of the snapshot."""
     _, markers = _count_behind_snapshot(log, tail)
     selected = [part for part in offsets.partitions if part.arm in arms]
     _require_markers(markers, selected, " by a consumer that reads committed")
 
 
 def _count_behind_snapshot(log: Path, view: str) -> tuple[dict[ArmPartition, int], dict[ArmPartition, int]]:
-    """Returns two counts of the records in `view` per (arm, partition): all records but the markers, and the markers.
+    """Returns two counts per (arm, partition) of the records whose column `view` has the value `view`. The first count
+    is that of all records but the markers. The second count is that of the markers.
 
-    `log`: the folder log/. `view`: a value of the column `view` that stands for records behind the snapshot.
-    """
+    `log`: the folder log/. `view`: a value that stands for records behind the snapshot."""
     names = ["arm", "partition", "producer", "crc_ok", "foreign"]
     groups = dataset.dataset(log).to_table(columns=names, filter=pc.field("view") == view).group_by(names)
     records: Counter[ArmPartition] = Counter()

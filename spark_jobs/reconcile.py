@@ -2,9 +2,8 @@
 
 The first half reads the snapshot from Kafka into log/, and seals log/ with read_topic.json. The second half turns
 ledger/ and log/ into anomalies/, books/ and timeline/, and seals them with reconcile.json. To seal files means to name
-them with their SHA-256 in the step's manifest, here read_topic.json or reconcile.json. The second half is a pure
-function of the run directory: it can be repeated years later, when the cluster is long gone.
-"""
+each file with its SHA-256 in the step's manifest, here read_topic.json or reconcile.json. The second half is a pure
+function of the run directory: it can be repeated years later, when the cluster is long gone."""
 
 from __future__ import annotations
 
@@ -66,7 +65,7 @@ def reconcile(
     bits: int = buckets.BITS,
     connection: Mapping[str, str] | None = None,
 ) -> None:
-    """Reconciles the run in `run_dir`, and writes the result there, whether it is good or bad.
+    """Reconciles the run in `run_dir`, and writes the result to `run_dir`. Anomalies in the result are no error.
 
     `from_log`: whether log/ exists already; if so, Kafka is not read. `exhaustive`: whether every record is matched,
     without the screen (see `spark_jobs.screen`). `bits`: each stretch of the screen has at least 2**bits sequences.
@@ -101,7 +100,7 @@ def read(run_dir: Path, spark: SparkSession, connection: Mapping[str, str] | Non
 
 
 def _files(run: RunDirectory, folder: str) -> list[Path]:
-    """The Parquet files of a folder of the run directory. Raises IncompleteRun if there are none."""
+    """Returns the Parquet files of a folder of the run directory. Raises IncompleteRun if there are none."""
     files = sorted((run.path / folder).glob("*.parquet"))
     if not files:
         raise IncompleteRun(f"{run.path / folder} holds no Parquet file")
@@ -119,7 +118,7 @@ def write_books(
 ) -> None:
     """Runs the second half of a reconciliation: writes anomalies/, books/ and timeline/ from ledger/ and log/ of `run`.
 
-    `bound`: the most cases that are written per arm and kind. `exhaustive`, `bits`: see `reconcile`."""
+    `bound`: the maximum number of cases that are written per arm and kind. `exhaustive`, `bits`: see `reconcile`."""
     ledger, both_views, together = _frames(spark, run)
     log, visible = both_views.where(F.col("view") == "raw"), both_views.where(F.col("view") == committed.VIEW)
     arms, offsets = scenario.transactional, read_offsets_of(run)
@@ -161,7 +160,8 @@ def write_books(
 
 
 def _frames(spark: SparkSession, run: RunDirectory) -> tuple[DataFrame, DataFrame, bool]:
-    """Returns LEDGER, LOG, and whether each of them is in one Spark partition, because both are small."""
+    """Returns LEDGER, LOG, and a flag: whether LEDGER and LOG are in one Spark partition each, because both are
+    small."""
     together = _rows(run, "ledger") + _rows(run, "log") <= SMALL_ROWS
     sides = (("ledger", LEDGER), ("log", LOG))
     frames = [spark.read.schema(schema).parquet(str(run.path / name)) for name, schema in sides]
@@ -178,7 +178,7 @@ def _write_tables(output: StepOutput, evidence: law.LawInputs) -> None:
 
 
 def _rows(run: RunDirectory, folder: str) -> int:
-    """The number of rows in the Parquet files of a folder of the run directory."""
+    """Returns the number of rows in the Parquet files of a folder of the run directory."""
     return sum(pq.read_metadata(file).num_rows for file in (run.path / folder).glob("*.parquet"))
 
 
@@ -191,8 +191,7 @@ def _write_load(
 ) -> dict[str, tuple[int, int]]:
     """Writes books/exposure, books/gaps and timeline/. These tables are only about the arms that carry load.
 
-    Maps each arm to two counts of its attempts, which a law compares (see `LawInputs.summarized`).
-    """
+    Returns a mapping from each arm to two counts of its attempts, which a law compares (see `LawInputs.summarized`)."""
     loaded = ledger.where(F.col("arm").isin([arm.name for arm in scenario.loaded]))
     injections = read_injections((run.path / "injections.json").read_bytes())
     span = _span(ledger_census, scenario)
@@ -217,17 +216,17 @@ def _attempts(table: pa.Table, arm: Arm) -> int:
 
 
 def _span(ledger_census: pa.Table, scenario: Scenario) -> tuple[int, int]:
-    """The first and the last time of the load, in µs since the epoch; (0, 0) if there was no load."""
+    """Returns the first and the last time of the load, in µs since the epoch; (0, 0) if there was no load."""
     loaded = {arm.name for arm in scenario.loaded}
     rows = [row for row in ledger_census.to_pylist() if row["arm"] in loaded]
     return min((row["from_us"] for row in rows), default=0), max((row["until_us"] for row in rows), default=0)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The entry point of `spark-submit`. Returns 0 if the job has finished, whatever it found. Any failure is raised.
+    """The entry point of `spark-submit`. Returns 0 if the job has finished, even if it found anomalies. Every failure
+    is raised as an exception.
 
-    `argv`: the arguments of the command line. None stands for the arguments of this process.
-    """
+    `argv`: the arguments of the command line. If it is None, the arguments of this process are used."""
     parser = argparse.ArgumentParser(prog="reconcile.py", description=DESCRIPTION, epilog=EPILOG, allow_abbrev=False)
     parser.add_argument("--run-dir", type=Path, required=True, help="the run directory, e.g. runs/<run id>")
     parser.add_argument("--from-log", action="store_true", help="do not read Kafka: start from log/, as a read left it")

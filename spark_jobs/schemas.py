@@ -51,7 +51,7 @@ def _declared(table: Table) -> StructType:
 
 
 def _internal(required: Mapping[str, DataType], nullable: Mapping[str, DataType]) -> StructType:
-    """The schema of a frame that only the jobs use: the required columns, then the nullable columns."""
+    """Returns the schema of a frame that only the jobs use: the required columns, then the nullable columns."""
     fields = [StructField(name, data_type, nullable=False) for name, data_type in required.items()]
     return StructType(fields + [StructField(name, data_type) for name, data_type in nullable.items()])
 
@@ -205,9 +205,8 @@ is `position` minus the partition sequence.
 def promise(frame: DataFrame, schema: StructType) -> DataFrame:
     """Returns `frame` with exactly the columns of `schema`, in the order and with the types of `schema`.
 
-    Raises AnalysisException if a column is missing. Casts only columns of another type, because each cast costs several
-    calls into the JVM.
-    """
+    Raises AnalysisException if a column is missing. Casts a column only if its type differs from the type in `schema`,
+    because each cast costs several calls into the JVM."""
     present = [(field.name, field.dataType) for field in frame.schema]
     promised = [(field.name, field.dataType) for field in schema]
     if present == promised:
@@ -226,10 +225,10 @@ def arrow(schema: StructType) -> pa.Schema:
 
 
 def check_log(file: Path) -> None:
-    """Raises BadInput unless the Parquet `file` has exactly the columns of LOG, in any order.
+    """Checks that the Parquet `file` has exactly the columns of LOG, in any order. Raises BadInput if the columns
+    differ.
 
-    Without this check, Spark would read a missing column as null.
-    """
+    Without this check, Spark would read a missing column as null."""
     types, expected = column_types(file), arrow(LOG)
     problems = [
         f"{field.name}: {types.get(field.name, 'missing')}, expected {field.type}"
@@ -242,8 +241,8 @@ def check_log(file: Path) -> None:
 
 
 def _agrees(data_type: pa.DataType | None, expected: pa.DataType) -> bool:
-    """Whether a column has the expected type. The units of timestamps are ignored, because Arrow reads Spark's
-    timestamps in another unit than it uses for its own timestamps."""
+    """Returns whether a column has the expected type. The units of timestamps are ignored: Arrow reads the timestamps
+    that Spark wrote in another unit than `expected` has."""
     if data_type is not None and pa.types.is_timestamp(data_type) and pa.types.is_timestamp(expected):
         return True
     return bool(data_type == expected)

@@ -8,7 +8,7 @@ partition. A bucket is *clean* exactly if
 * it has as many copies as claims; its claims are all ACKED or all SENT, as the client reported, outside transactions;
 * claims and copies have equal fingerprints (sums of the 32-bit halves of a 64-bit hash of sequence, attempt and
   partition sequence);
-* offset - partition sequence is the same for each copy and each acknowledgement.
+* the difference offset - partition sequence is the same for each copy and each acknowledgement.
 
 Then every attempt of the bucket stands exactly once in the partition, in order, and at its acknowledged offset if it
 has one. A stretch is *proven* exactly if
@@ -25,8 +25,7 @@ All other rows are matched one by one. The result is the same as if all rows wer
 the screen (`astray` in ATTEMPTS). This happens if a line has another partition sequence than its claim, because
 condition 2 then compared wrong numbers. It also happens if the owner of a corrupted line is in a proven stretch.
 
-Whether a matched record is out of order may depend on proven records. *Borders* stand for these proven records.
-"""
+Whether a matched record is out of order may depend on proven records. *Borders* stand for these proven records."""
 
 from __future__ import annotations
 
@@ -51,11 +50,12 @@ form a range.) If there are more ranges, the query joins the proven stretches in
 
 
 class Screen(NamedTuple):
-    """The proven rows, which need no matching: all rows of the arms in `whole` and of the stretches in `stretches`.
+    """The proven rows, which need no matching: all rows of the arms in `whole`, and all rows of the stretches in
+    `stretches`.
 
-    `signatures`: the rows of SIGNATURES by which the books count the proven rows. `borders`: the rows of BORDERS. They
-    replace the proven rows when the order of other rows is checked. `counts`: figures for the manifest.
-    """
+    `bits`: a stretch has 2**`bits` sequences. `signatures`: the rows of SIGNATURES by which the books count the proven
+    rows. `borders`: the rows of BORDERS. They replace the proven rows when the order of other rows is checked.
+    `counts`: figures for the manifest."""
 
     bits: int
     whole: list[str]
@@ -66,11 +66,10 @@ class Screen(NamedTuple):
 
 
 def prove(counted: Buckets, damaged: Set[tuple[str, int]]) -> Screen | None:
-    """Returns what `counted` proves, or None if nothing is proven.
+    """Returns the rows that `counted` proves, or None if nothing is proven.
 
     `damaged`: every (arm, partition) with corrupted records. In these partitions, condition 2 in the module's docstring
-    is checked for claims (rows of LEDGER), too, because a corrupted record may hide the position of an attempt.
-    """
+    is checked for claims (rows of LEDGER), too, because a corrupted record may hide the position of an attempt."""
     rows: list[Row] = [row for row in counted.table.to_pylist() if row["attempted"] or row["copies"]]
     dirty = {stretch_of(row) for row in rows if not _clean(row)}
     dirty |= _not_each_once(row for row in rows if stretch_of(row) not in dirty)
@@ -106,8 +105,7 @@ def unproven(
     rows.
 
     `together`: whether all rows are in one Spark partition already; if so, they stay there. `exempt`: a condition, or
-    None. Also returns every row of which the condition is true.
-    """
+    None. Rows for which the condition is true are returned in any case."""
     if screen is None:
         return frame
     exempted = F.lit(False) if exempt is None else exempt
@@ -124,7 +122,7 @@ def unproven(
 
 
 def _ranges(stretches: list[Row]) -> list[tuple[Stretch, Stretch]]:
-    """Returns the first and the last stretch of each series of consecutive stretches. `stretches` are sorted."""
+    """Returns the first and the last stretch of each series of consecutive stretches. `stretches` must be sorted."""
     ranges: list[tuple[Stretch, Stretch]] = []
     for stretch in map(stretch_of, stretches):
         if ranges and ranges[-1][1] == (*stretch[:3], stretch[3] - 1):
@@ -135,7 +133,8 @@ def _ranges(stretches: list[Row]) -> list[tuple[Stretch, Stretch]]:
 
 
 def _within(stretches: tuple[Stretch, Stretch], bits: int) -> Column:
-    """True on a row of LEDGER or LOG in one of `stretches`, or in a stretch between these two; never null."""
+    """Returns a column that is true for a row of LEDGER or LOG in the range from the first to the second of
+    `stretches`. The column is never null."""
     (arm, producer, session, first), (*_, last) = stretches
     named = (F.col("arm") == arm) & (F.col("producer") == producer) & (F.col("session") == session)
     sequence = F.col("sequence")
@@ -143,7 +142,8 @@ def _within(stretches: tuple[Stretch, Stretch], bits: int) -> Column:
 
 
 def _clean(row: Row) -> bool:
-    """Whether the attempts of a bucket are in the log exactly as acknowledged (*clean*, see the module's docstring)."""
+    """Returns whether the attempts of a bucket are in the log exactly as acknowledged (*clean*, see the module's
+    docstring)."""
     is_equal = row["attempted"] == row["copies"] and row["attempted"] in (row["acked"], row["sent"])
     shifts = {row[f"{side}_shift_{end}"] for side in ("claimed", "logged") for end in ("min", "max")}
     agrees = row["low"] == row["high"] == 0 and len(shifts - {None}) == 1
@@ -170,7 +170,7 @@ def _each_once(parts: list[Row]) -> bool:
 
 
 def _signature(row: Row) -> Row:
-    """The row of SIGNATURES that stands in the books for all attempts of one bucket in a proven stretch."""
+    """Returns the row of SIGNATURES that stands in the books for all attempts of one bucket in a proven stretch."""
     return {
         "arm": row["arm"],
         "role": "attempt",
@@ -189,8 +189,8 @@ def _signature(row: Row) -> Row:
 
 
 def _border(row: Row) -> Row:
-    """The row of BORDERS for one bucket in a proven stretch. The last record of the bucket stands for all records of
-    the bucket."""
+    """Returns the row of BORDERS for one bucket in a proven stretch. The last record of the bucket stands for all
+    records of the bucket."""
     return {
         "arm": row["arm"],
         "producer": row["producer"],

@@ -1,12 +1,12 @@
 """The second opinion: DuckDB joins ledger/ and log/, and counts a part of the books a second time.
 
 Spark makes the books. This module shares no matching code with Spark, so an error in Spark's matching makes the two
-counts differ. It uses only the columns of ledger/ and log/. It trusts the reading of the topics, i.e. the columns that
-`spark_jobs.parse` sliced from each record.
+counts differ. This module uses only the columns of ledger/ and log/. It trusts the reading of the topics, i.e. the
+columns that `spark_jobs.parse` sliced from each record.
 
-If an arm has damaged records, only their number is compared, because the books have a rule that assigns such records to
-attempts, and this module has no such rule. A large run has no second opinion (`store.books.has_second_opinion`).
-"""
+If an arm has damaged records, only the number of its damaged records is compared. Reason: the books have a rule that
+assigns damaged records to attempts, and this module has no such rule. A large run has no second opinion
+(`store.books.has_second_opinion`)."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ be parsed or have a wrong checksum. An arm with an application also has the coun
 
 
 def opinion(scenario: Scenario, offsets: Offsets, output: StepOutput) -> Opinion | None:
-    """Returns what DuckDB counts in ledger/ and log/ of a run. `output` is the output of the run's step reconcile.
+    """Returns the counts that DuckDB makes from ledger/ and log/ of a run. `output` is the output of the run's step
+    reconcile.
 
-    Returns None if the format of the run is too old for a second opinion, or if the run is too large.
-    """
+    Returns None if the format of the run is too old for a second opinion, or if the run is too large."""
     if not has_second_opinion(versions(output.run, "produce", "settle")[-1], offsets):
         return None
     with output.timed("second_opinion"):
@@ -91,11 +91,10 @@ def opinion(scenario: Scenario, offsets: Offsets, output: StepOutput) -> Opinion
 
 
 def count(run_dir: Path, scenario: Scenario, folder: Path) -> Opinion:
-    """Returns what DuckDB counts in ledger/ and log/ of `run_dir`. Data that do not fit into MEMORY go to a temporary
-    folder in `folder`, which is removed at the end.
+    """Returns the counts that DuckDB makes from ledger/ and log/ of `run_dir`. Data that do not fit into MEMORY go to a
+    temporary folder in `folder`, which is removed at the end.
 
-    Raises duckdb.Error if a file cannot be read, or if memory and disk together do not suffice.
-    """
+    Raises duckdb.Error if a file cannot be read, or if memory and disk together do not suffice."""
     ledger, log = (f"{glob.escape(str(run_dir / name))}/*.parquet" for name in ("ledger", "log"))
     arms = [arm.name for arm in scenario.arms], [arm.ordinal for arm in scenario.arms]
     rows = _rows(_QUERY, [*arms, scenario.run_token, log, ledger], folder)
@@ -119,11 +118,10 @@ def _rows(query: str, values: list[object], folder: Path) -> list[tuple[Any, ...
 
 
 def opinion_laws(counted: Mapping[str, Mapping[str, int]], producers: pa.Table, log_census: pa.Table) -> Iterable[Law]:
-    """Yields the law that DuckDB and Spark have the same counts: a row for each arm and count.
+    """Yields the law that DuckDB and Spark have the same counts. The law has one row for each arm and count.
 
     `counted`: the counts of DuckDB. `producers`: PRODUCERS. `log_census`: `Census.log`. If an arm has damaged records,
-    its only row is about their number.
-    """
+    the arm's only row is about the number of these records."""
     damaged, booked = _sums(log_census, "corrupted"), _sums(producers, *COUNTS)
     for arm, counts in counted.items():
         yield _equation(arm, "damaged records in log/", counts["damaged"], damaged[arm, "corrupted"])

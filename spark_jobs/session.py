@@ -69,11 +69,10 @@ def settings(records: int = 0) -> dict[str, str]:
 
 
 def java_options(records: int) -> list[str]:
-    """Options of the driver's JVM: the serial garbage collector, little logging, and the class data archive.
+    """Returns options of the driver's JVM: the serial garbage collector, little logging, and the class data archive.
 
-    `records`: about how many records the run has. For fewer than SMALL_RECORDS, the options also leave out the JVM's
-    optimizing compiler.
-    """
+    `records`: the approximate number of records of the run. For fewer than SMALL_RECORDS, the options also switch off
+    the JVM's optimizing compiler."""
     quick = ["-XX:TieredStopAtLevel=1"] if records < SMALL_RECORDS else []
     logging = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
     # Without the second compiler, the JVM reserves 48 MB for compiled code. A session that is used often fills
@@ -82,18 +81,19 @@ def java_options(records: int) -> list[str]:
 
 
 def executor_options(records: int) -> list[str]:
-    """Options of the JVM of an executor on another host: the serial garbage collector, and no optimizing compiler.
+    """Returns options of the JVM of an executor on another host: the serial garbage collector, and no optimizing
+    compiler.
 
-    `records`: about how many records the run has. With SMALL_RECORDS or more records, the list is empty, and the JVM
-    uses its own defaults.
-    """
+    `records`: the approximate number of records of the run. With SMALL_RECORDS or more records, the list is empty, and
+    the JVM uses its own defaults."""
     return ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"] if records < SMALL_RECORDS else []
 
 
 def class_archive() -> ClassArchive:
-    """Spark's class data archive: a file with loaded classes, from which a JVM starts faster (see `ClassArchive`).
+    """Returns Spark's class data archive: a file with loaded classes, from which a JVM starts faster (see
+    `ClassArchive`).
 
-    The file is kept in the Python environment, because it names the jars of this environment by absolute paths.
+    The file is kept in the Python environment, because the file names the jars of this environment by absolute paths.
     """
     return ClassArchive.named(Path(sys.prefix) / "class-archives", f"spark-{importlib.metadata.version('pyspark')}")
 
@@ -101,9 +101,9 @@ def class_archive() -> ClassArchive:
 def local_session(records: int = 0, master: str = "local[*]") -> SparkSession:
     """Returns a session in a JVM of this process or, under `spark-submit`, the session that `spark-submit` configured.
 
-    `records`: about how many records the run has. `master`: Spark's master URL. Under `spark-submit`, both are ignored,
-    because the JVM is running already. Spark's workers run the same Python interpreter as this process.
-    """
+    `records`: the approximate number of records of the run. `master`: Spark's master URL. Under `spark-submit`,
+    `records` and `master` are ignored, because the JVM is running already. Spark's workers run the same Python
+    interpreter as this process."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     _forget_ended_jvm()
     builder = SparkSession.builder.appName("kafka-delivery-verifier")
@@ -119,10 +119,9 @@ def local_session(records: int = 0, master: str = "local[*]") -> SparkSession:
 
 
 def living_session(spark: SparkSession) -> SparkSession:
-    """Returns `spark`, or a new session if the JVM of `spark` has ended.
+    """Returns `spark` if its JVM is running, or a new session if its JVM has ended.
 
-    Raises SparkGone if the JVM of the new session ends before the session exists.
-    """
+    Raises SparkGone if the JVM of the new session ends before the session exists."""
     _forget_ended_jvm()
     if SparkContext._active_spark_context is spark.sparkContext:
         return spark
@@ -131,17 +130,17 @@ def living_session(spark: SparkSession) -> SparkSession:
 
 
 def where(spark: SparkSession) -> str:
-    """Returns where Spark runs: its master URL, after the words `Spark Connect, ` if a Spark Connect server is used."""
+    """Returns where Spark runs: its master URL. If a Spark Connect server is used, the words `Spark Connect, ` stand
+    before the URL."""
     return ("Spark Connect, " if is_remote() else "") + str(spark.conf.get("spark.master"))
 
 
 @contextmanager
 def naming_jvm_end() -> Iterator[None]:
-    """Turns an error in the block into SparkGone if the JVM that this process started has ended.
+    """Turns an error in the block into SparkGone, if the JVM that this process started has ended.
 
     The text of SparkGone says how the JVM ended. The next `local_session` of this process then starts another JVM. If
-    the JVM has not ended, the error passes unchanged.
-    """
+    the JVM has not ended, the error is raised unchanged."""
     try:
         yield
     except Exception as error:
@@ -161,8 +160,8 @@ def _forget_ended_jvm() -> None:
 
 
 def _jvm_exit_code(within_s: float) -> int | None:
-    """The exit code of this process's JVM. The result is None if there is no JVM, or if it does not end within
-    `within_s` seconds."""
+    """Returns the exit code of the JVM that this process started. Returns None if there is no JVM, or if the JVM does
+    not end within `within_s` seconds."""
     process = getattr(SparkContext._gateway, "proc", None)
     try:
         return None if process is None else int(process.wait(within_s))
@@ -177,12 +176,11 @@ def _forget_jvm() -> None:
 
 
 def end(spark: SparkSession) -> None:
-    """Stops the session, and ends the JVM unless `spark-submit` started it.
+    """Stops the session, and ends the JVM unless `spark-submit` started the JVM.
 
     Without this call, the JVM would outlive this process by seconds. If the JVM ends without an error, keeps the class
-    data archive that it has written. If the JVM does not end within END_S, kills it and raises
-    subprocess.TimeoutExpired.
-    """
+    data archive that the JVM has written. If the JVM does not end within END_S seconds, kills it and raises
+    subprocess.TimeoutExpired."""
     _forget_ended_jvm()
     gateway = SparkContext._gateway
     if gateway is None:

@@ -35,9 +35,8 @@ def gaps(slots: pa.Table, began_us: int, scenario: Scenario) -> pa.Table:
     The verifier itself causes the silence between warm-up and load. So only the part of this silence after `began_us`
     counts. `began_us` is the beginning of the load (µs since the epoch).
 
-    A silence within one slot is not found. So if the longest silence is shorter than a slot, the result may be too
-    short, by less than a slot. Otherwise it is exact.
-    """
+    A silence within one slot is not found. So if the longest silence is shorter than a slot, the silence in the result
+    may be too short, by less than a slot. Otherwise the result is exact."""
     per_slot = (
         slots.filter(pc.is_valid(slots["slot"]))
         .group_by(["arm", "partition", "slot"])
@@ -53,7 +52,8 @@ def gaps(slots: pa.Table, began_us: int, scenario: Scenario) -> pa.Table:
 
 
 def _longest(per_slot: pa.Table, arm: str, partition: int, began_us: int) -> dict[str, Any]:
-    """The columns of GAPS about the longest silence of a partition. Empty if there is no silence."""
+    """Returns the columns of GAPS about the longest silence of a partition. The result is empty if there is no
+    silence."""
     own = per_slot.filter(pc.and_(pc.equal(per_slot["arm"], arm), pc.equal(per_slot["partition"], partition)))
     ends = own["first_us_min"].to_numpy()[1:]
     starts = np.maximum(own["last_us_max"].to_numpy()[:-1], began_us)

@@ -84,7 +84,7 @@ def windows(injections: Sequence[Injection]) -> list[tuple[int, int]]:
     """Returns the windows of the injections, ascending: (bite, recovery) in µs since the epoch. The bite is the time at
     which the injection took effect.
 
-    Windows that overlap or touch are joined into one. The window of an injection without recovery ends at FOREVER_US.
+    Windows that overlap or touch are joined into one. If an injection never recovered, its window ends at FOREVER_US.
     """
     joined: list[tuple[int, int]] = []
     for injection in sorted(injections, key=lambda injection: injection.bite_at_us):
@@ -97,13 +97,13 @@ def windows(injections: Sequence[Injection]) -> list[tuple[int, int]]:
 
 
 def recovered_us(injection: Injection) -> int:
-    """The time of an injection's recovery in µs since the epoch; FOREVER_US if it never recovered."""
+    """Returns the time of an injection's recovery in µs since the epoch; FOREVER_US if there was no recovery."""
     return FOREVER_US if injection.recovered_at_us is None else injection.recovered_at_us
 
 
 def _measured(rows: DataFrame, injections: Sequence[Injection], width_us: int, slot_us: int) -> DataFrame:
-    """Returns one row per attempt, with the columns by which `summarize` groups the attempts, and the columns that it
-    counts."""
+    """Returns one row per attempt, with two groups of columns: those by which `summarize` groups the attempts, and
+    those that it counts."""
     sent, settled = F.unix_micros("sent_at"), F.unix_micros("settled_at")
     report_us = F.when(reported(), settled)
     known = F.coalesce(settled, sent)
@@ -129,13 +129,12 @@ def _measured(rows: DataFrame, injections: Sequence[Injection], width_us: int, s
 
 
 def since(moment: Column, injections: Sequence[Injection]) -> Column:
-    """Replaces `moment` by the last edge that is not after `moment`. If there is no such edge, the result is
-    LONG_AGO_US.
+    """Returns, instead of `moment`, the last edge that is not after `moment`. If there is no such edge, returns
+    LONG_AGO_US. Null stays null.
 
     `spark_jobs.exposure` asks only whether a moment is before or after certain times of the injections, e.g. the bite.
-    An edge is a moment at which such an answer changes. So the last edge has the same answers as `moment`. Null stays
-    null.
-    """
+    An edge is a moment at which the answer to such a question changes. So for the last edge, the answers are the same
+    as for `moment`."""
     edges = sorted(
         {
             edge

@@ -1,4 +1,5 @@
-"""The timeline: the load of each arm over time, and its latencies, both from the summary of the load."""
+"""The timeline: the load of each arm over time, and the latencies of each arm. Both are computed from the summary of
+the load."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ _COUNTED = ("sent", "reported", "indeterminate", "failed")
 
 
 def interval_us(from_us: int, until_us: int) -> int:
-    """Width of the timeline's intervals in µs, for a load from `from_us` to `until_us` (both µs since the epoch)."""
+    """Returns the width of the timeline's intervals in µs, for a load from `from_us` to `until_us` (both µs since the
+    epoch)."""
     return COARSE_US if until_us - from_us > LONG_RUN_US else FINE_US
 
 
@@ -42,10 +44,9 @@ def load(intervals: pa.Table, width_us: int) -> pa.Table:
     """Returns LOAD from `Summary.intervals`, with a row of zeros for each interval in which nothing happened.
 
     An attempt counts as `sent` in the interval in which it was sent. Its outcome counts in the interval in which the
-    client reported the outcome. Without a report, the outcome counts in the interval in which the attempt was sent.
-    `width_us`: width of an interval. The rows of an arm reach from the first to the last interval in which something
-    happened. Raises StepFailed if an arm has more rows than INTERVALS.
-    """
+    client reported the outcome. If there was no report, the outcome counts in the interval in which the attempt was
+    sent. `width_us`: the width of an interval. The rows of an arm reach from the first to the last interval in which
+    something happened. Raises StepFailed if an arm has more rows than INTERVALS."""
     known: dict[tuple[str, int], dict[str, Any]] = {}
     for moment, counts in (("sent_us", {"attempts": "sent"}), ("known_us", {name: name for name in _COUNTED[1:]})):
         for row in intervals.group_by(["arm", moment]).aggregate([(name, "sum") for name in counts]).to_pylist():
@@ -67,11 +68,11 @@ def load(intervals: pa.Table, width_us: int) -> pa.Table:
 
 
 def latency(intervals: pa.Table) -> pa.Table:
-    """Returns LATENCY from `Summary.intervals`: the number of reported records per arm and bucket (range) of latency.
+    """Returns LATENCY from `Summary.intervals`: the number of reported records per arm and range of latency.
 
-    Each arm and bucket can have two rows. The row in which `inside` is true counts the records that were under way at
-    some time between the bite (effect) of an injection and its recovery. The other row counts all other records.
-    """
+    Each arm and range can have two rows. The row in which `inside` is true counts the records that were under way at
+    some time between the bite (the beginning of the effect) of an injection and the recovery from it. The other row
+    counts all other records."""
     answered = intervals.filter(pc.is_valid(intervals["bucket"]))
     joined = pa.array(answered["bucket"].to_numpy() // _JOINED, pa.int64())
     counted = answered.append_column("joined", joined).group_by(["arm", "inside", "joined"])
@@ -113,10 +114,10 @@ def _quantiles_ms(intervals: pa.Table) -> dict[tuple[str, int], dict[str, float]
 
 
 def _middle_ms(bucket: int) -> float:
-    """The geometric middle of a bucket of the summary, in ms."""
+    """Returns the geometric middle of a bucket of the summary, in ms. A bucket is a range of latencies."""
     return float(10.0 ** ((bucket + 0.5) / BUCKETS_PER_DECADE - 3))
 
 
 def _quiet(arm: str, at_us: int) -> dict[str, Any]:
-    """The row of LOAD for an interval in which nothing happened."""
+    """Returns the row of LOAD for an interval in which nothing happened."""
     return {"arm": arm, "at_us": at_us} | dict.fromkeys(_COUNTED, 0)

@@ -1,13 +1,12 @@
 """Unreadable offsets: what the books say about records that nobody can read.
 
-The step settle found these offsets in the leader's log (`PartitionSnapshot.unreadable`). Each unreadable offset is a
-row of LOG that is not parsed, and becomes a case of CORRUPTED, like a damaged record.
+The step settle found these offsets in the log of the partition's leader (`PartitionSnapshot.unreadable`). Each
+unreadable offset is a row of LOG that is not parsed. It becomes a case of CORRUPTED, like a damaged record.
 
 * If an attempt was acknowledged at this offset, the case belongs to this attempt.
 * Otherwise the offset is a case of its own. Any attempt of which no record was found may then stand at this offset. So
   in such a partition, no attempt is proven LOST: a reported attempt that was not found is *missing*. Such an attempt is
-  not TORN either, because nobody knows which consumers see an unreadable record.
-"""
+  not TORN either, because nobody knows which consumers see an unreadable record."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ ArmPartition = tuple[str, int]
 
 
 def count(part: PartitionSnapshot) -> int:
-    """The number of unreadable offsets in the snapshot of a partition."""
+    """Returns the number of unreadable offsets in the snapshot of a partition."""
     return count_unreadable(part.unreadable, part.start, part.end)
 
 
@@ -50,7 +49,8 @@ def readable(part: PartitionSnapshot) -> list[tuple[int, int]]:
 
 
 def lines(spark: SparkSession, offsets: Offsets) -> DataFrame | None:
-    """Returns LOG: a row for each unreadable offset in the snapshot. None if all offsets can be read."""
+    """Returns rows of LOG: one row for each unreadable offset in the snapshot. Returns None if all offsets can be
+    read."""
     ranges = [
         (part.arm, part.partition, each.first, min(each.end, part.end))
         for part in offsets.partitions
@@ -69,20 +69,19 @@ def lines(spark: SparkSession, offsets: Offsets) -> DataFrame | None:
 
 
 def is_hidden(offsets: Offsets) -> Column:
-    """True on an attempt (row of ATTEMPTS) if nobody knows whether a read_committed consumer sees it.
+    """Returns a column that is true for an attempt (row of ATTEMPTS), if nobody knows whether a read_committed consumer
+    sees the attempt.
 
-    This is so if no record of the attempt could be read, and its partition has unreadable offsets.
-    """
+    This is so if no record of the attempt could be read, and the attempt's partition has unreadable offsets."""
     partitions = [(part.arm, part.partition) for part in offsets.partitions if count(part)]
     return _is_in(partitions) & ((F.size("copies") == 0) | F.col("corrupted"))
 
 
 def ownerless(unattributed: DataFrame | None, offsets: Offsets) -> list[ArmPartition]:
-    """The partitions that have an unreadable offset at which no attempt was acknowledged.
+    """Returns the partitions that have an unreadable offset at which no attempt was acknowledged.
 
     `unattributed`: arm, partition and offset of each corrupted record at whose offset no attempt was acknowledged; None
-    if there are none.
-    """
+    if there are none."""
     ranges = [(part, each) for part in offsets.partitions for each in part.unreadable if each.first < part.end]
     if unattributed is None or not ranges:
         return []
@@ -92,7 +91,8 @@ def ownerless(unattributed: DataFrame | None, offsets: Offsets) -> list[ArmParti
 
 
 def without_unproven_losses(subjects: DataFrame, partitions: list[ArmPartition]) -> DataFrame:
-    """Returns SUBJECTS. In `partitions`, no attempt is proven LOST, so LOST attempts there get no kind of anomaly."""
+    """Returns SUBJECTS, without the kind LOST in `partitions`: no loss is proven there, so a LOST attempt gets no kind
+    of anomaly."""
     if not partitions:
         return subjects
     unproven = (F.col("kind") == Anomaly.LOST.value) & _is_in(partitions)
@@ -107,9 +107,8 @@ def missing(counted: Iterable[dict[str, Any]], offsets: Offsets) -> dict[str, in
     """Returns the counts `missing/<arm>/<partition>` for the manifest, for the partitions with unreadable offsets. Each
     count is the number of reported attempts that are neither found nor LOST. `counted`: rows of SIGNATURES.
 
-    In a partition without unreadable offsets, such an attempt is an error of the matching. It is not counted here. So
-    this error breaks the law `reported_sum`.
-    """
+    In a partition without unreadable offsets, such an attempt would be an error of the matching. This function does not
+    count it. So the error breaks the law `reported_sum`."""
     partitions = {(part.arm, part.partition) for part in offsets.partitions if count(part)}
     counts: Counter[str] = Counter()
     for row in counted:

@@ -1,7 +1,7 @@
-"""The first half of a reconciliation: writes what the topics hold to log/.
+"""The first half of a reconciliation: reads the records of all topics, and writes them to log/.
 
-The manifest read_topic.json seals log/: it names each file with the file's SHA-256.
-"""
+The manifest read_topic.json names each file of log/ with the SHA-256 of the file. So a later change of a file is
+noticed."""
 
 from __future__ import annotations
 
@@ -68,11 +68,10 @@ def _committed(
     counts: Observation,
     connection: Mapping[str, str] | None,
 ) -> DataFrame:
-    """Returns LOG as a read_committed consumer sees the arms in `Scenario.transactional`.
+    """Returns rows of LOG: the records of the arms in `Scenario.transactional` that a read_committed consumer sees.
 
-    The column `view` is `committed.VIEW` or `committed.TAIL`. When the result is computed, `counts` receives the number
-    of rows of view `committed.VIEW` that came from Kafka, per arm.
-    """
+    The column `view` is `committed.VIEW` or `committed.TAIL`. When the result is computed, `counts` receives, per arm,
+    the number of rows of view `committed.VIEW` that came from Kafka."""
     arms = scenario.transactional
     views = view(offsets, committed.VIEW, committed.TAIL)
     counters = [F.count_if((F.col("arm") == arm) & (views == committed.VIEW)).alias(arm) for arm in arms]

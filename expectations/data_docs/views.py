@@ -1,7 +1,6 @@
-"""Views of Data Docs whose pages contain their own style, so that they can be read without a network.
+"""Views of Data Docs whose pages contain their own style, so that a reader needs no network.
 
-The stock pages of Great Expectations load styles and scripts from public hosts.
-"""
+The stock pages of Great Expectations load styles and scripts from public hosts."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ class Results(ValidationResultsPageRenderer):
     """
 
     def render(self, validation_results: Any, suite_parameters: Any = None) -> Any:
-        """Returns the content of the page. Adds the name of the data asset, which is an arm's name or `evidence`, to
-        the metadata."""
+        """Returns the content of the page. Adds the name of the data asset to the page's metadata. This name is the
+        name of an arm, or `evidence`."""
         meta = validation_results.meta
         asset = (meta.get("active_batch_definition") or {}).get("data_asset_name")
         if asset and isinstance(meta.get("batch_spec"), dict):
@@ -38,11 +37,10 @@ class Results(ValidationResultsPageRenderer):
     def _determine_page_title(
         self, run_name: str, run_time: str, data_asset_name: str, expectation_suite_name: str
     ) -> str:
-        """Returns the title, with the run's name.
+        """Returns the title of the page, with the run's name.
 
-        The stock renderer reads run names as times. It fails for a name such as `20260101T000000-2764`, where `-2764`
-        looks like a time zone 27 hours from UTC.
-        """
+        The stock renderer would read the run's name as a time. It fails for a name such as `20260101T000000-2764`,
+        where `-2764` looks like a time zone 27 hours from UTC."""
         return " / ".join([expectation_suite_name, data_asset_name, run_name, run_time])
 
 
@@ -58,8 +56,8 @@ class Page(DefaultJinjaPageView):
 
 
 class Listed(Renderer):
-    """Replaces the stock renderer of the index page. It passes the links to all validations unchanged to the view
-    `Index`."""
+    """Replaces the stock renderer of the index page. This class passes the links to all validations unchanged to the
+    view `Index`."""
 
     @classmethod
     def render(cls, index_links_dict: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -87,8 +85,8 @@ class Index(Page):
 
 
 def _asset(link: Mapping[str, Any]) -> str:
-    """Returns what was validated: an arm's name, or `evidence`. (A batch identifier has the name of its source as
-    prefix.)"""
+    """Returns what was validated: the name of an arm, or `evidence`. If `link` has only a batch identifier, the prefix
+    of the identifier (the name of its source) is cut off."""
     return str(link["asset_name"] or link["batch_identifier"]).removeprefix("books-")
 
 

@@ -1,8 +1,7 @@
 """The columns of anomalies in tables that show arms.
 
 A table always has columns for LOST, DUPLICATED and REORDERED. It has a column for another kind of anomaly only if an
-arm has cases of this kind. So the row of a VIOLATED arm always has a number above zero.
-"""
+arm in the table has cases of this kind. So the row of a VIOLATED arm always has a number above zero."""
 
 from __future__ import annotations
 
@@ -19,28 +18,27 @@ ALWAYS = subset(
 
 
 def cases(books: Mapping[str, int], anomaly: Anomaly) -> int | None:
-    """The number of attempts or records of one arm that show `anomaly`, i.e. the sum of the two numbers that
+    """Returns the number of attempts or records of one arm that show `anomaly`, i.e. the sum of the two numbers that
     `case_counts` returns.
 
     `books` maps each column of counts in the books to the total of the arm. Returns None if the number is not known.
     This is so in two cases: `books` lacks the column of `anomaly`, or `anomaly` is LOST and unreadable offsets leave
-    some losses unproven.
-    """
+    some losses unproven."""
     if anomaly is Anomaly.LOST and UNPROVEN in books:
         return None
     return sum(case_counts(books, anomaly)) if column(anomaly) in books else None
 
 
 def columns(arms: Iterable[Mapping[str, int]]) -> list[Anomaly]:
-    """The kinds of anomaly that a table shows: ALWAYS, then every other kind of which an arm has cases.
+    """Returns the kinds of anomaly that a table shows: first those in ALWAYS, then every other kind of which an arm has
+    cases.
 
     `arms`: the totals of each arm in the table, in the form of the parameter `books` of `cases`. The caller leaves out
-    the canary, because its planted cases of every kind would give the table a column for every kind.
-    """
+    the canary, because its planted cases of every kind would give the table a column for every kind."""
     with_cases = {anomaly for books in arms for anomaly in Anomaly if cases(books, anomaly)}
     return [*ALWAYS, *(anomaly for anomaly in Anomaly if anomaly in with_cases and anomaly not in ALWAYS)]
 
 
 def heading(anomaly: Anomaly) -> str:
-    """The heading of the column of `anomaly`, e.g. `aborted visible`."""
+    """Returns the heading of the column of `anomaly`, e.g. `aborted visible`."""
     return column(anomaly).replace("_", " ")

@@ -1,8 +1,7 @@
-"""A verdict in few lines, for a terminal, the note of a run in Airflow and a mail.
+"""A verdict in few lines, for a terminal, for the note of a run in Airflow, and for a mail.
 
 The parts come in the order of the report: verdict and headline, arms, what to change, what the run does not show, and
-how to repeat it.
-"""
+how to repeat the run."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ verdict also have their content."""
 
 
 class Line(Struct, frozen=True):
-    """One line. `command`: the command that `text` proposes, shown behind it; empty if there is none."""
+    """One line. `command`: the command that `text` proposes, shown behind `text`; empty if there is none."""
 
     text: str
     command: str = ""
@@ -47,16 +46,15 @@ class Section(Struct, frozen=True):
 
 
 def change(run_dir: Path, verdict: RunVerdict) -> Section:
-    """Returns the section on what to change in the settings under test.
+    """Returns the section that says what to change in the settings under test.
 
     `run_dir` is the run directory. If files are missing there, the section says so. The section has no lines if the
-    verdict has no subject.
-    """
+    verdict has no subject."""
     return _change(read_outline(run_dir, verdict))
 
 
 def sections(run_dir: Path, verdict: RunVerdict) -> list[Section]:
-    """Returns all sections behind the headline, in the order of the report. Sections without lines are left out."""
+    """Returns all sections behind the headline, in the order of the report. Leaves out sections without lines."""
     material = read_outline(run_dir, verdict)
     command = again(material.scenario) if material.scenario else ""
     every = [
@@ -69,12 +67,11 @@ def sections(run_dir: Path, verdict: RunVerdict) -> list[Section]:
 
 
 def note_text(verdict: RunVerdict, run_dir: Path) -> str:
-    """Returns the note of a run in Airflow, as Markdown: the verdict in bold, its sentence, and the sections of the run
-    in `run_dir`.
+    """Returns the note of a run in Airflow, as Markdown: the verdict in bold, its sentence, and the sections about the
+    run. `run_dir` is the run directory.
 
     If the note would be longer than NOTE_LENGTH, sections are left out in the order of _LEFT_OUT. The note then says
-    where a reader finds these sections.
-    """
+    where a reader finds these sections."""
     shown = sections(run_dir, verdict)
     for heading in ("", *_LEFT_OUT):
         shown = [section for section in shown if section.heading != heading]
@@ -85,7 +82,8 @@ def note_text(verdict: RunVerdict, run_dir: Path) -> str:
 
 
 def _markdown(verdict: RunVerdict, shown: list[Section], *, whole: bool) -> Iterator[str]:
-    """Yields the parts of a note. `whole`: whether no section was left out."""
+    """Yields the parts of a note. `whole`: whether `shown` has all sections. If it is false, the note says where a
+    reader finds the others."""
     yield f"**{verdict.verdict}**: {without_verdict(verdict.sentence, verdict.verdict)}"
     for section in shown:
         lines = [f"* {line.text} `{line.command}`" if line.command else f"* {line.text}" for line in section.lines]
@@ -103,7 +101,7 @@ def plain_lines(run_dir: Path, verdict: RunVerdict) -> list[str]:
 
 
 def _arm_line(row: ArmRow) -> Line:
-    """The line of one arm: how many records were reported, and how many cases each anomaly has."""
+    """Returns the line about one arm: how many records were reported, and how many cases each kind of anomaly has."""
     reported, *counts = row.cells
     cases = [
         f"{cell.text} {cell.heading}{f' ({cell.note})' if cell.note else ''}"
@@ -122,7 +120,8 @@ def _change(material: Material) -> Section:
 
 
 def _advised(advice: Advice, prefix: str) -> list[Line]:
-    """The lines of one advice: what to change and why, prices, and the commands that try and measure it."""
+    """Returns the lines of one advice: what to change and why, the prices of the changes, and commands. The commands
+    try a change, or measure its price. `prefix`: a text before the first sentence."""
     sentences = f"{prefix}{advice.lead} {advice.text}".strip()
     if advice.options:
         sentences = f"{sentences.rstrip('.')}: {'; '.join(option.change for option in advice.options)}."
@@ -138,7 +137,8 @@ def _advised(advice: Advice, prefix: str) -> list[Line]:
 
 
 def _price(option: Option) -> str:
-    """The measured price of a change, e.g. `acks=all: 81,300 records/s, 99 % within 12.6 ms, measured here ...`."""
+    """Returns the measured price of a change, e.g. `acks=all: 81,300 records/s, 99 % within 12.6 ms, measured here
+    ...`."""
     price = option.price
     figures = [price.speed, f"99 % within {price.latency}" if price.latency else ""]
     return f"{option.change}: {', '.join(filter(None, figures))}, measured here {price.day}"

@@ -1,8 +1,8 @@
-"""The doubts of a verdict, grouped by kind and name, with the arms they concern and advice for the reader.
+"""The doubts of a verdict, grouped by kind and name. Each group has the arms that it concerns, and advice for the
+reader.
 
 A doubt of the kind `checker` says that the check itself may be wrong. A doubt of the kind `coverage` says that too
-little was tested.
-"""
+little was tested."""
 
 from __future__ import annotations
 
@@ -101,11 +101,11 @@ name."""
 
 
 def advice(kind: str, name: str) -> str:
-    """The advice on what to do about the doubt `name` of the kind `kind`.
+    """Returns the advice on what to do about the doubt `name` of the kind `kind`.
 
-    The advice comes from ADVICE if ADVICE contains the part of `name` before the first colon, e.g. `books_unbalanced`
-    in `books_unbalanced:log_sum`. Else it comes from BY_KIND. An unknown kind is treated as `checker`.
-    """
+    ADVICE has advice by the part of `name` before the first colon, e.g. `books_unbalanced` in
+    `books_unbalanced:log_sum`. If ADVICE lacks this part, the advice comes from BY_KIND. An unknown kind is treated
+    like `checker`."""
     return ADVICE.get(name.partition(":")[0], BY_KIND.get(kind, BY_KIND["checker"]))
 
 
@@ -123,10 +123,9 @@ class DoubtGroup:
 
 
 def doubt_groups(verdict: RunVerdict | None) -> list[DoubtGroup]:
-    """The doubts of a verdict, grouped by kind and name, checker doubts first.
+    """Returns the doubts of a verdict, grouped by kind and name. Groups of checker doubts come first.
 
-    Returns an empty list if `verdict` is None.
-    """
+    Returns an empty list if `verdict` is None."""
     by_name: dict[tuple[str, str], DoubtGroup] = {}
     for arm in verdict.arms if verdict else []:
         for doubt in arm.doubts:

@@ -26,13 +26,13 @@ TimeText = Callable[[int], str]
 
 
 def excuse_lines(finding: Finding, time_text: TimeText) -> list[str]:
-    """Lines of text that say which disturbances excuse how many cases of `finding`.
+    """Returns lines of text that say which disturbances excuse how many cases of `finding`.
 
     A line is, e.g., `7 by leader_change of partition 0 at +3.000 s (broker 2)`. Disturbances of one kind that follow
-    each other within TOGETHER_US share a line. The lines with the most cases come first. One of the last lines gives
-    the number of cases that no disturbance surely excuses. Another gives the number of cases that were not written down
-    one by one. Returns an empty list if the finding has neither excuses nor doubtful cases.
-    """
+    each other within TOGETHER_US share a line. The lines with the most cases come first. At most GROUPS_SHOWN such
+    lines are shown, and one line sums up the others. Up to two more lines follow: the number of cases that no
+    disturbance surely excuses, and the number of cases that were not written down one by one. Returns an empty list if
+    the finding has neither excuses nor doubtful cases."""
     if not finding.excuses and not finding.doubtful:
         return []
     groups = sorted(_groups(finding.excuses), key=lambda group: -sum(excuse.count for excuse in group))
@@ -49,13 +49,14 @@ def excuse_lines(finding: Finding, time_text: TimeText) -> list[str]:
 
 
 def excuse_of_row(arm: ArmVerdict | None, row: dict[str, Any], time_text: TimeText) -> str:
-    """The disturbance that excuses one case, as text. `row`: the row of the case in anomalies/, with times in µs.
+    """Returns the disturbance that excuses one case, as text. `row`: the row of the case in anomalies/, with times in
+    µs.
 
     If no disturbance can be named, the text is one of these:
 
-    * `unexplained`: the case needs a disturbance, but no disturbance surely excuses it. (So the case may be doubtful.)
-    * An en dash: the case needs no disturbance, the anomaly is forbidden, or nothing is known.
-    """
+    * `unexplained`: the case needs a disturbance, but no disturbance surely excuses the case. So the case may be
+      doubtful.
+    * An en dash: the case needs no disturbance, the anomaly is forbidden, or nothing is known."""
     findings = [finding for finding in (arm.findings if arm else []) if finding.anomaly == row["kind"]]
     excuses = [excuse for finding in findings for excuse in finding.excuses]
     if not excuses:

@@ -24,13 +24,12 @@ _TEMPLATES = _PAGES / "templates"
 
 @cache
 def environment() -> Environment:
-    """The Jinja environment of all pages.
+    """Returns the Jinja environment of all pages.
 
     The environment escapes every value except for Markup, which only the code of this project builds.
 
-    Data Docs do not use this environment. Great Expectations makes its own environment for them, and
-    expectations/data_docs only adds templates to that environment.
-    """
+    Data Docs do not use this environment. Great Expectations makes its own environment for Data Docs.
+    expectations/data_docs only adds templates to that environment."""
     templates = Environment(
         loader=FileSystemLoader([_TEMPLATES, _PAGES / "overview" / "templates"]),
         autoescape=True,
@@ -55,39 +54,39 @@ def environment() -> Environment:
 
 
 def _printable(value: object) -> object:
-    """The text that a template prints for `value`.
+    """Returns what a template prints for `value`.
 
-    It is an en dash for None, the value itself for Markup and numbers, and the result of `words.clean` for other
-    values.
-    """
+    This is an en dash for None, the value itself for Markup and numbers, and the result of `words.clean` for all other
+    values."""
     if value is None:
         return "–"
     return value if isinstance(value, (Markup, int, float)) else words.clean(value)
 
 
 def _with_code(text: str) -> Markup:
-    """A sentence as HTML. Text between two backquotes, e.g. a command, becomes code."""
+    """Returns a sentence as HTML. Text between two backquotes, e.g. a command, becomes an HTML element for code."""
     parts = [escape(words.clean(part)) for part in text.split("`")]
     parts[1::2] = [Markup("<code>{}</code>").format(part) for part in parts[1::2]]
     return Markup("").join(parts)
 
 
 def _utc_minute(time: datetime) -> str:
-    """A time as text in UTC, e.g. `2026-11-21 02:00`."""
+    """Returns a time as text in UTC, e.g. `2026-11-21 02:00`."""
     return f"{time.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
 def _address_part(name: str) -> str:
-    """The text `name`, percent-encoded for use between two slashes of a URL."""
+    """Returns the text `name`, percent-encoded for use between two slashes of a URL."""
     return quote(name, safe="")
 
 
 @cache
 def asset(name: str) -> str:
-    """The text of the file `name` in the folder of the templates."""
+    """Returns the text of the file `name` in the folder of the templates."""
     return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def source_of(script: str) -> str:
-    """The SHA-256 hash of `script`, in the form in which a content security policy allows this script to run."""
+    """Returns the SHA-256 hash of `script`. The hash has the form that a content security policy needs to allow this
+    script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

@@ -1,8 +1,7 @@
-"""A verdict as JUnit XML for CI servers.
+"""Writes a verdict as JUnit XML, for CI servers.
 
 The file has a failure or an error if and only if the run did not end as expected. Each arm is a test case. Each law of
-the books (two counts that must be equal) is a test case, too.
-"""
+the books (two counts that must be equal) is a test case, too."""
 
 from __future__ import annotations
 
@@ -43,20 +42,19 @@ def write(file: Path, verdict: RunVerdict, validation: Validation, scenario: Sce
 
 
 def write_failure(file: Path, run_id: str, error: BaseException) -> None:
-    """Writes the JUnit suite of a run that ended without a verdict. Its only test case has the error `error`.
+    """Writes the JUnit suite of a run that ended without a verdict. The only test case of the suite has the error
+    `error`.
 
-    Raises OSError if `file` cannot be written.
-    """
+    Raises OSError if `file` cannot be written."""
     case = TestCase("verdict", clean(run_id))
     case.result = [_error(str(error) or type(error).__name__, type(error).__name__)]
     _write(file, run_id, [case], {"verdict": "NO VERDICT"})
 
 
 def validation_of(run_dir: Path) -> Validation:
-    """The results of the step `validate`, read from validation.json in `run_dir`.
+    """Returns the results of the step `validate`, read from validation.json in `run_dir`.
 
-    Raises IncompleteRun if the file is missing, altered or damaged.
-    """
+    Raises IncompleteRun if the file is missing, altered or damaged."""
     try:
         return read_validation(RunDirectory(run_dir).sealed("validate", "validation.json"))
     except msgspec.MsgspecError as error:
@@ -88,7 +86,8 @@ def _law(verdict: RunVerdict, law: Evaluated) -> TestCase:
 
 
 def clean(text: object) -> str:
-    """The text with U+FFFD in place of each character that XML 1.0 cannot hold, or that `words.clean` replaces."""
+    """Returns the text with U+FFFD instead of each character that XML 1.0 cannot hold, or that `words.clean`
+    replaces."""
     return printable(text).translate({0xFFFE: "\N{REPLACEMENT CHARACTER}", 0xFFFF: "\N{REPLACEMENT CHARACTER}"})
 
 

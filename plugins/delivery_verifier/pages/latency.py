@@ -18,7 +18,8 @@ SHARES = (0.5, 0.99, 0.999, 1.0)
 
 @dataclass(frozen=True)
 class Bucket:
-    """A range of latencies. `records` reported records had a latency of at least `from_ms` and less than `until_ms`."""
+    """A range of latencies. In this range, `records` reported records had a latency of at least `from_ms` and less than
+    `until_ms`."""
 
     from_ms: float
     until_ms: float
@@ -29,9 +30,8 @@ class Bucket:
 class Spread:
     """The distribution of the latencies of one arm, either during faults or outside of faults.
 
-    If `inside` is True, the spread has only the records that were under way during a fault. Else it has only the other
-    records. `buckets`: ranges of latencies in ascending order, without the ranges that have no records.
-    """
+    If `inside` is true, the spread has only the records that were under way during a fault. Otherwise it has only the
+    other records. `buckets`: ranges of latencies in ascending order. Ranges without records are left out."""
 
     arm: str
     inside: bool
@@ -39,15 +39,15 @@ class Spread:
 
     @property
     def records(self) -> int:
-        """The number of reported records in all buckets."""
+        """Returns the number of reported records in all buckets."""
         return sum(bucket.records for bucket in self.buckets)
 
     @property
     def bounds_ms(self) -> list[float]:
-        """The latency in ms at each quantile in SHARES, rounded up to the upper bound of a bucket (a range).
+        """Returns the latency in ms at each quantile in SHARES. Each latency is rounded up to the upper bound of its
+        bucket (a range of latencies).
 
-        Raises ValueError if there are no records.
-        """
+        Raises ValueError if there are no records."""
         return [self._bound_ms(share) for share in SHARES]
 
     def _bound_ms(self, share: float) -> float:

@@ -1,4 +1,5 @@
-"""Writes a verdict to a stream, as JSON or as text. The text is coloured on a terminal and plain in a pipe."""
+"""Writes a verdict to a stream, as JSON or as text. If the stream is a terminal, the text is coloured. If it is a pipe,
+the text is plain."""
 
 from __future__ import annotations
 
@@ -50,9 +51,9 @@ def write(
 ) -> None:
     """Writes the verdict to `stream`, as JSON if `as_json` is true, else as text.
 
-    The text is coloured on a terminal and plain in a pipe. It has the order of the report: verdict, arms, reasons, what
-    to change, limits. `scenario`: the scenario of the run; without it, the text says nothing about applications.
-    `run_dir`: the run directory; without it, the text does not say what to change.
+    If `stream` is a terminal, the text is coloured. If it is a pipe, the text is plain. The text has the order of the
+    report: verdict, arms, reasons, what to change, limits. `scenario`: the scenario of the run. If it is None, the text
+    says nothing about applications. `run_dir`: the run directory. If it is None, the text does not say what to change.
     """
     if as_json:
         stream.write(dumps(verdict).decode().rstrip("\n") + "\n")
@@ -78,10 +79,9 @@ def write(
 
 
 def _print(console: Console, text: str, style: str = "", indent: int = 0) -> None:
-    """Prints `text`. A terminal gets lines that are wrapped between words.
+    """Prints `text`. On a terminal, long lines are wrapped between words.
 
-    A pipe gets one line, which is easy to search. `indent`: the number of spaces before the text.
-    """
+    In a pipe, the text stays one line, which is easy to search. `indent`: the number of spaces before the text."""
     line = _text(text, style)
     if console.is_terminal:
         console.print(Padding(line, (0, 0, 0, indent)))
@@ -90,7 +90,8 @@ def _print(console: Console, text: str, style: str = "", indent: int = 0) -> Non
 
 
 def _print_excuses(console: Console, arms: list[ArmVerdict]) -> None:
-    """Prints which disturbances excuse the cases of each arm and anomaly, if the cases need a disturbance."""
+    """Prints, for each arm and anomaly, which disturbances excuse the cases. Prints nothing about cases that need no
+    disturbance."""
     for arm in arms:
         for finding in arm.findings:
             lines = excuse_lines(finding, _time)
@@ -111,7 +112,7 @@ def _print_section(console: Console, section: Section) -> None:
 
 
 def _time(at_us: int) -> str:
-    """The time as text, in hours, minutes and seconds of UTC. `at_us`: the time in µs since the epoch."""
+    """Returns the time as text, in hours, minutes and seconds of UTC. `at_us`: the time in µs since the epoch."""
     return f"{datetime.fromtimestamp(at_us // 1_000_000, UTC):%H:%M:%S}.{at_us // 1000 % 1000:03} UTC"
 
 
@@ -127,9 +128,8 @@ def _print_doubt(console: Console, doubt: DoubtGroup) -> None:
 def _tables(arms: list[ArmVerdict], console: Console) -> Iterator[Table]:
     """Yields the tables of the arms.
 
-    If the console has at least the width WIDE, there is one table with a row per arm. Else each arm has a column, and
-    each table has as many arms as fit into the width.
-    """
+    If the console has at least the width WIDE, there is one table with a row per arm. Otherwise each arm has a column,
+    and each table has as many arms as fit into the width."""
     box = SIMPLE_HEAD if console.is_terminal else ASCII
     anomalies = columns(arm.books for arm in arms if arm.role != "canary")
     figures = [*_FIRST_COUNTS, *map(heading, anomalies), "in flight", "exposed", "longest silence"]
@@ -157,7 +157,8 @@ def _columns(arms: list[ArmVerdict], anomalies: list[Anomaly], headings: list[st
 
 
 def _cells(arm: ArmVerdict, anomalies: list[Anomaly]) -> list[Text]:
-    """The cells of one arm, in the order of the headings. A figure that is not known is a dash, never a zero."""
+    """Returns the cells of one arm, in the order of the headings. A figure that is not known is a dash, never a
+    zero."""
     gap = "-" if arm.longest_gap_s is None else f"{arm.longest_gap_s:.1f} s"
     exposure = [number(exposed(arm.exposure, name)) if arm.exposure else "-" for name in reversed(COUNTED)]
     known = [*(arm.books.get(name) for name in _FIRST_COUNTS), *(cases(arm.books, anomaly) for anomaly in anomalies)]
@@ -171,5 +172,6 @@ def _cells(arm: ArmVerdict, anomalies: list[Anomaly]) -> list[Text]:
 
 
 def _text(text: str, style: str = "") -> Text:
-    """The text for the console. rich ignores markup in it, and characters that can control a terminal are replaced."""
+    """Returns the text for the console. Markup in the text has no effect, and characters that can control a terminal
+    are replaced."""
     return Text(clean(text), style=style)

@@ -12,16 +12,15 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 def records_per_s(run: RunDirectory, arm: str) -> float | None:
-    """The number of reported records per second in the load of an arm, from the first send to the last report.
+    """Returns the number of reported records per second in the load of an arm, from the first send to the last report.
 
-    The records of the warm-up do not count, because a pause follows them, in which the step `produce` waits for the
-    replicas and the fault plan. The times come from the ledger, because the intervals of timeline/load are too coarse
-    for a short load.
+    The records of the warm-up do not count. Reason: a pause follows the warm-up, in which the step `produce` waits for
+    the replicas and the fault plan. The times come from the ledger, because the intervals of timeline/load are too
+    coarse for a short load.
 
     Returns None in three cases: the run does not record when its load began, no record of the load was reported, or no
     time passed between the first send and the last report. Raises OSError or pyarrow.ArrowException if the ledger
-    cannot be read.
-    """
+    cannot be read."""
     try:
         began_us = run.manifest("produce").counts.get(LOAD_BEGAN)
     except IncompleteRun:
@@ -46,8 +45,7 @@ def records_per_s(run: RunDirectory, arm: str) -> float | None:
 def known_records_per_s(run: RunDirectory, arm: str) -> float | None:
     """Returns the result of `records_per_s`, or None if the ledger cannot be read.
 
-    So a page with an unreadable ledger lacks only this figure.
-    """
+    So if the ledger of a run cannot be read, a page lacks only this figure."""
     try:
         return records_per_s(run, arm)
     except (OSError, pa.ArrowException):

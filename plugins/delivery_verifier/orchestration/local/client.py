@@ -1,4 +1,4 @@
-"""A small client of Airflow's REST API. The client triggers a run, follows the run, and reads why a task failed."""
+"""A small client of Airflow's REST API. It triggers a run, follows the run, and finds out why a task failed."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ FAILED_TASK = ("failed", "upstream_failed")
 
 
 class AirflowError(VerifierError, RuntimeError):
-    """Airflow could not be reached, or it refused a request. The message says why."""
+    """The error of a request that Airflow refused, or that did not reach Airflow. The message gives the reason."""
 
 
 class AirflowSilent(AirflowError):
-    """Airflow did not answer a request, or could not carry it out because its database was busy.
+    """The error of a request that Airflow did not answer, or could not carry out because its database was busy.
 
-    Airflow does not answer if the host is too busy or if Airflow has ended. It may have carried out the request all the
-    same.
-    """
+    Airflow does not answer if the host is too busy, or if Airflow has ended. Airflow may have carried out the request
+    all the same."""
 
 
 class Task(Struct, frozen=True):
@@ -60,7 +59,8 @@ class Client:
 
     @classmethod
     def local(cls, port: int, user: str = "admin") -> Client:
-        """Returns a client of the local Airflow on `port`, for `user`, with the generated password of this user."""
+        """Returns a client of the local Airflow on `port`. The client logs in as `user`, with the password that was
+        generated for this user."""
         return cls(settings.base_url(port), user, settings.ensure_passwords()[user])
 
     def health(self) -> dict[str, str | None]:
@@ -74,14 +74,13 @@ class Client:
         return details
 
     def import_errors(self) -> dict[str, str]:
-        """Returns the stack trace of each DAG file that does not load, by file name."""
+        """Returns the stack trace of each DAG file that Airflow cannot import, by file name."""
         return {e["filename"]: e["stack_trace"] for e in self.get("/importErrors")["import_errors"]}
 
     def trigger(self, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
-        """Starts a run. `conf` holds the fields of the DAG's form, by name.
+        """Starts a run. `conf` holds the values of the form's fields, by name.
 
-        Airflow checks these fields against the form. If Airflow refuses a field, the AirflowError names that field.
-        """
+        Airflow checks these values against the form. If Airflow refuses a value, the AirflowError names the field."""
         body = {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf)}
         self._api("POST", f"/dags/{dag_id}/dagRuns", body)
 
@@ -92,9 +91,8 @@ class Client:
     def owners(self, dag_id: str) -> dict[str, str]:
         """Returns the owner of each run of the DAG, by run id, as the text `<pid>:<start time>`.
 
-        The owner is the process for which a run was started. Leaves out runs that have ended, and runs that have no
-        owner, for example because a user triggered them in the UI.
-        """
+        The owner of a run is the process for which the run was started. The result leaves out runs that have ended, and
+        runs that have no owner, for example because a user triggered them in the UI."""
         runs = self.get(f"/dags/{dag_id}/dagRuns?state=queued&state=running&limit=100")["dag_runs"]
         return {str(run["dag_run_id"]): str(run["conf"]["owner"]) for run in runs if (run["conf"] or {}).get("owner")}
 
@@ -103,11 +101,12 @@ class Client:
         return str(self.get(f"/dags/{dag_id}/dagRuns/{run_id}")["state"])
 
     def end_run(self, dag_id: str, run_id: str) -> None:
-        """Marks a run failed. Airflow then ends the tasks of the run, but still runs its teardown tasks."""
+        """Marks a run as failed. Airflow then ends the tasks of the run, but still runs the run's teardown tasks."""
         self._api("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}", {"state": "failed"})
 
     def fail_task(self, dag_id: str, run_id: str, task_id: str) -> None:
-        """Marks one task of a run failed. The task may be a teardown task, which `end_run` leaves as it is."""
+        """Marks one task of a run as failed. The task may be a teardown task. `end_run` does not mark teardown
+        tasks."""
         self._api("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}", {"new_state": "failed"})
 
     def note(self, dag_id: str, run_id: str, text: str) -> None:
@@ -121,7 +120,8 @@ class Client:
         return sorted(tasks, key=lambda task: task.start_date or "~")
 
     def log_tail(self, dag_id: str, run_id: str, task: Task, lines: int = 12) -> list[str]:
-        """Returns the last lines of a task's log, at most `lines`. Some lines are left out (see `last_log_lines`)."""
+        """Returns the last lines of a task's log, at most `lines` lines. Some lines are left out (see
+        `last_log_lines`)."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task.task_id}/logs/{max(task.try_number, 1)}"
         content = self.get(f"{path}?full_content=true")["content"]
         return last_log_lines(content, lines)
@@ -137,11 +137,11 @@ class Client:
         return self._send(method, f"/api/v2{path}", body, token=self._token)
 
     def _send(self, method: str, path: str, body: object = None, *, token: str | None) -> Any:
-        """Returns the JSON of Airflow's answer.
+        """Sends a request, and returns the JSON of Airflow's answer. If `token` is None, the request is sent without a
+        login.
 
         Raises AirflowSilent if Airflow does not answer or its database is busy. Raises AirflowError if Airflow refuses
-        the request, or if the answer is no JSON.
-        """
+        the request, or if the answer is not JSON."""
         headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         try:
             answer = self._http.request(method, path, json=body, headers=headers)
@@ -159,24 +159,24 @@ class Client:
 
 
 def ui_url(url: str, dag_id: str, run_id: str) -> str:
-    """Returns the address of the run's page in the Airflow UI. The result is `url` with another path. `url` may be any
-    address of this Airflow."""
+    """Returns the address of the run's page in the Airflow UI. `url` may be any address of this Airflow. The result has
+    the scheme, host and port of `url`."""
     return str(httpx.URL(url).copy_with(path=f"/dags/{dag_id}/runs/{run_id}"))
 
 
 def last_log_lines(events: Sequence[object], lines: int) -> list[str]:
-    """Returns the last lines of a log, at most `lines`. `events` are the log's events from the REST API.
+    """Returns the last lines of a log, at most `lines` lines. `events` are the log's events from the REST API.
 
-    If the log has an error, lines before the first error are left out. Lines that begin with `::` are left out, too,
-    because they are no messages: Airflow marks groups of lines with them.
-    """
+    If the log has an error, the result leaves out all lines before the first error. It always leaves out lines that
+    begin with `::`. Such lines are no messages: Airflow uses them to mark groups of lines."""
     errors = [index for index, event in enumerate(events) if _is_error(event)]
     texts = [line for event in events[min(errors, default=0) :] for line in _lines(event)]
     return [line for line in texts if not line.startswith("::")][-lines:]
 
 
 def _reason(answer: httpx.Response) -> str:
-    """Returns why Airflow refused a request, or the beginning of the answer if the answer has no reason."""
+    """Returns the reason why Airflow refused a request. If the answer gives no reason, returns the beginning of the
+    answer."""
     try:
         return str(answer.json()["detail"])
     except (json.JSONDecodeError, KeyError, TypeError):

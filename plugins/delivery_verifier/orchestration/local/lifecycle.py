@@ -1,4 +1,4 @@
-"""The start, the stop and the status of the local Airflow on this host."""
+"""Starts and stops the local Airflow on this host, and tells its status."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _STOP_WITHIN_S = supervisor.STOP_WITHIN_S + 5
 
 
 class Status(Struct, frozen=True, kw_only=True):
-    """The state of the local Airflow. `ready` is whether all of its components are healthy and both DAGs are parsed.
-    `detail` is the word `ready`, or says why Airflow is not ready. `pid` is the process id of the supervisor. `runs` is
-    the folder of the run directories. If Airflow is not running, `url`, `pid` and `runs` are None."""
+    """The state of the local Airflow. `ready` is true if all components of Airflow are healthy and both DAGs are
+    parsed. `detail` is the word `ready`, or says why Airflow is not ready. `pid` is the process id of the supervisor.
+    `runs` is the folder of the run directories. If Airflow is not running, `url`, `pid` and `runs` are None."""
 
     running: bool
     ready: bool
@@ -43,11 +43,10 @@ class Status(Struct, frozen=True, kw_only=True):
 
 
 def up(port: int | None = None, *, wait: bool = True, owner: ProcessId | None = None) -> Status:
-    """Starts the local Airflow, unless Airflow runs already, and returns its state.
+    """Starts the local Airflow if it is not running yet, and returns its state.
 
-    `wait` is whether to wait until Airflow is ready. When the process `owner` ends, Airflow ends, too. Raises
-    AirflowError if the port is taken, if Airflow runs on another port, or if Airflow does not become ready.
-    """
+    If `wait` is true, waits until Airflow is ready. When the process `owner` ends, Airflow ends, too. Raises
+    AirflowError if the port is taken, if Airflow runs on another port, or if Airflow does not become ready."""
     with _one_at_a_time():
         state = living()
         if state is None:
@@ -87,7 +86,7 @@ def status() -> Status:
 
 
 def living() -> supervisor.State | None:
-    """Returns the state of the supervisor; None if no supervisor lives. Waits first for a supervisor that is ending."""
+    """Returns the state of the supervisor; None if no supervisor lives. First waits for a supervisor that is ending."""
     state = supervisor.read_state()
     if state is not None and state.dead_children:
         _await(lambda: not state.supervisor.alive, "the supervisor ends", _STOP_WITHIN_S)
@@ -129,7 +128,7 @@ def _start(port: int, owner: ProcessId | None) -> supervisor.State:
 
 
 def _require_free(port: int) -> None:
-    """Raises AirflowError if the port is taken. Binds the port to test this, so no program gets a request."""
+    """Raises AirflowError if another program uses the port. Tests this by binding the port, and sends no request."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -147,7 +146,7 @@ def _user_of(port: int) -> str:
 
 
 def _migrate(environment: dict[str, str]) -> None:
-    """Creates or migrates the database, once per version of Airflow. Raises AirflowError if this fails."""
+    """Creates or migrates the database, once per version of Airflow. Raises AirflowError if the migration fails."""
     done = settings.airflow_home() / f"migrated-{version('apache-airflow-core')}"
     if done.is_file() and _database().is_file():
         return
@@ -167,8 +166,8 @@ def _fail_unfinished_runs() -> None:
     """Marks as failed each run that was under way when Airflow last ended. Deletes the stored import errors.
 
     The producers and brokers of these runs are gone, so the runs cannot succeed. Such runs would hold up the next run
-    until their tasks' heartbeats time out. Call this before Airflow starts: its scheduler would continue the runs.
-    """
+    until the heartbeats of their tasks time out. Call this function before Airflow starts, because Airflow's scheduler
+    would continue the runs."""
     unfinished = "state IN ('queued', 'running', 'scheduled', 'restarting', 'up_for_retry', 'deferred')"
     now = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
     with closing(sqlite3.connect(_database())) as database, database:
@@ -225,7 +224,7 @@ def _seconds(timestamp: str) -> float:
 
 
 def _sweep() -> bool:
-    """Ends all processes of this local Airflow. Returns whether it found any. Raises AirflowError if some survive."""
+    """Ends all processes of this Airflow. Returns whether there were any. Raises AirflowError if some survive."""
     mark = str(settings.airflow_home())
     processes = tree.marked(mark)
     survivors = tree.end_all(lambda: tree.marked(mark), supervisor.GRACE_S, _STOP_WITHIN_S) if processes else []
@@ -238,7 +237,7 @@ def _sweep() -> bool:
 
 
 def _await(condition: Callable[[], bool], what: str, deadline_s: float) -> None:
-    """Waits until `condition` (in words: `what`) is true. After `deadline_s` seconds, returns without an error."""
+    """Waits until `condition` returns true (in words: `what`). After `deadline_s` seconds, returns without an error."""
     try:
         wait_until(condition, what, deadline_s, every_s=0.2)
     except DeadlinePassed:

@@ -1,8 +1,8 @@
 """The channels, other than mail, by which people learn of red runs: Slack, and a request to any server that takes JSON.
 
-The environment names Airflow connections. It never holds an address, because the address of a webhook is a secret.
-Airflow's own notifiers do the work. They come with provider packages that this project does not need otherwise.
-"""
+An environment variable per channel holds the id of an Airflow connection. The variable never holds the address of a
+webhook, because the address is a secret. Airflow's own notifiers send the messages. The notifiers come with provider
+packages that this project does not need otherwise."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ _CONNECTION_ID = re.compile(r"[A-Za-z0-9_.-]{1,250}")
 class Channel(Struct, frozen=True):
     """A way to tell people of a red run.
 
-    `variable` is the environment variable that names the Airflow connection. `module` is the module with Airflow's
-    notifier, and `package` is the name of the package with this module.
-    """
+    `variable` is the environment variable that holds the id of the Airflow connection. `module` is the module with
+    Airflow's notifier, and `package` is the name of the package that contains `module`."""
 
     variable: str
     module: str
@@ -36,11 +35,10 @@ WEBHOOK = Channel("KDV_NOTIFY_WEBHOOK", "airflow.providers.http.notifications", 
 
 
 def connection_of(channel: Channel) -> str | None:
-    """Returns the id of the Airflow connection that the variable of `channel` names; None if the variable is unset.
+    """Returns the id of the Airflow connection that the variable of `channel` holds; None if the variable is unset.
 
-    Raises BadInput if the variable holds no id, or if the package of the channel is not installed. The message never
-    holds the value, which may be an address that somebody set by mistake.
-    """
+    Raises BadInput if the value is not an id, or if the package of the channel is not installed. The message of the
+    error never quotes the value, because the value may be an address that somebody set by mistake."""
     value = os.environ.get(channel.variable, "").strip()
     if not value:
         return None
@@ -58,7 +56,7 @@ def connection_of(channel: Channel) -> str | None:
 
 
 def check() -> None:
-    """Raises BadInput if a channel is chosen that cannot be used (see `connection_of`)."""
+    """Raises BadInput if the environment chooses a channel that cannot be used (see `connection_of`)."""
     for channel in (SLACK, WEBHOOK):
         connection_of(channel)
 

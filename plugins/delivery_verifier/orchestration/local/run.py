@@ -44,26 +44,25 @@ class RunFailed(VerifierError, RuntimeError):
 
 
 class TaskNeverStarted(RunFailed):
-    """The error of a run with a task that stays queued, because no worker will start it (see QueueWatch)."""
+    """The error of a run with a task that stays queued, because no worker will start this task (see QueueWatch)."""
 
 
 class QueueWatch:
-    """A watch over the tasks of one run, which finds a task that stays queued.
+    """Finds a task of one run that stays queued for too long.
 
     A worker of the local executor may die just after it has taken a task. The executor does not notice this, and cannot
-    take the task back (it has no `revoke_task`). The task then stays queued for ever, and without this watch, a process
-    that waits for the run would wait for ever, too.
-    """
+    take the task back (it has no `revoke_task`). The task then stays queued for ever. Without this watch, a process
+    that waits for the run would wait for ever, too."""
 
     def __init__(self) -> None:
         self._queued_since_s: dict[tuple[str, int], float] = {}
         self._checked_s = time.monotonic()
 
     def check(self, tasks: list[Task]) -> None:
-        """Raises TaskNeverStarted if a task has been queued for too long; the error names the task.
+        """Raises TaskNeverStarted if a task has been queued for too long. The error names the task.
 
-        `tasks` are the run's tasks now. The caller repeats the call as long as the run goes on.
-        """
+        `tasks` are the present tasks of the run. The caller must call this method again and again as long as the run
+        goes on."""
         now_s = time.monotonic()
         if now_s - self._checked_s > STARTED_WITHIN_S / 2:
             # The last call was long ago. Since then a task may have been started and queued again.
@@ -84,12 +83,12 @@ def run_through_airflow(
 ) -> Path:
     """Runs verify_delivery in the local Airflow, and returns the run directory, which then holds a verdict.
 
-    `conf` holds the fields of the run, by name. `listener` is called with each change of a task's state. `port` is the
-    port of the local Airflow, which this function starts if it is not running. The run ends when this process ends.
+    `conf` holds the values of the form's fields, by name. `listener` is called with each change of a task's state.
+    `port` is the port of the local Airflow. If the local Airflow is not running, this function starts it. The run ends
+    when this process ends.
 
     Raises RunFailed if the run has no verdict, or if the verdict contradicts the run's state in Airflow. Raises
-    AirflowError if Airflow refuses the run or cannot be reached.
-    """
+    AirflowError if Airflow refuses the run or cannot be reached."""
     status = lifecycle.up(port)
     client = Client(status.url or "", "admin", ensure_passwords()["admin"])
     run = (status.runs or folders.runs_dir()) / folders.run_directory_name(run_id)
@@ -107,11 +106,11 @@ def run_through_airflow(
 
 @contextmanager
 def naming_what_ended_airflow() -> Iterator[None]:
-    """If the block raises AirflowError and the local Airflow has ended, raises an AirflowError that says why it ended.
+    """If the block raises AirflowError because the local Airflow has ended, raises an AirflowError that gives the
+    reason of this end.
 
-    In this case, also removes the brokers' data of the run that was under way, because no process can judge this run
-    any more.
-    """
+    Also removes the brokers' data of the run that was under way, because no process can judge this run any more. If the
+    local Airflow has not ended, the error of the block is raised unchanged."""
     try:
         yield
     except AirflowError as error:
@@ -136,13 +135,12 @@ def _remove_unjudged_data() -> str:
 
 
 def trigger(client: Client, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
-    """Starts the run `run_id` of the DAG. `conf` holds the fields of the run, by name.
+    """Starts the run `run_id` of the DAG. `conf` holds the values of the form's fields, by name.
 
-    First ends each run without a running task whose owner (see `Client.owners`) has ended. Such a run, and the new run
-    behind it, would wait for ever. If Airflow does not answer the request for the new run in time, Airflow may have
-    started the run nevertheless. So the function looks for the run before it repeats the request. Raises AirflowError
-    if Airflow refuses the run or cannot be reached.
-    """
+    First ends each run that has no running task and whose owner (see `Client.owners`) has ended. Such a run, and the
+    new run behind it, would wait for ever. If Airflow does not answer the request for the new run in time, Airflow may
+    have started the run nevertheless. So this function looks for the run before it repeats the request. Raises
+    AirflowError if Airflow refuses the run or cannot be reached."""
     for busy_dag_id in (CATALOGUE_DAG_ID, DAG_ID):
         for orphan, owner in patiently(partial(client.owners, busy_dag_id)).items():
             if not processes.lives(owner) and not _has_running_task(client, busy_dag_id, orphan):
@@ -156,11 +154,11 @@ def trigger(client: Client, dag_id: str, run_id: str, conf: Mapping[str, object]
 
 
 def patiently(ask: Callable[[], T]) -> T:
-    """Returns the result of `ask`, a function that sends requests. Repeats `ask` as long as it raises AirflowSilent.
+    """Returns the result of `ask`, a function that sends requests. Calls `ask` again as long as it raises
+    AirflowSilent.
 
-    An Airflow that lives but is busy may not answer in time. Raises AirflowSilent after PATIENCE_S seconds, or at once
-    if Airflow has ended.
-    """
+    A running but busy Airflow may not answer in time. Raises AirflowSilent after PATIENCE_S seconds, or at once if
+    Airflow has ended."""
     deadline_s = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -192,11 +190,10 @@ def _has_running_task(client: Client, dag_id: str, run_id: str) -> bool:
 
 
 def end_quietly(client: Client, dag_id: str, run_id: str, stuck: bool = False) -> None:
-    """Marks a run failed, so that Airflow ends it. Does nothing if Airflow is gone. Raises no AirflowError.
+    """Marks a run as failed, so that Airflow ends it. Does nothing if Airflow is gone. Raises no AirflowError.
 
-    `stuck` is whether to mark the run's queued tasks failed, too. Otherwise Airflow leaves queued teardown tasks as
-    they are, and a run with a teardown task that no worker starts would never end.
-    """
+    If `stuck` is true, also marks the queued tasks of the run as failed. Reason: Airflow leaves queued teardown tasks
+    as they are. If no worker starts such a task, the run would never end."""
     try:
         patiently(lambda: client.end_run(dag_id, run_id))
         for task in patiently(lambda: client.tasks(dag_id, run_id)) if stuck else ():
@@ -209,8 +206,9 @@ def end_quietly(client: Client, dag_id: str, run_id: str, stuck: bool = False) -
 def _require_verdict(client: Client, run_id: str, state: str, run: Path) -> None:
     """Raises RunFailed unless the run has a verdict that agrees with `state`, the run's state in Airflow.
 
-    * A run that succeeded must have a green verdict and no failed step.
-    * A run that failed must have a verdict that is not green, and no failed step except the gate (the task conclude).
+    * If the run succeeded, the verdict must be green, and no step may have failed.
+    * If the run failed, the verdict must not be green, and exactly one step must have failed: the gate (the task
+      conclude).
     """
     tasks = patiently(lambda: client.tasks(DAG_ID, run_id))
     failed = [task for task in tasks if task.state in FAILED_TASK and task.task_id in STEPS]
@@ -243,7 +241,8 @@ def failure_of(client: Client, run_id: str, failed: list[Task]) -> RunFailed | N
 
 
 def _verdict(run: Path) -> RunVerdict | None:
-    """Returns the verdict that the step conclude wrote; None if there is no verdict or its file was altered since."""
+    """Returns the verdict that the step conclude wrote. Returns None if there is no verdict, or if the file of the
+    verdict was altered afterwards."""
     try:
         return RunDirectory(run).verdict()
     except IncompleteRun:

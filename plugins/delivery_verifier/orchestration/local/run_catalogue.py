@@ -38,15 +38,14 @@ def run_catalogue_through_airflow(
 ) -> CatalogueRun:
     """Runs the DAG verify_catalogue in the local Airflow, and returns the finished catalogue run.
 
-    `conf` holds the fields of the form, by name. `listener` is called when the run of a scenario has ended. `port` is
-    the port of the local Airflow, or None for the default. If the local Airflow is not running, this function starts
-    it. The catalogue run ends when this process ends. Raises
+    `conf` holds the values of the form's fields, by name. `listener` is called whenever the run of a scenario has
+    ended. `port` is the port of the local Airflow, or None for the default. If the local Airflow is not running, this
+    function starts it. The catalogue run ends when this process ends. Raises
 
     * RunFailed if a task failed, unless the task runs a scenario or is the gate (the last task)
     * RunFailed if catalogue.json contradicts the state of the DAG run
     * TaskNeverStarted if a task stays queued
-    * AirflowError if Airflow refuses the catalogue run or cannot be reached.
-    """
+    * AirflowError if Airflow refuses the catalogue run or cannot be reached."""
     status = lifecycle.up(port)
     client = Client(status.url or "", "admin", ensure_passwords()["admin"])
     with naming_what_ended_airflow():
@@ -61,8 +60,8 @@ def run_catalogue_through_airflow(
 
 
 def _follow(client: Client, run_id: str, listener: EndListener) -> str:
-    """Waits until the catalogue run has ended, and returns its state. Calls `listener` when the run of a scenario has
-    ended."""
+    """Waits until the catalogue run has ended, and returns its state. Calls `listener` whenever the run of a scenario
+    has ended."""
     ended, looked_s, queue_watches = set[str](), 0.0, defaultdict[str, QueueWatch](QueueWatch)
     while True:
         state = patiently(lambda: client.state(CATALOGUE_DAG_ID, run_id))
@@ -83,18 +82,17 @@ def _follow(client: Client, run_id: str, listener: EndListener) -> str:
 
 
 def _runs_of_catalogue(run_id: str, names: list[str]) -> list[str]:
-    """Returns the runs of verify_delivery that belong to the catalogue run `run_id`, oldest first.
+    """Returns those of `names` that are ids of runs of the catalogue run `run_id`, oldest run first.
 
-    `names` are ids of runs of verify_delivery, newest first.
-    """
+    `names` are ids of runs of verify_delivery, newest run first."""
     return [name for name in reversed(names) if name.startswith(f"{run_id}-")]
 
 
 def _end_all(client: Client, run_id: str, stuck: bool) -> None:
-    """Ends the catalogue run, so that it starts no more runs, and then ends the run that it was waiting for.
+    """Ends the catalogue run, so that it starts no further run. Then ends the run of verify_delivery that the catalogue
+    run was waiting for.
 
-    `stuck` is whether to mark queued tasks of these runs failed, too (see `end_quietly`).
-    """
+    If `stuck` is true, also marks the queued tasks of these runs as failed (see `end_quietly`)."""
     end_quietly(client, CATALOGUE_DAG_ID, run_id, stuck)
     try:
         unfinished = [
@@ -111,9 +109,8 @@ def _end_all(client: Client, run_id: str, stuck: bool) -> None:
 def _read_record(client: Client, run_id: str, state: str) -> CatalogueRun:
     """Returns the content of catalogue.json, the record of the catalogue run. `state` is the state of the DAG run.
 
-    Raises RunFailed if the record has no end or contradicts `state`. Also raises RunFailed if a task failed, unless the
-    task runs a scenario or is the gate (the last task).
-    """
+    Raises RunFailed if the record does not say when the catalogue run ended, or contradicts `state`. Also raises
+    RunFailed if a task failed, unless the task runs a scenario or is the gate (the last task)."""
     tasks = patiently(lambda: client.tasks(CATALOGUE_DAG_ID, run_id))
     failed = [task for task in tasks if task.state == "failed" and task.map_index < 0 and task.task_id != "gate"]
     if failed:

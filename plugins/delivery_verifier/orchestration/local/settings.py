@@ -40,10 +40,9 @@ def nightly() -> str | None:
     """Returns the cron schedule of the catalogue; None if the catalogue runs only when a user triggers the DAG.
 
     The environment variable KDV_NIGHTLY is 1 (every night at 02:00 UTC), 0 (never), or a cron expression. Raises
-    BadInput for any other value. If the variable is unset, the catalogue never runs by schedule on the local Airflow,
-    because a user who only wants to see the UI does not expect a load every night. On any other Airflow, the catalogue
-    then runs every night.
-    """
+    BadInput for any other value. If the variable is unset, the local Airflow never runs the catalogue by schedule,
+    because a user who only wants to see the UI does not expect a load every night. If the variable is unset in any
+    other Airflow, the catalogue runs every night."""
     chosen = variables.cron("KDV_NIGHTLY")
     if chosen in ("", "0"):
         return None if chosen or MARK in os.environ else NIGHTLY
@@ -56,15 +55,16 @@ def airflow_home() -> Path:
 
 
 def passwords_file() -> Path:
-    """Returns the file with the password of each user. The file is JSON, has mode 0600, and is read by Airflow, too."""
+    """Returns the file with the password of each user. The file is JSON and has mode 0600. Airflow reads this file,
+    too."""
     return airflow_home() / "passwords.json"
 
 
 def port(chosen: int | None = None) -> int:
-    """Returns the port of the local Airflow: `chosen` (the option --port), else KDV_PORT, else 8080.
+    """Returns the port of the local Airflow. This is `chosen` (the option --port) if it is given, else the value of
+    KDV_PORT if the variable is set, else 8080.
 
-    Raises BadInput if the number is no port.
-    """
+    Raises BadInput if the result would not be a valid port number."""
     if chosen is not None:
         return whole("--port", chosen, 1, 65535, example=DEFAULT_PORT)
     return variables.number("KDV_PORT", DEFAULT_PORT, 1, 65535)
@@ -76,24 +76,26 @@ def base_url(port: int) -> str:
 
 
 def spark_token() -> str:
-    """Returns the secret with which a client proves to the Spark Connect server that it may use it."""
+    """Returns the secret by which the Spark Connect server recognizes a client that may use the server."""
     return _secret("spark_token", secrets.token_urlsafe)
 
 
 def spark_connection(port: int) -> str:
-    """Returns the Airflow connection to the Spark Connect server of the local Airflow on `port`, as JSON."""
+    """Returns, as JSON, the Airflow connection to the local Airflow's Spark Connect server. `port` is the port of this
+    server."""
     return json.dumps({"conn_type": "spark_connect", "host": SPARK_HOST, "port": port, "password": spark_token()})
 
 
 def environment(port: int, spark_port: int | None = None) -> dict[str, str]:
     """Returns all environment variables of the local Airflow's processes.
 
-    `spark_port` is the port of the Spark Connect server; None if the user has set SPARK_VARIABLE.
+    `port` is the port of Airflow. `spark_port` is the port of the Spark Connect server; None if the user has set
+    SPARK_VARIABLE.
 
     Only this module sets Airflow's own settings. AIRFLOW__* and AIRFLOW_CONFIG* variables of the user are left out,
     because they may name another database or another executor. Connections (AIRFLOW_CONN_*) and variables
-    (AIRFLOW_VAR_*) of the user are kept. Raises BadInput if a channel for red runs cannot be used (see `notifiers`).
-    """
+    (AIRFLOW_VAR_*) of the user are kept. Raises BadInput if the environment chooses a channel for messages about red
+    runs that cannot be used (see `notifiers`)."""
     notifiers.check()
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW__", "AIRFLOW_CONFIG"))}
     if spark_port is not None:
@@ -167,8 +169,8 @@ def _airflow(port: int) -> dict[str, str]:
 
 
 def _secrets() -> dict[str, str]:
-    """Returns the environment variables with the secrets that all processes of the local Airflow share. Without shared
-    secrets, each process would generate secrets of its own, and reject the tokens of the other processes."""
+    """Returns the environment variables with the secrets that all processes of the local Airflow share. Otherwise each
+    process would generate secrets of its own, and would reject the tokens of the other processes."""
     return {
         "AIRFLOW__API_AUTH__JWT_SECRET": _secret("jwt_secret", secrets.token_urlsafe),
         "AIRFLOW__API__SECRET_KEY": _secret("api_secret_key", secrets.token_urlsafe),
@@ -181,7 +183,7 @@ def _fernet_key() -> str:
 
 
 def _secret(name: str, make: Callable[[], str]) -> str:
-    """Returns the stored secret called `name`. A missing secret is made with `make` and stored."""
+    """Returns the stored secret called `name`. If there is no such secret, makes it with `make` and stores it."""
     return _ensure_file(folders.state_dir() / "secrets" / name, make)
 
 
@@ -196,10 +198,9 @@ def _new_passwords() -> str:
 
 
 def _ensure_file(file: Path, make: Callable[[], str]) -> str:
-    """Returns the text of a private file. A missing file is created with the text that `make` returns.
+    """Returns the text of a private file. If the file does not exist, creates it with the text that `make` returns.
 
-    The new file is written under a temporary name, and then linked to `file`. So no process ever reads half
-    of a file.
+    The new file is written under a temporary name, and then linked to `file`. So no process ever reads half of a file.
     """
     if not file.is_file():
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

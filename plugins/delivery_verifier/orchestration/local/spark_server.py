@@ -1,8 +1,7 @@
-"""The Spark of the local Airflow: a Spark Connect server, whose JVM all runs share, one after another.
+"""The Spark of the local Airflow: a Spark Connect server. All runs use the JVM of this server, one run after another.
 
-The supervisor keeps the server alive (`SparkServer`). The server's process begins as this module, which works out the
-properties of Spark and then replaces itself by `spark-submit`.
-"""
+The supervisor keeps the server alive (`SparkServer`). The server's process begins by running this module. The module
+computes the Spark properties, and then replaces itself by `spark-submit`."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ def free_port() -> int:
 
 
 def listens(port: int) -> bool:
-    """Whether a process listens on `port` of the loopback interface."""
+    """Returns whether a process listens on `port` of the loopback interface."""
     try:
         socket.create_connection((settings.SPARK_ADDRESS, port), timeout=5).close()
     except OSError:
@@ -53,16 +52,16 @@ def listens(port: int) -> bool:
 
 
 def url(port: int) -> str:
-    """Returns the Spark Connect URL of the server at `port`, with its token. It must not be logged."""
+    """Returns the Spark Connect URL of the server at `port`, with its token. Keep this URL out of logs, because the
+    token is a secret."""
     return f"sc://{settings.SPARK_HOST}:{port}/;token={settings.spark_token()}"
 
 
 class SparkServer:
-    """A server that is started anew whenever it has ended. `port` stays the same, so the Airflow connection stays
-    valid.
+    """Keeps a Spark Connect server alive: starts it anew whenever it has ended. `port` stays the same, so the Airflow
+    connection to the server stays valid.
 
-    `start` is a function that takes the port, starts the server's process, and returns this process.
-    """
+    `start` is a function that takes the port, starts the server's process, and returns this process."""
 
     def __init__(self, port: int, start: Start) -> None:
         self._port, self._start = port, start
@@ -70,7 +69,8 @@ class SparkServer:
         self._started_at = -RESTART_AFTER_S
 
     def keep(self) -> None:
-        """Starts the server if it does not live, at most every RESTART_AFTER_S seconds. Returns at once."""
+        """Starts the server if it is not running and the last start was at least RESTART_AFTER_S seconds ago. Returns
+        at once."""
         lives = self._process is not None and self._process.poll() is None
         if not lives and time.monotonic() - self._started_at >= RESTART_AFTER_S:
             self._started_at = time.monotonic()
@@ -78,10 +78,10 @@ class SparkServer:
 
 
 def command(port: int) -> list[str]:
-    """Returns the command that runs the server in this process's place. The server listens only on the loopback.
+    """Returns the command that replaces this process by the server. The server listens only on the loopback interface.
 
-    The token is not in the command, because every user of the host can read commands. Needs `prepare_spark`.
-    """
+    The token is not in the command, because every user of the host can read commands. `prepare_spark` must have run
+    before."""
     from spark_jobs.session import SMALL_RECORDS
     from spark_jobs.session import settings as properties
 
@@ -103,9 +103,8 @@ def command(port: int) -> list[str]:
 def start(port: int) -> subprocess.Popen[bytes]:
     """Starts two processes: the server, and a process that warms the server up. Returns the server's process.
 
-    The process that calls this function is the parent of both. When the parent ends, both end, too. Both write to the
-    log file spark.log.
-    """
+    The process that calls this function is the parent of these two processes. When the parent ends, both processes end,
+    too. Both processes write to the log file spark.log."""
     server = _start(__name__, port)
     _start(f"{__package__}.warm_up", port)
     return server
@@ -125,7 +124,7 @@ def _start(module: str, port: int) -> subprocess.Popen[bytes]:
 
 
 def main() -> int:
-    """The entry point of the server's process. Needs the environment that `settings.environment` returns."""
+    """The entry point of the server's process. Needs the environment variables that `settings.environment` returns."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--port", type=int, required=True)
     port = parser.parse_args().port

@@ -1,7 +1,7 @@
-"""The supervisor of the local Airflow. It runs the four processes of Airflow, and ends all four if one of them ends.
+"""The supervisor of the local Airflow. The supervisor runs the four processes of Airflow, and ends all four if one of
+them ends.
 
-It also keeps a Spark Connect server alive, unless the user has named another Spark.
-"""
+The supervisor also keeps a Spark Connect server alive, unless the user has named another Spark."""
 
 from __future__ import annotations
 
@@ -44,10 +44,9 @@ _log = logging.getLogger("kdv.supervisor")
 class State(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The content of supervisor.json, which describes a running local Airflow.
 
-    `started_at` is when the supervisor started, in seconds since the epoch. `runs` is the folder of the run
-    directories. When the process `owner` ends, the local Airflow ends, too. If `owner` is None, no process owns it.
-    `children` holds the four processes of Airflow (see COMMANDS), by name.
-    """
+    `started_at` is the time when the supervisor started, in seconds since the epoch. `runs` is the folder of the run
+    directories. When the process `owner` ends, the local Airflow ends, too. If `owner` is None, the local Airflow does
+    not depend on another process. `children` holds the four processes of Airflow (see COMMANDS), by name."""
 
     supervisor: ProcessId
     port: int
@@ -80,7 +79,8 @@ def read_state() -> State | None:
 
 
 def why_it_ended() -> str | None:
-    """Returns why the local Airflow has ended or is ending, as one clause; None while all of its processes live."""
+    """Returns, as one clause, why the local Airflow has ended or is ending. Returns None while all processes of Airflow
+    are alive."""
     if _reason_file().is_file():
         return _reason_file().read_text()
     state = read_state()
@@ -107,11 +107,11 @@ def log_file(name: str) -> Path:
 
 
 class Supervisor:
-    """The parent of the four processes of Airflow: starts and watches them, and ends them with all their descendants.
+    """The parent of the four processes of Airflow. It starts and watches them, and ends them with all their
+    descendants.
 
     If `owner` is not None, the supervisor ends all processes when the process `owner` ends. `spark` is the Spark
-    Connect server, which is started anew if it ends; None if this Airflow has none.
-    """
+    Connect server, which is started anew if it ends. `spark` is None if this Airflow has no such server."""
 
     def __init__(self, port: int, owner: ProcessId | None, spark: SparkServer | None) -> None:
         self.port, self.owner, self.spark = port, owner, spark
@@ -120,11 +120,11 @@ class Supervisor:
         self.died: str | None = None
 
     def run(self) -> int:
-        """Runs the four processes until a signal asks to stop, the owner has ended, or one of the four has died.
+        """Runs the four processes of Airflow until a signal asks the supervisor to stop, the owner has ended, or one of
+        the four has died.
 
-        Then ends all processes. Returns the exit code: 1 if one of the four processes has died by itself or if a
-        process could not be ended, else 0.
-        """
+        Then ends all processes. Returns the exit code: 1 if one of the four processes died by itself or if a process
+        could not be ended, else 0."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
         tree.become_subreaper()
@@ -155,10 +155,9 @@ class Supervisor:
         return self._dead_child()
 
     def _dead_child(self) -> str | None:
-        """Returns which process of Airflow died, as one clause; None if all live.
+        """Returns a clause that says which process of Airflow died, and how. Returns None if all are alive.
 
-        Also reaps dead descendants that the supervisor has adopted, so that they do not stay as zombies.
-        """
+        Also reaps dead descendants that the supervisor has adopted, so that they do not stay as zombies."""
         ours = {child.pid: name for name, child in self.children.items()}
         while dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             if name := ours.get(dead.si_pid):
@@ -187,7 +186,7 @@ class Supervisor:
         _log.info("started %s on port %d", ", ".join(self.children), self.port)
 
     def _stop(self) -> bool:
-        """Ends all processes. Returns whether some processes survive."""
+        """Ends all processes. Returns whether some processes have survived."""
         begun = time.monotonic()
         _log.info("stopping %d processes", len(tree.descendants()))
         survivors = tree.end_all(tree.descendants, GRACE_S, STOP_WITHIN_S)
@@ -222,15 +221,16 @@ def _identity(child: subprocess.Popen[bytes]) -> ProcessId:
 
 
 def command(port: int, owner: ProcessId | None, spark_port: int | None) -> list[str]:
-    """Returns the command that runs a supervisor. If `owner` is None, no process owns the local Airflow. If
-    `spark_port` is None, the local Airflow has no Spark Connect server."""
+    """Returns the command that runs a supervisor. If `owner` is None, the local Airflow does not depend on another
+    process. If `spark_port` is None, the local Airflow has no Spark Connect server."""
     words = [sys.executable, "-m", __name__, "--port", str(port)]
     words += [f"--owner={owner}"] if owner else []
     return words + ([f"--spark-port={spark_port}"] if spark_port else [])
 
 
 def main() -> int:
-    """The entry point. Needs the environment variables that `settings.environment` returns. Returns the exit code."""
+    """The entry point of the supervisor's process. Needs the environment variables that `settings.environment` returns.
+    Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--owner", help="the process, as pid:started, without which this Airflow ends")

@@ -1,4 +1,4 @@
-"""The process tree of the local Airflow: finds all of its processes, whatever their parents are, and ends them."""
+"""The processes of the local Airflow: finds all of them, even if their parents have ended, and ends them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def become_subreaper() -> None:
-    """Makes this process the parent of each descendant whose parent has ended, so that no descendant escapes.
+    """Makes this process adopt each descendant whose parent ends, so that no descendant escapes.
 
-    Calls prctl(2) with PR_SET_CHILD_SUBREAPER. Raises OSError if this call fails.
-    """
+    Calls prctl(2) with PR_SET_CHILD_SUBREAPER. Raises OSError if this call fails."""
     if _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
 
@@ -37,7 +36,7 @@ def descendants() -> list[psutil.Process]:
 
 
 def _runs(process: psutil.Process) -> bool:
-    """Whether the process exists and is no zombie."""
+    """Returns whether the process exists and is no zombie."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -53,12 +52,11 @@ def marked(mark: str) -> list[psutil.Process]:
 
 
 def _has_mark(process: psutil.Process, mark: str) -> bool:
-    """Whether the process lives and belongs to the local Airflow whose AIRFLOW_HOME is `mark`.
+    """Returns whether the process is alive and belongs to the local Airflow whose AIRFLOW_HOME is `mark`.
 
     The process belongs to this Airflow in two cases: its environment variable settings.MARK is `mark`, or its title is
     `airflow ...` and its current folder is `mark`. The second case is needed because a process that sets its own title
-    may overwrite its environment.
-    """
+    may overwrite its environment."""
     try:
         if not _runs(process):
             return False
@@ -69,16 +67,15 @@ def _has_mark(process: psutil.Process, mark: str) -> bool:
 
 
 def end_all(find: Callable[[], list[psutil.Process]], grace_s: float, deadline_s: float) -> list[psutil.Process]:
-    """Ends all processes that `find` returns. Calls `find` repeatedly, to end processes that appear later, too.
+    """Ends all processes that `find` returns. Calls `find` repeatedly, because further processes may appear.
 
-    Both times count from the call:
+    `grace_s` and `deadline_s` count from the call of this function:
 
     * In the first `grace_s` seconds, each process gets SIGTERM when `find` first returns it.
     * After that, every process that `find` returns gets SIGKILL.
     * After `deadline_s` seconds, returns the processes that are left.
 
-    Returns an empty list as soon as `find` returns no process.
-    """
+    Returns an empty list as soon as `find` returns no process."""
     begun, signalled = time.monotonic(), set[int]()
 
     def none_left() -> bool:
@@ -118,7 +115,7 @@ def _title(process: psutil.Process) -> str:
 
 
 def _reap() -> None:
-    """Collects dead children, adopted children included, so that they do not stay as zombies."""
+    """Collects dead children, including adopted children, so that they do not stay as zombies."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

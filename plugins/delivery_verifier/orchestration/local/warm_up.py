@@ -1,8 +1,7 @@
-"""Warms up the Spark Connect server of the local Airflow: reconciles a stored run, so that the server's JVM compiles
-what the next reconciliation needs.
+"""Warms up the Spark Connect server of the local Airflow: reconciles a stored run. The server's JVM then compiles the
+code that the next reconciliation needs.
 
-Nobody reads the result of this reconciliation, and nothing waits for its end.
-"""
+Nobody reads the result of this reconciliation, and nothing waits for its end."""
 
 from __future__ import annotations
 
@@ -25,7 +24,8 @@ _PREFIX = "warm-up-"
 
 
 def newest_small_run(runs: Path) -> Path | None:
-    """Returns the newest reconciled run directory in the folder `runs` with at most MOST_BYTES, or None."""
+    """Returns the reconciled run directory in the folder `runs` that was reconciled last and has at most MOST_BYTES.
+    Returns None if there is no such directory."""
     files = (file for file in runs.glob("*/reconcile.json") if not file.parent.is_symlink())
     sealed = sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)
     return next((file.parent for file in sealed if _bytes(file.parent) <= MOST_BYTES), None)
@@ -36,8 +36,8 @@ def _bytes(run: Path) -> int:
 
 
 def warm_up(run: Path, port: int) -> None:
-    """Reconciles a copy of `run` on the server at `port`, and removes the copy. Also removes the copies that earlier,
-    killed warm-ups left behind."""
+    """Reconciles a copy of `run` on the server at `port`, and removes the copy. Also removes copies of earlier warm-ups
+    that were killed."""
     wait_until(lambda: spark_server.listens(port), "the Spark Connect server listens", LISTENS_WITHIN_S, every_s=0.5)
     from spark_jobs.connect import connect_session
     from spark_jobs.reconcile import reconcile
@@ -51,7 +51,8 @@ def warm_up(run: Path, port: int) -> None:
 
 
 def main() -> int:
-    """The entry point. Returns 0 if a run was reconciled or if there is no suitable run. Any failure is raised."""
+    """The entry point. Returns 0 if a run was reconciled, or if there is no suitable run. Every failure is raised as an
+    exception."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--port", type=int, required=True)
     port = parser.parse_args().port

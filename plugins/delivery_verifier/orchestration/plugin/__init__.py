@@ -1,1 +1,2 @@
-"""The code of the plugin in Airflow's processes: pages and tabs in the web server, early imports in the scheduler."""
+"""The plugin in Airflow's processes. In the web server, it adds pages and tabs. In the scheduler, it imports libraries
+early."""

@@ -20,7 +20,8 @@ LISTED = 2000
 
 
 def newest() -> dict[str, AirflowRun]:
-    """Returns the newest DAG runs of verify_delivery, at most LISTED, by the name of the run directory."""
+    """Returns the newest DAG runs of verify_delivery, at most LISTED runs. The keys are the names of the run
+    directories."""
     columns = DagRun.run_id, DagRun.state, DagRun.run_after
     query = select(*columns).where(DagRun.dag_id == DAG_ID).order_by(DagRun.id.desc()).limit(LISTED)
     with create_session(scoped=False) as session:

@@ -1,4 +1,5 @@
-"""The web application of the plugin: run pages, run files and the Data Docs, behind Airflow's own access control."""
+"""The web application of the plugin: it serves run pages, run files and the Data Docs. Airflow's own access control
+protects them."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ _MAY_READ_LOGS = Depends(requires_access_dag("GET", DagAccessEntity.TASK_LOGS))
 
 
 def _reads_logs(request: Request, user: GetUserDep) -> bool:
-    """Whether the user may read the logs of runs. The logs hold the errors of failed runs."""
+    """Returns whether the user may read the logs of runs. The logs hold the errors of failed runs."""
     try:
         requires_access_dag("GET", DagAccessEntity.TASK_LOGS, DAG_ID)(request, user)
     except HTTPException:
@@ -49,7 +50,7 @@ def _reads_logs(request: Request, user: GetUserDep) -> bool:
 
 
 def _reads_runs(request: Request, user: GetUserDep) -> bool:
-    """Whether the user may read what Airflow knows of runs: their ids and states."""
+    """Returns whether the user may read what Airflow knows of runs, i.e. the ids and the states of runs."""
     try:
         requires_access_dag("GET", DagAccessEntity.RUN, DAG_ID)(request, user)
     except HTTPException:
@@ -72,7 +73,7 @@ app = FastAPI(
 
 @app.middleware("http")
 async def _guard(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Adds HEADERS to every answer, refusals included."""
+    """Adds HEADERS to every answer, even if the answer refuses the request."""
     response = await call_next(request)
     response.headers.update(HEADERS)
     return response
@@ -88,11 +89,10 @@ def index(
     kafka: _Field = "",
     text: _Field = "",
 ) -> HTMLResponse:
-    """The page that lists all runs that match the filter, newest first.
+    """Answers with the page that lists all runs that match the filter, newest run first.
 
-    Every run directory counts as a run. For a user who may read runs (`reads_runs`), every DAG run of `in_airflow`
-    counts, too. The other parameters are the filter (see RunFilter). An empty parameter matches every run.
-    """
+    The page lists every run directory. If the user may read runs (`reads_runs`), the page also lists every DAG run of
+    `in_airflow`. The other parameters are the filter (see RunFilter). An empty parameter matches every run."""
     run_filter = RunFilter(verdict=verdict, profile=profile, fault=fault, kafka=kafka, text=text)
     runs, dag_path = folders.runs_dir(), f"../dags/{DAG_ID}"
     docs = (runs / folders.DATA_DOCS / "index.html").is_file()
@@ -103,12 +103,13 @@ def index(
 
 @app.get("/matrix/")
 def matrix(reads_logs: _ReadsLogs, run: _Field = "") -> HTMLResponse:
-    """The page with the matrix of the catalogue run called `run`, and with a list of the newest catalogue runs.
+    """Answers with the page that shows the matrix of the catalogue run called `run`, and a list of the newest catalogue
+    runs.
 
-    The matrix shows how each scenario of the catalogue run ended. Without `run`, the page shows the newest catalogue
-    run. Answers 404 if no catalogue run in the list is called `run`. `reads_logs` is whether the user may read the logs
-    of runs. For a user who may not, the page leaves out the errors of runs, because these errors come from the logs.
-    """
+    The matrix shows how each scenario of the catalogue run ended. If `run` is empty, the page shows the newest
+    catalogue run. Answers 404 if no catalogue run in the list is called `run`. `reads_logs`: whether the user may read
+    the logs of runs. For a user who may not, the page leaves out the errors of runs, because these errors come from the
+    logs."""
     known = catalogue_runs.newest(LISTED)
     catalogue = next((listed for listed in known if run in ("", listed.id)), None)
     if catalogue is None and run:
@@ -122,12 +123,11 @@ def matrix(reads_logs: _ReadsLogs, run: _Field = "") -> HTMLResponse:
 
 @app.get("/dag/{dag_id}/{run_id}/", response_model=None, dependencies=[_MAY_READ_LOGS])
 def tab_of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
-    """The tab Delivery report of a DAG run.
+    """Answers with the content of the tab Delivery report of a DAG run.
 
-    The tab of a run of verify_delivery shows its report. The tab of a run of verify_catalogue shows its matrix. For any
-    other run, and for a run without a report or matrix, the tab shows a page that says why there is none. `known` is
-    the state of the DAG run in Airflow, or None if Airflow has no such run.
-    """
+    For a run of verify_delivery, the tab shows the report. For a run of verify_catalogue, the tab shows the matrix. For
+    any other run, and for a run without a report or matrix, the tab shows a page that says why there is none. `known`
+    is the state of the DAG run in Airflow, or None if Airflow has no such run."""
     if (
         dag_id == CATALOGUE_DAG_ID
         and (catalogue_runs.folder() / folders.run_directory_name(run_id) / catalogue_runs.FILE).is_file()
@@ -145,10 +145,10 @@ def tab_of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
 
 @app.get("/dag/{dag_id}/{run_id}/docs/", response_model=None)
 def docs_of_dag_run(dag_id: str, run_id: str) -> Response:
-    """The tab Data Docs of a DAG run. Shows the list of validations in the Data Docs, at the row of this run.
+    """Answers with the content of the tab Data Docs of a DAG run: the list of validations in the Data Docs, scrolled to
+    the row of this run.
 
-    For a run whose step validate did not finish, the tab shows a page that says so.
-    """
+    If the step validate of the run did not finish, the tab shows a page that says so."""
     name = folders.run_directory_name(run_id)
     if dag_id != DAG_ID or not (folders.runs_dir() / name / "validate.json").is_file():
         return HTMLResponse(unreported.no_docs())
@@ -157,27 +157,27 @@ def docs_of_dag_run(dag_id: str, run_id: str) -> Response:
 
 @app.get("/icon/{name}.svg")
 def icon(name: icons.Icon) -> Response:
-    """The icon of a page or a tab in the Airflow UI, as SVG."""
+    """Answers with the icon of a page or a tab in the Airflow UI, as SVG."""
     return Response(icons.svg(name), media_type="image/svg+xml")
 
 
 @app.get("/docs/{path:path}")
 def data_docs(path: str) -> FileResponse:
-    """A file of the Data Docs, the site that Great Expectations writes. `path` is relative to the site's folder."""
+    """Answers with a file of the Data Docs, the site that Great Expectations writes. `path` is relative to the folder
+    of the site."""
     return _file(folders.runs_dir() / folders.DATA_DOCS, path)
 
 
 @app.get("/runs/{path:path}")
 def run_file(path: str, reads_logs: _ReadsLogs) -> Response:
-    """A file of a run directory or of a catalogue run. `path` is relative to the folder of all runs.
+    """Answers with a file of a run directory or of a catalogue run. `path` is relative to the folder of all runs.
 
-    * The address of a file ends with its path on disk. So a link between two reports works in the web server, and also
-      when a user opens the files from disk.
-    * Only a user who may read the logs of runs (`reads_logs`) gets files of catalogue runs, because these files quote
-      errors of runs.
-    * A report is void once the step reconcile or validate of its run was repeated. In place of a void report, this
-      function returns a page that says that the report is void.
-    """
+    * The address of a file ends with the file's path on disk. So a link between two reports works in the web server,
+      and also when a user opens the files from disk.
+    * A user gets files of catalogue runs only if the user may read the logs of runs (`reads_logs`), because these files
+      quote errors of runs.
+    * A report is void once the step reconcile or validate of its run was repeated. Instead of a void report, the answer
+      is a page that says that the report is void."""
     file = _file(folders.runs_dir(), path)
     inside = Path(file.path).relative_to(folders.runs_dir().resolve())
     if inside.parts[0] == folders.CATALOGUES and not reads_logs:
@@ -189,25 +189,24 @@ def run_file(path: str, reads_logs: _ReadsLogs) -> Response:
 
 @app.get("/{path:path}")
 def nothing(path: str) -> None:
-    """Answers 404 to any other path, but only to users who may view plugins.
+    """Answers 404 to a request for any other path. A user who may not view plugins gets a refusal instead.
 
-    FastAPI checks the access only for paths that have a route. Without this route, it would answer a request for any
-    other path without a check of the user.
-    """
+    FastAPI checks the access only for paths that have a route. Without this route, FastAPI would answer a request for
+    any other path without a check of the user."""
     raise HTTPException(404, "no such page")
 
 
 def _has_report(run: Path) -> bool:
-    """Whether the run directory `run` has a report that is not void.
+    """Returns whether the run directory `run` has a report that is not void.
 
-    The step conclude writes the report, and then conclude.json. A report without conclude.json is void: it comes from
-    an earlier judgement.
-    """
+    The step conclude writes the report first, and then conclude.json. A report without conclude.json is void: it comes
+    from an earlier judgement."""
     return (run / "conclude.json").is_file() and (run / _REPORT).is_file()
 
 
 def _file(base: Path, path: str) -> FileResponse:
-    """Returns the file `path` below `base`. Raises HTTPException (404) if the file is outside, hidden or missing."""
+    """Returns the file `path` in the folder `base`. Raises HTTPException (404) if the file is outside `base`, hidden or
+    missing."""
     try:
         target = (base / (path or "index.html")).resolve()
         target = target / "index.html" if target.is_dir() else target

@@ -1,7 +1,7 @@
-"""Reads the state of a DAG run, its tasks, and the last log lines of failed tasks from Airflow's database and logs.
+"""Reads a DAG run from Airflow's database and logs: the state of the run, its tasks, and the last log lines of its
+failed tasks.
 
-This code runs in Airflow's api-server.
-"""
+This code runs in Airflow's api-server."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _SAID_LINES = 40
 
 
 class Step(Struct, frozen=True):
-    """A task of a DAG run. The task need not be a step of a verification run.
+    """A task of a DAG run. The task may be any task, not only a step of a verification run.
 
     `state` is Airflow's state of the task. It is None before the task is scheduled.
 
     `said` holds the last log lines of a failed task. It is empty for any other task.
 
-    `took_s` is how many seconds the task has run, until now or until its end. It is None before the task begins.
-    """
+    `took_s` is the time in seconds from the beginning of the task until its end, or until now if the task has not
+    ended. It is None before the task begins."""
 
     task_id: str
     state: str | None
@@ -40,17 +40,16 @@ class Step(Struct, frozen=True):
 
 
 class State(Struct, frozen=True):
-    """The state of a DAG run in Airflow, and the tasks of the DAG run (`steps`).
+    """The state of a DAG run in Airflow (`state`), and the tasks of the DAG run (`steps`).
 
-    The tasks that `model.steps.STEPS` names come first, in the order of STEPS. All other tasks come last.
-    """
+    The tasks that `model.steps.STEPS` names come first, in the order of STEPS. All other tasks come last."""
 
     state: str
     steps: list[Step]
 
     @property
     def ended(self) -> bool:
-        """Whether the run has ended, so that none of its tasks will change any more."""
+        """Returns whether the run has ended. After its end, none of its tasks changes any more."""
         return self.state in ENDED
 
     def steps_in(self, *states: str) -> list[Step]:
@@ -93,5 +92,6 @@ def _log_tail(task: TaskInstance) -> list[str]:
 
 
 def _position(task_id: str) -> int:
-    """Returns the position of a task in STEPS. For a task that STEPS does not name, returns the length of STEPS."""
+    """Returns the position of a task in the list STEPS. If STEPS does not name the task, returns the length of
+    STEPS."""
     return STEPS.index(task_id) if task_id in STEPS else len(STEPS)  # type: ignore[arg-type]

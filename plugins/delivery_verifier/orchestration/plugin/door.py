@@ -1,9 +1,9 @@
-"""The door of verify_delivery: refuses a run with bad input at the moment when a user triggers the run.
+"""The door of the DAG verify_delivery: a middleware that refuses a run with bad input at the moment when a user
+triggers the run.
 
 Without the door, the first task of the run would fail later. Airflow itself checks each field of the form separately,
-names only the first wrong field, and stores what it has accepted. This middleware sees the request before Airflow does,
-and answers with all errors at once.
-"""
+names only the first wrong field, and stores the fields that it has accepted. The door sees the request before Airflow
+does, and answers with all errors at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _require_access = requires_access_dag("POST", DagAccessEntity.RUN, DAG_ID)
 
 
 class Door:
-    """The middleware. It passes on every other request, and every request of a user who may not start a run."""
+    """The middleware that checks each request that triggers a run of verify_delivery.
+
+    It passes on every other request to Airflow. It also passes on every request of a user who may not start a run:
+    Airflow refuses such a request."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -52,12 +55,11 @@ class Door:
 
 
 def refusal_of(body: bytes) -> str:
-    """Returns all errors of the fields in a request that triggers a run. Returns an empty text if the door has no
-    reason to refuse the request.
+    """Returns all errors of the fields in a request that triggers a run. Returns an empty text if the fields have no
+    error.
 
     `body` is JSON with the fields of the form in the entry `conf`. For any other body, returns an empty text, because
-    Airflow itself refuses such a body.
-    """
+    Airflow itself refuses such a body."""
     try:
         conf = json.loads(body).get("conf") or {}
         fields = dict(conf)
@@ -76,7 +78,7 @@ def refusal_of(body: bytes) -> str:
 
 
 async def _read(receive: Receive) -> list[Message]:
-    """Returns the messages of the request's body, up to MOST_BYTES."""
+    """Returns the messages of the request's body. Stops reading as soon as the body is larger than MOST_BYTES."""
     messages: list[Message] = []
     size = 0
     while size <= MOST_BYTES:
@@ -88,7 +90,8 @@ async def _read(receive: Receive) -> list[Message]:
 
 
 async def _may_trigger(request: Request) -> bool:
-    """Whether the request has a token of a user who may start a run. Nobody else learns what this host knows."""
+    """Returns whether the request has a token of a user who may start a run. Other users get no answer of the door,
+    because the errors in such an answer can show facts about this host."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     chosen: Any = token if scheme.lower() == "bearer" else request.cookies.get(COOKIE_NAME_JWT_TOKEN)
     try:

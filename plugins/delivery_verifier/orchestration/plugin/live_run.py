@@ -1,4 +1,5 @@
-"""How far a run has come, and how long it still takes: for the page of a run that goes on."""
+"""The progress of a run: how far the run has come, and how long it will still take. The page of a run that goes on
+shows this."""
 
 from __future__ import annotations
 
@@ -16,12 +17,11 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 
 class LiveRun(Struct, frozen=True):
-    """What a page says about a run that goes on.
+    """What the page of a run says as long as the run goes on.
 
-    * `clock`: how long the run has been going on, and how long it still takes, in words.
-    * `busy`: who uses this host, in words, if the run still waits; else an empty text.
-    * `load`: the load, if the run has a cluster.
-    """
+    * `clock`: how long the run has been going on, and how long it will still take, in words.
+    * `busy`: if the run still waits, who uses this host, in words; else an empty text.
+    * `load`: the progress of the load; None if the run has no cluster."""
 
     clock: str
     busy: str = ""
@@ -29,7 +29,8 @@ class LiveRun(Struct, frozen=True):
 
 
 def look(run_dir: Path, state: State) -> LiveRun:
-    """Looks at the run in `run_dir`, which need not exist yet. `state` is the state of the run in Airflow."""
+    """Returns how far the run in `run_dir` has come. `run_dir` need not exist yet. `state` is the state of the run in
+    Airflow."""
     # Every task imports the plugin, and only this page needs these modules, which import the Kafka client.
     from delivery_verifier.cluster import lease
     from delivery_verifier.run import live
@@ -42,7 +43,8 @@ def look(run_dir: Path, state: State) -> LiveRun:
 
 
 def _clock(run_dir: Path, state: State) -> str:
-    """Returns e.g. `38 s so far, about 60 s left (from 7 earlier runs on this host)`."""
+    """Returns how long the run has taken and will still take, e.g. `38 s so far, about 60 s left (from 7 earlier runs
+    on this host)`."""
     took_s = {step.task_id: step.took_s for step in state.steps if step.took_s is not None}
     # These steps run one after another, but inject_fault runs beside produce.
     counted = [took_s.get(name, 0.0) for name in (*BEFORE_GATE, GATE) if name != "inject_fault"]

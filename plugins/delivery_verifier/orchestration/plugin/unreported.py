@@ -1,7 +1,7 @@
-"""The pages that the plugin shows in place of a missing report, matrix or Data Docs.
+"""The pages that the plugin shows instead of a missing report, a missing matrix or missing Data Docs.
 
-The page of a run without a report says which step is running, or which step failed, with the end of that step's log.
-"""
+The page of a run without a report says which step is running. If a step failed, the page names this step and shows the
+end of the step's log."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ SYMBOLS = {"success": "✔", "failed": "✘", "upstream_failed": "–", "running
 
 
 def another_dag() -> str:
-    """Returns the page that the tab Delivery report shows for a run of another DAG than verify_delivery.
+    """Returns the page that the tab Delivery report shows for a run of any other DAG than verify_delivery.
 
-    Airflow shows the tab on the runs of every DAG. A run of verify_catalogue also gets this page, as long as it has no
-    matrix. A run of any other DAG always gets this page.
-    """
+    Airflow shows the tab on the runs of every DAG. A run of verify_catalogue gets this page only as long as it has no
+    matrix. A run of any third DAG always gets this page."""
     explanation = (
         f"Only runs of the DAG {DAG_ID} have one, and those of {CATALOGUE_DAG_ID} a matrix once their plan is made."
     )
@@ -32,24 +31,23 @@ def another_dag() -> str:
 
 
 def no_catalogue() -> str:
-    """Returns the page that is shown in place of the matrix as long as there is no catalogue run."""
+    """Returns the page that is shown instead of the matrix as long as there is no catalogue run."""
     explanation = f"Trigger the DAG {CATALOGUE_DAG_ID}, or run kdv catalogue in a terminal."
     return _page("No catalogue run yet", explanation, [], [], None)
 
 
 def no_docs() -> str:
-    """Returns the page that the tab Data Docs shows for a run whose step validate has not written the Data Docs."""
+    """Returns the page that the tab Data Docs shows for a run whose step validate has not written Data Docs."""
     return _page(
         "This run has no Data Docs", "They are written by the step validate, which did not finish.", [], [], None
     )
 
 
 def void(name: str) -> str:
-    """Returns the page that is shown in place of a void report. `name` is the name of the run directory.
+    """Returns the page that is shown instead of a void report. `name` is the name of the run directory.
 
     A report is void if the step reconcile or the step validate of its run was repeated after the report was written.
-    The report then shows figures that have been replaced.
-    """
+    The report then shows figures that are no longer valid."""
     explanation = (
         f"Run {name} was reconciled or validated again since, and this report tells of books that are gone. It is "
         f"written anew by the step conclude, or by: kdv reconcile {name}"
@@ -61,8 +59,7 @@ def run_without_report(run_id: str, state: State | None, live: LiveRun | None = 
     """Returns the page that the tab Delivery report shows for a run without a report.
 
     `run_id` is the id of the DAG run. `state` is the state of this run in Airflow, or None if Airflow has no such run.
-    `live` says how far the run has come, if it has not ended. The page reloads itself until the run has ended.
-    """
+    If the run has not ended, `live` says how far the run has come. The page reloads itself until the run has ended."""
     if state is None:
         return _page(
             "There is no such run", "Airflow knows no run of this name; it may have been deleted.", [], [], None
@@ -85,7 +82,7 @@ def _failed(state: State) -> list[Step]:
 
 
 def _progress(state: State) -> tuple[str, str]:
-    """Returns the headline and the explanation for a run that has not ended."""
+    """Returns two texts about a run that has not ended: the headline and the explanation."""
     names = [step.task_id for step in state.steps_in("running")]
     if state.state == "queued" or not any(step.state for step in state.steps):
         return "The run waits to begin", "One run works at a time; this one starts when those before it have ended."
@@ -100,7 +97,7 @@ def _progress(state: State) -> tuple[str, str]:
 
 
 def _end(state: State) -> tuple[str, str]:
-    """Returns the headline and the explanation for a run that has ended."""
+    """Returns two texts about a run that has ended: the headline and the explanation."""
     failed = [step.task_id for step in _failed(state)]
     if failed == [GATE] and any(step.task_id in BEFORE_GATE for step in state.steps_in("skipped")):
         return "The run was ended", "It was marked failed before all of its steps were done; there is no verdict."
@@ -113,8 +110,8 @@ def _end(state: State) -> tuple[str, str]:
 
 
 def _failure(run_id: str, step: Step) -> dict[str, object]:
-    """Returns the data of a failed step for the template: its id, its last log lines, and its address in the Airflow
-    UI (`href`)."""
+    """Returns the data of a failed step for the template: the step's id, the step's last log lines, and the address
+    (`href`) of the step's page in the Airflow UI."""
     href = f"../../../../dags/{quote(DAG_ID)}/runs/{quote(run_id, safe='')}/tasks/{quote(step.task_id)}"
     return {"task_id": step.task_id, "said": step.said, "href": href}
 

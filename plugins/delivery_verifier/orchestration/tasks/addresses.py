@@ -1,4 +1,4 @@
-"""The addresses of runs and reports in the UI of the Airflow that runs the task."""
+"""The addresses of runs and reports in the UI of this Airflow, i.e. of the Airflow that runs the calling task."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from delivery_verifier.orchestration.local.settings import DAG_ID
 
 
 def run_url(dag_id: str, run_id: str) -> str:
-    """Returns the address of the DAG run's page. The address begins with Airflow's option `api.base_url`."""
+    """Returns the address of the DAG run's page. The address begins with the value of Airflow's option
+    `api.base_url`."""
     return ui_url(conf.get("api", "base_url", fallback="http://localhost:8080"), dag_id, run_id)
 
 

@@ -1,4 +1,5 @@
-"""The Airflow connections of own applications: a task gets their URIs into its environment, and nowhere else."""
+"""Airflow connections for own applications, i.e. for programs that the user brings. A task gets the URIs of the
+connections as variables of its environment, and nowhere else."""
 
 from __future__ import annotations
 
@@ -13,10 +14,9 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 def provide(run_dir: Path) -> None:
     """Sets AIRFLOW_CONN_<ID> in the environment of this process, for each connection that an own application of the run
-    needs. If the variable is set already, keeps its value.
+    needs. A variable that is set already keeps its value.
 
-    Raises AirflowNotFoundException if Airflow does not know a connection.
-    """
+    Raises AirflowNotFoundException if Airflow does not know a connection."""
     for name in sorted(connections_of(RunDirectory(run_dir).read_scenario())):
         variable = f"AIRFLOW_CONN_{name.upper()}"
         if not os.environ.get(variable):

@@ -1,8 +1,7 @@
 """The form with which a user triggers the DAG verify_delivery in the Airflow UI.
 
-This module does not repeat the choices and limits of the fields. It takes them from the catalogue and from the classes
-that make up a scenario, for example `Load`.
-"""
+The choices and limits of the fields are not written in this module. The module takes them from the catalogue and from
+the classes that make up a scenario, for example `Load`."""
 
 from __future__ import annotations
 
@@ -36,9 +35,8 @@ DEFAULTS: dict[str, Any] = {"profile": "safe", "fault": "kill_leader", "claim": 
 def params() -> dict[str, Param]:
     """Returns the form's fields by name, in the order of the form.
 
-    The UI shows sections folded, and opens only one section at a time. The first five fields are in no section, so that
-    they are always visible.
-    """
+    The UI folds all sections of a form, and opens only one section at a time. The first five fields are in no section,
+    so that they are always visible."""
     return _question() | _catalogue() | _own_settings() | _load() | _topic() | _repetition() | _self_test()
 
 
@@ -86,10 +84,11 @@ def _question() -> dict[str, Param]:
 
 
 def _estimate() -> str:
-    """Returns how long a run with the default values takes on this host, from earlier runs.
+    """Returns a sentence that says how long a run with the default values takes on this host. The time is estimated
+    from earlier runs.
 
-    The time is rounded to half minutes, because each new text of a field is a new version of the DAG for Airflow.
-    """
+    The time is rounded to half minutes. Reason: if the text of a field changes, Airflow stores a new version of the
+    DAG."""
     usual_s = estimates.seconds_of(folders.stored_runs(), estimates.BEFORE_LOAD_S | estimates.DEFAULTS_S)
     load_s = catalogue.FAULTS[DEFAULTS["fault"]].duration_s + fields.default(Load, "recovery_s")
     halves = max(1, round((sum(usual_s.values()) + load_s) / 30))

@@ -1,8 +1,7 @@
 """Functions that make the fields of Airflow forms. Limits and defaults come from the classes that make up a scenario.
 
-Three parameters mean the same in every function. `owner` is one of these classes, for example `Load`. `field` is the
-name of a field of `owner`. `more` holds further arguments of Airflow's Param.
-"""
+Three parameters mean the same in every function. `owner` is a class that makes up a scenario, for example `Load`.
+`field` is the name of a field of `owner`. `more` holds further arguments of Airflow's Param."""
 
 from __future__ import annotations
 
@@ -19,10 +18,9 @@ from delivery_verifier.model.scenario import Profile
 
 
 def choice(title: str, options: dict[str, str], default: str, description: str, **more: Any) -> Param:
-    """Returns a form field that holds one of `options`, a mapping of each allowed value to its label.
+    """Returns a form field in which the user selects one of `options`. `options` maps each allowed value to its label.
 
-    `more` holds further arguments of Airflow's Param.
-    """
+    `more` holds further arguments of Airflow's Param."""
     return Param(
         default, type="string", enum=list(options), values_display=options, title=title, description=description, **more
     )
@@ -55,9 +53,8 @@ def bounds(minimum: int, maximum: int | None) -> dict[str, Any]:
     """Returns the limits of an integer as arguments of Param. `maximum` is None if there is no greatest value.
 
     The result uses Param's exclusive limits: one less than `minimum`, and one more than `maximum`. Airflow then refuses
-    a value outside the limits when the run is triggered. Inclusive limits would not do: the UI would silently replace
-    such a value by the limit.
-    """
+    a value outside the limits when the run is triggered. With inclusive limits, the UI would silently replace such a
+    value by the limit."""
     return {"exclusiveMinimum": minimum - 1} | ({"exclusiveMaximum": maximum + 1} if maximum is not None else {})
 
 
@@ -73,6 +70,5 @@ def summaries(entries: dict[str, Profile] | dict[str, Application] | dict[str, F
 def labels(allowed: Any, labels: dict[str, str]) -> dict[str, str]:
     """Returns the label of each value of the Literal type `allowed`, by value, in the order of the Literal.
 
-    The argument `labels` maps values to labels. Raises KeyError if an allowed value has no label there.
-    """
+    The argument `labels` maps values to labels. Raises KeyError if this argument has no label for an allowed value."""
     return {value: labels[value] for value in get_args(allowed)}

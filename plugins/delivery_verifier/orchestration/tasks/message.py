@@ -1,4 +1,4 @@
-"""The message about a red run, which each channel (mail, Slack, webhook) brings into its own form."""
+"""The message about a red run. Each channel (mail, Slack, webhook) sends the message in its own format."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ class Message(Struct, frozen=True):
     """A message about a red run. The fields of this class are the only data that leave the host.
 
     * `subject`: what happened, on one line. `lines`: what happened, with the reason; the first line is the shortest.
-    * `dag_id`, `run_id`: the DAG run. `url`: its address in Airflow.
-    * `verdict`: the verdict of the run, `NO VERDICT`, or an empty text for a catalogue run.
-    """
+    * `dag_id`, `run_id`: the ids of the DAG and of the DAG run. `url`: the address of the DAG run in Airflow.
+    * `verdict`: the verdict of the run, or `NO VERDICT`. It is an empty text for a catalogue run."""
 
     subject: str
     lines: list[str]
@@ -33,7 +32,8 @@ class Message(Struct, frozen=True):
     verdict: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the message as JSON values: the fields of this class, with `lines` as one text named `text`."""
+        """Returns the message as JSON values. The entries have the names of the fields, with one exception: the entry
+        `text` holds all `lines` as one text."""
         fields = {name: getattr(self, name) for name in self.__struct_fields__ if name != "lines"}
         return {**fields, "text": "\n".join(self.lines)}
 
@@ -41,9 +41,8 @@ class Message(Struct, frozen=True):
 def of_run(run_id: str) -> Message:
     """Returns the message about `run_id`, a red run of verify_delivery.
 
-    If the run has no verdict, the message gives the reason. Otherwise the message has the figures of the arms, what to
-    change, what the run does not show, and the command that repeats the run.
-    """
+    If the run has no verdict, the message gives the reason. Otherwise the message has four parts: the figures of the
+    arms, what to change, what the run does not show, and the command that repeats the run."""
     run = folders.run_directory(run_id)
     row = read(run)
     if row.green:  # the run is red all the same
@@ -60,7 +59,7 @@ def of_run(run_id: str) -> Message:
 
 
 def of_catalogue(run_id: str) -> Message:
-    """Returns the message about `run_id`, a red run of verify_catalogue. It names the red scenarios."""
+    """Returns the message about `run_id`, a red run of verify_catalogue. The message names the red scenarios."""
     try:
         catalogue = catalogue_runs.read(folders.run_directory_name(run_id))
     except BadInput:

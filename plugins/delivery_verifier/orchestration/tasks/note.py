@@ -1,4 +1,5 @@
-"""The note of a DAG run in the Airflow UI: the verdict and what to change, in few lines, or why there is no verdict."""
+"""The note of a DAG run in the Airflow UI. It has few lines: the verdict and what to change, or the reason why there is
+no verdict."""
 
 from __future__ import annotations
 
@@ -24,10 +25,9 @@ AIRFLOWS_OWN = "Task failed with exception"
 def attach_verdict(run: Path, run_id: str) -> None:
     """Copies the verdict from the run directory `run` into the note of the DAG run `run_id`.
 
-    Does nothing if `run` has no verdict. Also does nothing unless this is the local Airflow that `kdv up` starts,
-    because this function has no credentials for any other Airflow. The note is only a convenience. So if the note
-    cannot be written, the function logs the error and raises nothing.
-    """
+    Does nothing if `run` has no verdict, or if this Airflow is not the local Airflow that `kdv up` starts. Reason: this
+    function has no credentials for any other Airflow. The note is only a convenience. So if the note cannot be written,
+    the function logs the error and raises nothing."""
     if (run / "conclude.json").is_file():
         from delivery_verifier.pages.brief import note_text  # it imports more than the DAG's file may
 
@@ -37,12 +37,11 @@ def attach_verdict(run: Path, run_id: str) -> None:
 
 @contextmanager
 def of_failure(run_id: str) -> Iterator[None]:
-    """If the block raises an error, writes into the note of the DAG run `run_id` why the run has no verdict, and raises
-    the error again.
+    """If the block raises an error, writes into the note of the DAG run `run_id` why the run has no verdict. Then
+    raises the error again.
 
     The block is the work of the task conclude. If an earlier task has failed, the note quotes the log of this task.
-    SystemExit is no such error: it ends a run that has a verdict.
-    """
+    SystemExit does not count as an error here: it ends a run that has a verdict."""
     try:
         yield
     except (Exception, AirflowTaskTimeout) as error:
@@ -54,7 +53,7 @@ def of_failure(run_id: str) -> Iterator[None]:
 
 
 def _attach(run_id: str, text: Callable[[Client], str]) -> None:
-    """Replaces the note of the DAG run by what `text` returns. If this fails, logs the error and raises nothing."""
+    """Replaces the note of the DAG run by the result of `text`. If this fails, logs the error and raises nothing."""
     if settings.MARK not in os.environ:
         return
     try:

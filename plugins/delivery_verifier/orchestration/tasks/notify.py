@@ -1,7 +1,7 @@
 """Tells people that a run is red, that is, that a DAG run has failed: by mail, in Slack, or by a request to a server.
 
-Airflow's own notifiers do the work. Each takes its address and its secret from an Airflow connection.
-"""
+Airflow's own notifiers send the messages. Each notifier takes the address and the secret of its server from an Airflow
+connection."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ variable. Without the variable, no mail is sent."""
 
 
 class RedRunMail(SmtpNotifier):
-    """A mail that reports a red run, over the Airflow connection smtp_default. `message_of` returns its content."""
+    """A mail that reports a red run. It is sent over the Airflow connection smtp_default. `message_of` returns the
+    content of the mail."""
 
     def __init__(self, *, message_of: MessageOf, **more: Any) -> None:
         super().__init__(**more)
@@ -31,20 +32,19 @@ class RedRunMail(SmtpNotifier):
     def notify(self, context: Context) -> None:
         """Sends the mail. Raises any error of SMTP. Airflow logs the error and does not change the state of the run.
 
-        This method, and not the constructor, sets subject and text, because Airflow renders the fields of a notifier as
-        templates before it calls this method. Texts of the run must not be rendered.
-        """
+        The subject and the text are set in this method, and not in the constructor. Reason: Airflow renders the fields
+        of a notifier as templates before it calls this method, and texts of the run must not be rendered."""
         content = self._message_of(str(context["run_id"]))
         self.subject, self.html_content = content.subject, html_text(content)
         super().notify(context)
 
 
 def on_red(message_of: MessageOf = message.of_run) -> list[Any]:
-    """Returns the callbacks that a DAG calls when a run is red: one notifier per channel that the environment chooses.
+    """Returns the callbacks that a DAG calls when a run is red: one notifier for each channel that the environment
+    chooses.
 
     The mail goes to all addresses in KDV_NOTIFY_EMAIL. For the other channels, see `notifiers`. Returns an empty list
-    if no channel is chosen. Raises BadInput if a chosen channel cannot be used.
-    """
+    if no channel is chosen. Raises BadInput if a chosen channel cannot be used."""
     addresses = [address.strip() for address in os.environ.get(VARIABLE, "").split(",") if address.strip()]
     mails = [RedRunMail(to=addresses, message_of=message_of)] if addresses else []
     return [*mails, *channels.chosen(message_of)]

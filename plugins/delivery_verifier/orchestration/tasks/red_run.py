@@ -1,7 +1,6 @@
-"""The end of a run that has a verdict but is not green: a few plain lines in the log of the task `conclude`.
+"""Ends a run that has a verdict but is not green, with a few plain lines in the log of the task `conclude`.
 
-A verdict is no crash. Airflow logs an exception with its traceback, but it logs SystemExit in one line.
-"""
+Such a verdict is no crash. Airflow logs an exception with its traceback, but it logs SystemExit in one line."""
 
 from __future__ import annotations
 
@@ -23,20 +22,21 @@ _log = logging.getLogger(__name__)
 
 
 def end(verdict: RunVerdict, run_id: str) -> NoReturn:
-    """Logs the lines about `verdict`, and raises SystemExit(1). Airflow then marks the task failed."""
+    """Logs the lines about `verdict`, and raises SystemExit(1). Airflow then marks the task as failed."""
     for line in lines(verdict, report_url(run_id)):
         _log.error(line)
     sys.exit(1)
 
 
 def lines(verdict: RunVerdict, report: str) -> list[str]:
-    """Returns the lines: the verdict with its sentence, the counts of each arm, and `report`, the report's address."""
+    """Returns the lines about a verdict: its sentence, the counts and doubts of each arm, and `report`, the address of
+    the report."""
     said = [*_wrapped(verdict.sentence), *(line for arm in verdict.arms for line in _of_arm(arm))]
     return [*said, f"Report: {report}"]
 
 
 def _of_arm(arm: ArmVerdict) -> Iterator[str]:
-    """Yields the lines about one arm. A count that is not known is left out."""
+    """Yields the lines about one arm: its verdict, its counts and its doubts. A count that is not known is left out."""
     counts = {"acknowledged": arm.books.get("acked")}
     counts |= {heading(anomaly): cases(arm.books, anomaly) for anomaly in columns([arm.books])}
     figures = ", ".join(f"{name} {number(count)}" for name, count in counts.items() if count is not None)
@@ -47,6 +47,6 @@ def _of_arm(arm: ArmVerdict) -> Iterator[str]:
 
 
 def _wrapped(text: str) -> list[str]:
-    """Returns `text` in lines of at most WIDTH characters. A word that is longer than WIDTH, such as an address, is not
-    broken."""
+    """Returns `text` in lines of at most WIDTH characters. A word that is longer than WIDTH, such as an address, stays
+    whole."""
     return textwrap.wrap(clean(text), WIDTH, break_long_words=False, break_on_hyphens=False, subsequent_indent="  ")

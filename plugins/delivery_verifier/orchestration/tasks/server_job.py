@@ -1,4 +1,5 @@
-"""A reconciliation whose queries run on a Spark Connect server, and whose driver is the Airflow task itself."""
+"""A reconciliation on a Spark Connect server. The server runs the queries, and the Airflow task itself is the
+driver."""
 
 from __future__ import annotations
 
@@ -29,11 +30,10 @@ class ServerJob:
         self._killed = False
 
     def reconcile(self) -> None:
-        """Waits for the server, and reconciles the run in a session of its own. Closes the session in any case.
+        """Waits for the server, and reconciles the run in a new session. Closes the session in any case.
 
         Raises DeadlinePassed if no server listens in time, SparkGone if the server ends, StepFailed after `kill`, and
-        the errors of `spark_jobs.reconcile.reconcile`.
-        """
+        the errors of `spark_jobs.reconcile.reconcile`."""
         wait_until(self._listens, "the Spark Connect server listens", ANSWERS_WITHIN_S, every_s=0.2)
         from spark_jobs.connect import client_of, connect_session
         from spark_jobs.reconcile import reconcile
@@ -52,9 +52,8 @@ class ServerJob:
     def kill(self) -> None:
         """Ends all queries of the reconciliation, which then fails. Lets no further query begin.
 
-        Another thread makes the call to the server. Reason: this method may run as the handler of a signal, which may
-        have interrupted its own thread in the middle of another call to the server.
-        """
+        Another thread makes the call to the server. Reason: this method may run as the handler of a signal. The signal
+        may have interrupted its thread in the middle of another call to the server."""
         self._killed = True
         if self._end_session is not None:
             caller = threading.Thread(target=self._end_session, name="end of the Spark session")

@@ -1,7 +1,6 @@
 """The Airflow connection that names the Spark master or the Spark Connect server.
 
-A connection that Airflow would silently misread is refused.
-"""
+This module refuses a connection that Airflow would misread without an error."""
 
 from __future__ import annotations
 
@@ -24,12 +23,12 @@ _SERVER = re.compile(r"sc://[^\s/:;?#]+:[0-9]+")
 
 
 class NoSparkConnection(VerifierError, ValueError):
-    """The error of a Spark connection that is missing or refused. The message says why, with a valid example."""
+    """The error of a Spark connection that is missing or refused. The message gives the reason, and a valid example."""
 
 
 def require(conn_id: str = DEFAULT_ID) -> str:
     """Returns the Spark master that the Airflow connection `conn_id` names. For a connection to a Spark Connect server,
-    returns the address `sc://host:port` of the server, without its token.
+    returns the address `sc://host:port` of the server, without the token.
 
     Raises NoSparkConnection in these cases:
 
@@ -37,8 +36,7 @@ def require(conn_id: str = DEFAULT_ID) -> str:
     * Airflow or Spark would misread the connection.
     * Airflow would submit to YARN, although the connection does not name YARN. Airflow's Spark provider uses YARN if
       the connection is missing, or if its URI does not parse (`spark://local[2]`). Only an info line of the log says so
-      (SparkSubmitHook._resolve_connection, provider 6.3.4).
-    """
+      (SparkSubmitHook._resolve_connection, provider 6.3.4)."""
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk.bases.hook import BaseHook
     from airflow.sdk.exceptions import AirflowException
@@ -62,12 +60,13 @@ def require(conn_id: str = DEFAULT_ID) -> str:
 
 
 def is_server(master: str) -> bool:
-    """Whether `master`, the result of `require`, is the address of a Spark Connect server."""
+    """Returns whether `master`, the result of `require`, is the address of a Spark Connect server."""
     return master.startswith("sc://")
 
 
 def server_url(conn_id: str = DEFAULT_ID) -> str:
-    """Returns the URL of the Spark Connect server, with its token. It must not be logged."""
+    """Returns the URL of the Spark Connect server, with its token. Keep this URL out of logs, because the token is a
+    secret."""
     from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 
     return str(SparkConnectHook(conn_id).get_connection_url())
@@ -81,7 +80,8 @@ def _server_address(conn_id: str, host: str, port: int | None) -> str:
 
 
 def _refusal(conn_id: str, why: str) -> NoSparkConnection:
-    """Returns the error that says why the connection is refused (`why`). The error also shows a valid connection."""
+    """Returns the error that says why the connection is refused. `why` is the reason. The error also shows a valid
+    connection."""
     variable = f"AIRFLOW_CONN_{conn_id.upper()}"
     example = '{"conn_type":"spark","host":"local[2]","extra":{"deploy-mode":"client"}}'
     return NoSparkConnection(f"Spark connection {conn_id!r}: {why}. Define it in Airflow, or set {variable}={example}")

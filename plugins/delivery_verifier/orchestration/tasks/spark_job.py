@@ -10,10 +10,10 @@ from delivery_verifier.model.scenario import Scenario
 
 
 def properties(scenario: Scenario, master: str) -> dict[str, str]:
-    """Returns the Spark properties of the job. They depend on the number of records, and name Kafka's jars.
+    """Returns the Spark properties of the job. They depend on the number of records of the scenario, and include the
+    paths of the jars that connect Spark with Kafka.
 
-    `master` is the URL of the Spark master. If the master is not local, Spark itself chooses the driver's address.
-    """
+    `master` is the URL of the Spark master. If the master is not local, Spark itself chooses the driver's address."""
     from delivery_verifier.host.java.jars import spark_jars
     from spark_jobs import session
 
@@ -29,7 +29,7 @@ def properties(scenario: Scenario, master: str) -> dict[str, str]:
 
 
 def script() -> Path:
-    """Returns the file of the installed Spark job. Raises FileNotFoundError if the job is not installed."""
+    """Returns the script of the installed Spark job. Raises FileNotFoundError if the job is not installed."""
     spec = importlib.util.find_spec("spark_jobs.reconcile")
     if spec is None or spec.origin is None:
         raise FileNotFoundError("spark_jobs/reconcile.py is not installed: install the project (uv sync)")

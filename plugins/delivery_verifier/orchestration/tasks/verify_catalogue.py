@@ -39,17 +39,16 @@ Cell = dict[str, str]
 
 
 class CatalogueNotGreen(VerifierError, RuntimeError):
-    """The error that makes a catalogue run red, because a scenario did not end as expected or was not run.
+    """The error that makes a catalogue run red: a scenario did not end as expected, or was not run.
 
-    A scenario that this host cannot run is no error if the user expected that and another scenario was run.
-    """
+    A scenario that this host cannot run is no error under two conditions: the user expected this, and another scenario
+    was run."""
 
 
 class RunScenario(TriggerDagRunOperator):
     """A task that triggers a run of verify_delivery for one scenario, and waits for the end of this run.
 
-    The task fails if the run fails. If a user clears the task, it triggers another run, with another id.
-    """
+    The task fails if the run fails. If a user clears the task, the task triggers a new run, with another id."""
 
     template_fields = ("cell",)
 
@@ -70,9 +69,8 @@ class RunScenario(TriggerDagRunOperator):
         """Raises DagRunTriggerException, as the base class does. Airflow then triggers the run and waits for its end.
 
         Raises AirflowFailException if the owner of the catalogue run has ended. The owner is the process that asked for
-        the catalogue run. A catalogue run that a user triggered in the UI has no owner. Raises gate.GatePassed if the
-        gate of the catalogue run has succeeded already.
-        """
+        the catalogue run. If a user triggered the catalogue run in the UI, it has no owner. Raises gate.GatePassed if
+        the gate of the catalogue run has succeeded already."""
         gate.require_not_passed(context, GATE)
         owner = (context["dag_run"].conf or {}).get("owner")
         if owner and not lives(str(owner)):
@@ -108,11 +106,10 @@ def begin_catalogue() -> list[Cell]:
 
 
 def collect_first() -> list[Cell]:
-    """The task `repeat`: stores the results so far, and selects the INCONCLUSIVE scenarios for a second run.
+    """The task `repeat`: stores the results so far, and selects each INCONCLUSIVE scenario for a second run.
 
-    Returns one Cell for each of these scenarios. Airflow makes a task instance of `run_again` from each Cell. Raises
-    gate.GatePassed if the gate has succeeded already.
-    """
+    Returns one Cell for each scenario that was selected. Airflow makes a task instance of `run_again` from each Cell.
+    Raises gate.GatePassed if the gate has succeeded already."""
     gate.require_not_passed(get_current_context(), GATE)
     catalogue = _collect(get_current_context())
     return [_cell(catalogue, item, "-2") for item in catalogue.open if item.attempts]
@@ -121,9 +118,8 @@ def collect_first() -> list[Cell]:
 def write_matrix() -> None:
     """The task `matrix`: stores all results in catalogue.json, and writes the page with the results.
 
-    Also stores the current time in catalogue.json, as the time when the catalogue run ended.
-    This task runs even if a task before it failed. Raises gate.GatePassed if the gate has succeeded already.
-    """
+    Also stores the current time in catalogue.json, as the time when the catalogue run ended. This task runs even if a
+    task before it failed. Raises gate.GatePassed if the gate has succeeded already."""
     from delivery_verifier.catalogue_run.loop import now
 
     gate.require_not_passed(get_current_context(), GATE)
@@ -131,13 +127,12 @@ def write_matrix() -> None:
 
 
 def require_green() -> None:
-    """The task `gate`: raises CatalogueNotGreen unless the catalogue run has ended and is green. The error names each
-    red scenario.
+    """The task `gate`: raises CatalogueNotGreen if the catalogue run is not green, or has no time of its end. The error
+    names each red scenario.
 
-    Raises gate.GateClosed if the task `plan`, `repeat` or `matrix` did not succeed. Before that, the gate stores in
-    catalogue.json, if this file exists, when the catalogue run ended. Usually `matrix` stores this time, but `matrix`
-    may not have run.
-    """
+    Raises gate.GateClosed if the task `plan`, `repeat` or `matrix` did not succeed. In this case, first stores the time
+    when the catalogue run ended in catalogue.json, if this file exists. Usually `matrix` stores this time, but `matrix`
+    may not have run."""
     from delivery_verifier.catalogue_run.loop import now
 
     context = get_current_context()
@@ -156,9 +151,9 @@ def require_green() -> None:
 def with_attempts(catalogue: CatalogueRun, triggered: Mapping[str, list[tuple[str, str]]]) -> CatalogueRun:
     """Returns `catalogue` with an `Attempt` for each run of verify_delivery that was triggered for a scenario.
 
-    An `Attempt` describes one run of a scenario, not one send of a record. The new Attempts replace those in
-    `catalogue`. `triggered` maps the name of a scenario to its triggered runs, as pairs (run id, Airflow state).
-    """
+    An `Attempt` here describes one run of a scenario. It is not an attempt to send a record. The new Attempts replace
+    those in `catalogue`. `triggered` maps the name of a scenario to its triggered runs, as pairs (run id, Airflow
+    state)."""
     items = [
         replace(item, attempts=tuple(attempt_of(*run) for run in triggered.get(item.name, [])))
         for item in catalogue.items
@@ -172,9 +167,8 @@ def attempt_of(run_id: str, state: str) -> Attempt:
     The Attempt has no verdict if the run has stored no readable verdict, or if the stored verdict contradicts `state`:
 
     * The run succeeded, but the verdict is not green.
-    * The run did not succeed, but the verdict is green. For example, stop_cluster failed, for which the gate does not
-      wait.
-    """
+    * The run did not succeed, but the verdict is green. This happens, for example, if stop_cluster failed, because the
+      gate does not wait for stop_cluster."""
     from delivery_verifier.catalogue_run import results
     from delivery_verifier.catalogue_run.loop import now
 
@@ -190,10 +184,9 @@ def attempt_of(run_id: str, state: str) -> Attempt:
 
 
 def _collect(context: Context, ended_at: str = "") -> CatalogueRun:
-    """Records the results of all triggered runs and writes the page of the matrix. Returns the catalogue run.
+    """Records the results of all triggered runs, and writes the page of the matrix. Returns the catalogue run.
 
-    `ended_at` is when the catalogue run ended, as ISO 8601. It is empty while the catalogue run goes on.
-    """
+    `ended_at` is the time when the catalogue run ended, as ISO 8601. It is empty while the catalogue run goes on."""
     from delivery_verifier.pages.matrix import page
 
     catalogue = replace(with_attempts(catalogue_runs.read(_name(context)), _triggered(context)), ended_at=ended_at)
@@ -210,7 +203,7 @@ def _cell(catalogue: CatalogueRun, item: Item, suffix: str = "") -> Cell:
 
 
 def _name(context: Context) -> str:
-    """Returns the name of the catalogue run's directory."""
+    """Returns the name of the directory of the catalogue run."""
     return folders.run_directory_name(str(context["run_id"]))
 
 

@@ -2,9 +2,8 @@
 
 The task `plan` creates the run directory. Every other task performs its step on this run directory.
 
-Each step, with the modules that it needs, is imported inside the function that calls the step. The reason: Airflow's
-DAG processor imports this module every few seconds, and every task imports this module once more.
-"""
+The function of a task imports the code of its step, and the modules that this code needs, only when it is called.
+Reason: Airflow's DAG processor imports this module every few seconds, and every task imports this module once more."""
 
 from __future__ import annotations
 
@@ -75,7 +74,7 @@ def create_topics() -> None:
 
 
 def produce() -> None:
-    """The step produce: sends the load, while the step inject_fault runs in parallel."""
+    """The step produce: sends the load. The step inject_fault runs at the same time."""
     run_dir = _open_run_directory()
     connections.provide(run_dir)
     from delivery_verifier.run.steps import produce as step
@@ -84,7 +83,7 @@ def produce() -> None:
 
 
 def inject_fault() -> None:
-    """The step inject_fault: carries out the fault plan, while the step produce sends the load in parallel."""
+    """The step inject_fault: carries out the fault plan. The step produce sends the load at the same time."""
     run_dir = _open_run_directory()
     connections.provide(run_dir)
     from delivery_verifier.run.steps import inject_fault as step
@@ -93,7 +92,8 @@ def inject_fault() -> None:
 
 
 def settle() -> None:
-    """The step settle: ends all faults, waits until all replicas are in sync, and stores the end of each partition."""
+    """The step settle: ends all faults, waits until all replicas are in sync, and stores the end offset of each
+    partition."""
     run_dir = _open_run_directory()
     connections.provide(run_dir)
     from delivery_verifier.run.steps import settle as step
@@ -110,12 +110,11 @@ def validate() -> None:
 
 
 def conclude() -> None:
-    """The step conclude, which is the gate: writes the verdict, and fails unless the run is green.
+    """The step conclude, which is the gate: writes the verdict. Fails if the run is not green.
 
     In the local Airflow, writes the note of the DAG run. The note has the verdict, or the reason why there is none.
     Raises gate.GateClosed if a step before the gate did not succeed. If the run has a verdict but is not green, logs
-    the verdict and raises SystemExit, because Airflow logs any other exception with its traceback.
-    """
+    the verdict and raises SystemExit, because Airflow would log any other exception with its traceback."""
     context = get_current_context()
     run_id = str(context["run_id"])
     with note.of_failure(run_id):
@@ -134,13 +133,13 @@ def publish_verdict() -> None:
     """The task publish_verdict: emits the verdict of `conclude` as an event of the asset `verdict_event.ASSET`.
 
     The task succeeds for every verdict, and does not count for the colour of the run. Raises AirflowSkipException if
-    `conclude` has given no verdict, and the errors of `verdict_event.emit`.
-    """
+    `conclude` has given no verdict. Raises the errors of `verdict_event.emit`."""
     verdict_event.emit(get_current_context())
 
 
 def stop_cluster() -> None:
-    """The step stop_cluster: ends the cluster. Unlike other tasks, it may run again after the gate has succeeded."""
+    """The step stop_cluster: ends the cluster. Unlike the tasks before the gate, this task may run again after the gate
+    has succeeded."""
     run_dir = _run_directory(get_current_context())
     from delivery_verifier.run.steps import stop_cluster as step
 
@@ -171,9 +170,8 @@ class SubmitReconcile(SparkSubmitOperator):
     If the connection names a master, the task submits the Spark job to this master. If the connection names a Spark
     Connect server, the task itself runs the job, and the server runs the job's queries.
 
-    `execute` sets the script, the properties and the environment of the job, because they depend on the run. The run
-    does not exist yet when Airflow makes this object.
-    """
+    The script, the properties and the environment of the job depend on the run. The run does not exist yet when Airflow
+    makes this object. So `execute` sets them."""
 
     def __init__(self, *, task_id: str, **more: Any) -> None:
         super().__init__(
@@ -228,9 +226,9 @@ class SubmitReconcile(SparkSubmitOperator):
             super().on_kill()
 
     def _give_up_reading(self, run: RunDirectory) -> None:
-        """Ends the Spark job when the cluster is gone, because Spark would go on calling the brokers for minutes.
+        """Ends the Spark job if it has not read all topics yet. Call this method when the cluster is gone: Spark would
+        otherwise try to reach the brokers for minutes.
 
-        Does not end a job that has already read the topics, because such a job needs no broker.
-        """
+        A job that has read the topics goes on, because such a job needs no broker."""
         if not (run.path / "read_topic.json").exists():
             self.on_kill()

@@ -3,8 +3,8 @@
 The bite is the time when the fault took effect. The recovery is the time when all replicas were in sync again. If the
 cluster never recovered, the band ends at the end of the time axis.
 
-The timeline shows each band twice: as a bar in one plot, the strip, and as a red background in every plot.
-"""
+The timeline shows each band twice: as a bar in one plot, which is called the strip, and as a red background in every
+plot."""
 
 from __future__ import annotations
 
@@ -39,12 +39,11 @@ bars share one row without names. The tooltip of a bar still shows the name."""
 
 
 def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> Figure:
-    """The strip: the plot of the faults, with one bar per fault.
+    """Returns the strip: the plot of the faults, with one bar per fault.
 
     `end_s`: the end of the time axis in s. A bar is solid from the bite of the fault to its healing, that is, the time
     when the fault was undone. The bar is pale from the healing to the recovery. If the fault was not healed, the solid
-    part lasts until `end_s`. If the cluster did not recover, the pale part lasts until `end_s`.
-    """
+    part lasts until `end_s`. If the cluster did not recover, the pale part lasts until `end_s`."""
     drawn = material.injections[:BANDS_DRAWN]
     named = len(drawn) <= LABELS_DRAWN
     rows = max(1, len(drawn)) if named else 1
@@ -73,11 +72,10 @@ def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> F
 
 
 def _bars(drawn: list[Injection], clock: Clock, end_s: float, named: bool) -> dict[str, Any]:
-    """The data of the bars by column, with one value per bar. Times are in s.
+    """Returns the data of the bars by column, with one value per bar. Times are in s.
 
-    `named`: whether each fault has a row with its name. The name begins at the bite of the fault. But if the bite is in
-    the second half of the time axis, the name ends at the recovery, so that it stays inside the plot.
-    """
+    `named`: whether each fault has a row with its name. The name normally begins at the bite of the fault. If the bite
+    is in the second half of the time axis, the name ends at the recovery, so that the name stays inside the plot."""
     columns: dict[str, list[Any]] = {name: [] for name in _BAR_COLUMNS}
     for row, injection in enumerate(drawn):
         bite_s = clock.seconds(injection.bite_at_us)
@@ -97,21 +95,21 @@ def _bars(drawn: list[Injection], clock: Clock, end_s: float, named: bool) -> di
 
 
 def _end_seconds(at_us: int | None, clock: Clock, end_s: float) -> float:
-    """The time `at_us` (µs since the epoch) in seconds on `clock`. Returns `end_s` if `at_us` is None."""
+    """Returns the time `at_us` (µs since the epoch) in seconds on `clock`. Returns `end_s` if `at_us` is None."""
     return end_s if at_us is None else clock.seconds(at_us)
 
 
 def _time_text(at_us: int | None, clock: Clock) -> str:
-    """The time `at_us` (µs since the epoch) as text. Returns `never` if `at_us` is None."""
+    """Returns the time `at_us` (µs since the epoch) as text. Returns `never` if `at_us` is None."""
     return "never" if at_us is None else clock.text(at_us)
 
 
 def shade(plot: Figure, material: Material, clock: Clock, end_s: float) -> None:
     """Gives `plot` a red background from the bite of each fault to the recovery.
 
-    `end_s`: the end of the time axis in s. The red is strong until the fault is healed, and then pale. If the fault was
-    not healed, the strong red lasts until `end_s`. If the cluster did not recover, the pale red lasts until `end_s`.
-    """
+    `end_s`: the end of the time axis in s. The red is strong from the bite until the fault is healed, and pale from
+    then on. If the fault was not healed, the strong red lasts until `end_s`. If the cluster did not recover, the pale
+    red lasts until `end_s`."""
     drawn = material.injections[:BANDS_DRAWN]
     bites = [clock.seconds(injection.bite_at_us) for injection in drawn]
     heals = [_end_seconds(injection.healed_at_us, clock, end_s) for injection in drawn]

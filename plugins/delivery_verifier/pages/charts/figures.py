@@ -23,15 +23,15 @@ Figure = Any
 
 
 def arm_colour(index: int) -> str:
-    """The colour of the arm at position `index` of the legend, counted from 0.
+    """Returns the colour of the arm at position `index` of the legend, counted from 0.
 
-    After the last colour, the colours repeat.
-    """
+    If there are more arms than colours, the colours repeat."""
     return ARM_COLOURS[index % len(ARM_COLOURS)]
 
 
 def broker_colour(broker: int) -> str:
-    """The colour of a broker. If `broker` is negative, there is no leader, and the colour is red."""
+    """Returns the colour of a broker. A negative `broker` stands for a partition without a leader. The result is then
+    red."""
     return NO_LEADER if broker < 0 else BROKER_COLOURS[broker % len(BROKER_COLOURS)]
 
 
@@ -68,21 +68,20 @@ def blank(x_range: Any, label: str, height: int, **more: Any) -> Figure:
 
 
 def hover(plot: Figure, drawn: Any, tooltips: list[tuple[str, str]], mode: Literal["mouse", "vline"] = "mouse") -> None:
-    """Adds a tool to `plot` that shows a tooltip for what lies under the pointer.
+    """Adds a tool to `plot` that shows a tooltip about the bar or point under the pointer.
 
     `drawn`: the bars or the line that the tool watches, as Bokeh's plot method returned them. `tooltips`: a label and a
     text for each line of the tooltip. With `mode` `vline`, the pointer may also be above or below a bar or point. The
-    toolbar does not show the tool.
-    """
+    toolbar does not show the tool."""
     tool = HoverTool(renderers=[drawn], tooltips=tooltips, mode=mode, visible=False, attachment="horizontal")
     plot.add_tools(tool)
 
 
 def column(plots: list[Figure], target: str, axis_label: str) -> dict[str, Any]:
-    """The plots one below another, as a JSON item of Bokeh for the HTML element with the id `target`.
+    """Returns the plots, one below another, as a JSON item of Bokeh. The item belongs into the HTML element with the id
+    `target`.
 
-    `axis_label`: the label of the shared x axis, which stands below the last plot.
-    """
+    `axis_label`: the label of the shared x axis, which stands below the last plot."""
     line = Span(dimension="height", line_color="#888888", line_width=1)
     for plot in plots:
         plot.add_tools(CrosshairTool(overlay=line, visible=False))
@@ -101,10 +100,9 @@ def column(plots: list[Figure], target: str, axis_label: str) -> dict[str, Any]:
 
 
 def seconds_axis(end_s: float) -> Range1d:
-    """The range of an x axis in seconds from 0 to `end_s`.
+    """Returns the range of an x axis in seconds from 0 to `end_s`.
 
-    A reader can move the plot only slightly beyond this range.
-    """
+    A reader can move the plot only slightly beyond this range."""
     return Range1d(
         start=-0.01 * end_s,
         end=end_s * 1.01,

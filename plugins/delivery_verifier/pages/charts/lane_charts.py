@@ -27,11 +27,10 @@ SHRUNK = "#c9711b"
 
 
 def lane_plots(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> list[Figure]:
-    """Returns a list with the plot of the lanes. If some partitions have no lane, a plot of counts comes first.
+    """Returns the plot of the lanes. If some partitions have no lane, the list begins with a plot of counts.
 
-    The plot of counts shows how many of all partitions had no leader, and how many had a shrunk ISR. `end_s`: the end
-    of the time axis in s. The list is empty if no partition was observed before `end_s`.
-    """
+    The plot of counts is about all partitions: how many had no leader, and how many had a shrunk ISR. `end_s`: the end
+    of the time axis in s. The list is empty if no partition was observed before `end_s`."""
     drawn = segments(material, clock, end_s)
     if not drawn:
         return []
@@ -42,10 +41,10 @@ def lane_plots(material: Material, clock: Clock, x_range: Range1d, end_s: float)
 
 
 def _counts(x_range: Range1d, counted: list[PartitionCounts], end_s: float, partitions: int) -> Figure:
-    """The plot of two numbers over time: the partitions without a leader, and the partitions with a shrunk ISR.
+    """Returns the plot of two numbers over time: the number of partitions without a leader, and the number of
+    partitions with a shrunk ISR.
 
-    `partitions`: the number of all partitions.
-    """
+    `partitions`: the number of all partitions."""
     plot = blank(x_range, "partitions", 120)
     last = counted[-1]
     steps = [*counted, PartitionCounts(max(end_s, last.from_s), last.leaderless, last.shrunk)]
@@ -67,7 +66,8 @@ def _counts(x_range: Range1d, counted: list[PartitionCounts], end_s: float, part
 
 
 def _lanes(x_range: Range1d, drawn: list[Segment]) -> Figure:
-    """The plot of the lanes. A thick bar shows the leader. Below the bar, each replica in sync has a thin stripe."""
+    """Returns the plot of the lanes. In each lane, a thick bar shows the leader. Below this bar, each replica in sync
+    has a thin stripe."""
     rows = {partition: row for row, partition in enumerate(sorted({segment.partition for segment in drawn}))}
     height = max(72, 18 + 20 * len(rows))  # the label of the axis needs 72 pixels
     plot = blank(x_range, "leader, ISR", height, y_range=Range1d(start=len(rows), end=0))
@@ -93,10 +93,10 @@ def _lanes(x_range: Range1d, drawn: list[Segment]) -> Figure:
 
 
 def _bars(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
-    """The data of the bars by column, with one value per segment (a span with one leader and one ISR).
+    """Returns the data of the bars by column, with one value per segment. A segment is a span of time with one leader
+    and one ISR.
 
-    `rows` maps a partition to the number of its row in the plot.
-    """
+    `rows` maps a partition to the number of its row in the plot."""
     return {
         "y": [rows[segment.partition] + 0.3 for segment in drawn],
         "row": [rows[segment.partition] + 0.5 for segment in drawn],
@@ -114,11 +114,10 @@ def _bars(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
 
 
 def _stripes(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
-    """The data of the stripes by column, with one value per stripe.
+    """Returns the data of the stripes by column, with one value per stripe. A stripe is a span of time in which one
+    replica was in sync.
 
-    A stripe is a span of time in which one replica was in sync. `rows` maps a partition to the number of its row in the
-    plot.
-    """
+    `rows` maps a partition to the number of its row in the plot."""
     stripes = in_sync(drawn)
     replicas = sorted({broker for _, broker, _, _ in stripes})
     step = 0.36 / max(1, len(replicas))

@@ -28,9 +28,8 @@ COUNTS_DRAWN = 2000
 class Segment:
     """A piece of a lane of the chart: a span of time in which a partition had the same leader and the same ISR.
 
-    A segment lasts from one observation of the partition to the next. `start`: its first moment, in s on the clock of
-    the run. `end`: its last moment, in s. `observation`: the leader and the ISR in this time.
-    """
+    A segment lasts from one observation of the partition to the next. `start`: the beginning of the segment, in s on
+    the clock of the run. `end`: the end of the segment, in s. `observation`: the leader and the ISR in this time."""
 
     partition: int
     start: float
@@ -39,8 +38,8 @@ class Segment:
 
 
 def segments(material: Material, clock: Clock, end_s: float) -> list[Segment]:
-    """The segments of all lanes, lane by lane, from 0 s to `end_s` on `clock`. There are at most SEGMENTS_DRAWN per
-    lane."""
+    """Returns the segments of all lanes, lane by lane. They cover the time from 0 s to `end_s` on `clock`. There are at
+    most SEGMENTS_DRAWN segments per lane."""
     topic, leadership = subject_topic(material), Leadership(material.observations)
     all_segments = []
     for partition in lanes(material, leadership, topic):
@@ -50,8 +49,8 @@ def segments(material: Material, clock: Clock, end_s: float) -> list[Segment]:
 
 
 def _lane(observations: Sequence[Observation], clock: Clock, end_s: float) -> Iterable[Segment]:
-    """Yields the segments of one partition. An observation holds until the next one. The last observation holds until
-    `end_s`."""
+    """Yields the segments of one partition. An observation holds until the next observation. The last observation holds
+    until `end_s`."""
     for observation, after in zip(observations, [*observations[1:], None], strict=True):
         start = max(0.0, clock.seconds(observation.at_us))
         end = end_s if after is None else min(end_s, clock.seconds(after.at_us))
@@ -60,12 +59,11 @@ def _lane(observations: Sequence[Observation], clock: Clock, end_s: float) -> It
 
 
 def _thin(lane: list[Segment], end_s: float) -> list[Segment]:
-    """The segments of `lane`, reduced to at most SEGMENTS_DRAWN, because a screen cannot show more.
+    """Returns the segments of `lane`, but at most SEGMENTS_DRAWN of them, because a screen cannot show more.
 
     If there are more, the time until `end_s` is divided into SEGMENTS_DRAWN equal spans. Of the segments that begin in
     one span, one remains: a segment without a leader or, if there is none, the segment with the smallest ISR. Each
-    remaining segment lasts until the next one begins.
-    """
+    remaining segment lasts until the next remaining segment begins."""
     if len(lane) <= SEGMENTS_DRAWN:
         return lane
     cells = groupby(lane, key=lambda segment: int(segment.start / end_s * SEGMENTS_DRAWN))
@@ -81,21 +79,20 @@ def _thin(lane: list[Segment], end_s: float) -> list[Segment]:
 
 
 def lanes(material: Material, leadership: Leadership, topic: str) -> list[int]:
-    """The partitions of `topic` that have a lane, in ascending order. There are at most LANES_SHOWN.
+    """Returns the partitions of `topic` that have a lane, in ascending order. There are at most LANES_SHOWN of them.
 
-    If `topic` has more partitions, the function prefers the partitions that a fault hit. It fills the remaining lanes
-    with the partitions of the lowest numbers.
-    """
+    If `topic` has more partitions, partitions that a fault hit are preferred. The partitions with the lowest numbers
+    fill the remaining lanes."""
     hit = {partition for injection in material.injections for partition in injection.hit.get(topic, [])}
     by_interest = sorted(leadership.partitions(topic), key=lambda partition: (partition not in hit, partition))
     return sorted(by_interest[:LANES_SHOWN])
 
 
 def in_sync(drawn: Iterable[Segment]) -> list[tuple[int, int, float, float]]:
-    """Returns when each replica was in sync, as spans (partition, broker, from, until), with times in s.
+    """Returns when each replica was in sync, as spans (partition, broker, from, until). The replica on `broker` was in
+    sync from `from` until `until`, in s.
 
-    `drawn`: the segments, sorted by partition. The broker identifies the replica. Adjacent spans are joined.
-    """
+    `drawn`: the segments, sorted by partition. Adjacent spans are joined."""
     spans: list[tuple[int, int, float, float]] = []
     for partition, segments in groupby(drawn, key=lambda segment: segment.partition):
         lane = list(segments)
@@ -117,11 +114,11 @@ def _joined_spans(lane: Iterable[Segment]) -> list[tuple[float, float]]:
 
 @dataclass(frozen=True)
 class PartitionCounts:
-    """How many partitions had no leader (`leaderless`), and how many had a shrunk ISR (`shrunk`), from `from_s` on.
+    """The number of partitions without a leader (`leaderless`), and the number of partitions with a shrunk ISR
+    (`shrunk`), from the time `from_s` on.
 
-    `from_s` is a time in s on the clock of the run. An ISR is shrunk if it has fewer replicas than the greatest ISR
-    that any partition of the topic had during the run.
-    """
+    `from_s` is in s on the clock of the run. An ISR is shrunk if it has fewer replicas than the greatest ISR that any
+    partition of the topic had during the run."""
 
     from_s: float
     leaderless: int
@@ -129,10 +126,10 @@ class PartitionCounts:
 
 
 def partition_counts(material: Material, clock: Clock) -> list[PartitionCounts]:
-    """The PartitionCounts after each observed change of a partition, in order of time.
+    """Returns the PartitionCounts after each observed change of a partition, in order of time.
 
-    If there are more than COUNTS_DRAWN PartitionCounts, consecutive ones are joined. Their greatest counts are kept.
-    """
+    If there are more than COUNTS_DRAWN PartitionCounts, neighbours are joined. A joined PartitionCounts has the
+    greatest value of each count."""
     topic = subject_topic(material)
     observations = [
         observation
@@ -162,7 +159,8 @@ def _set_membership(members: set[int], partition: int, *, present: bool) -> None
 
 
 def _worst(counts: Sequence[PartitionCounts]) -> PartitionCounts:
-    """Joins consecutive `counts` to one. It has the greatest value of each count, and the `from_s` of the first."""
+    """Joins consecutive `counts`. The result has the greatest value of each count, and the `from_s` of the first of
+    `counts`."""
     return PartitionCounts(
         counts[0].from_s, max(count.leaderless for count in counts), max(count.shrunk for count in counts)
     )

@@ -1,7 +1,6 @@
-"""The latency charts: one histogram per arm, over a shared axis in milliseconds.
+"""The latency charts: one histogram per arm. All histograms share one axis in milliseconds.
 
-Records that were under way during a fault have red bars. A record is under way from its sending to its report.
-"""
+Records that were under way during a fault have red bars. A record is under way from its sending to its report."""
 
 from __future__ import annotations
 
@@ -15,11 +14,11 @@ from delivery_verifier.pages.words import latency, number, share
 
 
 def distribution(spreads: list[Spread], target: str) -> dict[str, Any] | None:
-    """The histograms, one per arm, as a JSON item of Bokeh for the HTML element with the id `target`.
+    """Returns the histograms, one per arm, as a JSON item of Bokeh. The item belongs into the HTML element with the id
+    `target`.
 
     `spreads`: for each arm, the latencies of the records that were under way during a fault, and the latencies of all
-    other records. Returns None if `spreads` is empty.
-    """
+    other records. Returns None if `spreads` is empty."""
     if not spreads:
         return None
     edges = [edge for spread in spreads for bucket in spread.buckets for edge in (bucket.from_ms, bucket.until_ms)]
@@ -34,12 +33,11 @@ def distribution(spreads: list[Spread], target: str) -> dict[str, Any] | None:
 
 
 def _histogram(x_range: Range1d, spreads: list[Spread], colour: str) -> Figure:
-    """The histogram of one arm. `colour`: the colour of the arm.
+    """Returns the histogram of one arm. `colour`: the colour of the arm.
 
     Red bars show the records that were under way during a fault. Bars in the colour of the arm show all other records.
     A bar shows the records in one range of latencies. The height of a bar is the number of its records, divided by the
-    number of records in all bars of the same colour.
-    """
+    number of records in all bars of the same colour."""
     plot = blank(x_range, safe(spreads[0].arm), 130, x_axis_type="log")
     for spread in spreads:
         look = {
@@ -61,10 +59,8 @@ def _histogram(x_range: Range1d, spreads: list[Spread], colour: str) -> Figure:
 
 
 def _bars(spread: Spread) -> dict[str, Any]:
-    """The data of the bars of `spread` by column, with one value per bar.
-
-    Two columns hold the texts of the tooltips.
-    """
+    """Returns the data of the bars of `spread` by column, with one value per bar. Two of the columns hold the texts of
+    the tooltips."""
     total = spread.records
     return {
         "left": [bucket.from_ms for bucket in spread.buckets],

@@ -16,11 +16,11 @@ from delivery_verifier.pages.material import Material, arms_drawn
 
 
 def timeline(material: Material, clock: Clock, target: str) -> dict[str, Any] | None:
-    """The timeline as a JSON item of Bokeh for the HTML element with the id `target`: faults, load and leaders.
+    """Returns the timeline as a JSON item of Bokeh: the plots of the faults, the load and the leaders. The item belongs
+    into the HTML element with the id `target`.
 
     `clock`: the clock of the run. Returns None if the table timeline/load is missing or empty, because then there is no
-    load to draw.
-    """
+    load to draw."""
     lines = _lines(material, clock)
     if not lines:
         return None
@@ -33,8 +33,8 @@ def timeline(material: Material, clock: Clock, target: str) -> dict[str, Any] | 
 
 
 def rates(material: Material, clock: Clock, target: str) -> dict[str, Any] | None:
-    """Two plots, errors over time and latency over time, as a JSON item of Bokeh. Parameters and result are as in
-    `timeline`."""
+    """Returns two plots as a JSON item of Bokeh: errors over time, and latency over time. Parameters and result are
+    like those of `timeline`."""
     lines = _lines(material, clock)
     if not lines:
         return None
@@ -58,7 +58,8 @@ def _column(plots: list[Figure], material: Material, clock: Clock, end_s: float,
 
 
 def _end_s(material: Material, clock: Clock, lines: list[Series]) -> float:
-    """The end of the time axis in s: the end of the load or the last recovery, whichever is later, and at least 1 s."""
+    """Returns the end of the time axis in s: the end of the load or the last recovery, whichever is later, but at least
+    1 s."""
     ends = [float(line.x[-1]) + line.interval_s for line in lines]
     ends += [
         clock.seconds(injection.recovered_at_us)
@@ -69,11 +70,10 @@ def _end_s(material: Material, clock: Clock, lines: list[Series]) -> float:
 
 
 def _rates(quantity: str, x_range: Range1d, lines: list[Series], height: int) -> Figure:
-    """The plot of a rate (a count per second) over time, with one step line per arm.
+    """Returns the plot of a rate (a count per second) over time, with one step line per arm.
 
     `quantity`: what is counted, which is `reported` (reported records) or `errors` (attempts that became FAILED or
-    INDETERMINATE). `height`: the height of the plot in pixels.
-    """
+    INDETERMINATE). `height`: the height of the plot in pixels."""
     plot = blank(x_range, f"{quantity} / s", height)
     values = {f"y{index}": getattr(line, quantity) for index, line in enumerate(lines)}
     top = max([1.0, *(float(rates.max()) for rates in values.values() if len(rates))])
@@ -89,7 +89,8 @@ def _rates(quantity: str, x_range: Range1d, lines: list[Series], height: int) ->
 
 
 def _latency(x_range: Range1d, lines: list[Series]) -> Figure:
-    """The plot of the latencies. Each arm has a dotted line of medians, and a solid line of 99th percentiles."""
+    """Returns the plot of the latencies. Each arm has a dotted line of medians, and a solid line of 99th
+    percentiles."""
     plot = blank(x_range, "latency, ms (log)", 170, y_axis_type="log")
     values: dict[str, Any] = {}
     for index, line in enumerate(lines):
@@ -107,7 +108,8 @@ def _latency(x_range: Range1d, lines: list[Series]) -> Figure:
 
 
 def _tooltips(line: Series) -> list[str]:
-    """The texts of the tooltips of one arm, one per interval. A text gives the median and the 99th percentile in ms."""
+    """Returns the texts of the tooltips of one arm, one per interval. A text gives the median and the 99th percentile
+    in ms."""
     return [
         "none reported" if np.isnan(p99) else f"p50 {p50:,.1f} ms, p99 {p99:,.1f} ms"
         for p50, p99 in zip(line.p50, line.p99, strict=True)
@@ -115,10 +117,9 @@ def _tooltips(line: Series) -> list[str]:
 
 
 def _over_time(lines: list[Series], height: float) -> dict[str, Any]:
-    """The columns of plot data that all arms share, because all series have the same intervals.
+    """Returns the columns of plot data that all arms share, because all series have the same intervals.
 
-    `height`: the value on the y axis at which the tooltips appear.
-    """
+    `height`: the value on the y axis at which the tooltips appear."""
     x, interval_s = lines[0].x, lines[0].interval_s
     return {
         "x": x,
@@ -129,11 +130,10 @@ def _over_time(lines: list[Series], height: float) -> dict[str, Any]:
 
 
 def _hover_all(plot: Figure, source: ColumnDataSource, lines: list[Series], values: list[str]) -> None:
-    """Adds a tooltip to `plot` with the values of all arms in the interval at which the pointer stands.
+    """Adds a tooltip to `plot`. The tooltip shows the values of all arms in the interval under the pointer.
 
-    `source`: the data of the plot. `values`: for each line, the text in the tooltip, with the column of `source` in
-    Bokeh's syntax, e.g. `@column`.
-    """
+    `source`: the data of the plot. `values`: for each line, the text in the tooltip. The text names a column of
+    `source` in Bokeh's syntax, e.g. `@column`."""
     anchor = plot.line("middle", "anchor", source=source, line_alpha=0)
     tooltips = [(safe(line.arm), value) for line, value in zip(lines, values, strict=True)]
     hover(plot, anchor, [("seconds", "@x{0.0} to @until{0.0}"), *tooltips], "vline")

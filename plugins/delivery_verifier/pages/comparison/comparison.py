@@ -1,4 +1,5 @@
-"""The comparison: the figures of two runs side by side, and the differences of their scenarios. It gives no verdict."""
+"""The comparison: the figures of two runs side by side, and the differences between their scenarios. A comparison gives
+no verdict."""
 
 from __future__ import annotations
 
@@ -24,11 +25,11 @@ ABSENT = "–"
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the comparison: a figure of an arm or a property of the scenario, with its values in the two runs.
+    """One line of the comparison: a figure of an arm or a property of the scenario, with its value in each of the two
+    runs.
 
     `name`: the name of the figure or property. `left`: its value in the first run as text, or ABSENT. `right`: its
-    value in the second run as text, or ABSENT.
-    """
+    value in the second run as text, or ABSENT."""
 
     name: str
     left: str
@@ -36,12 +37,12 @@ class Row:
 
     @property
     def differs(self) -> bool:
-        """Whether the texts of the two values differ."""
+        """Returns whether the texts of the two values differ."""
         return self.left != self.right
 
     @property
     def is_half_known(self) -> bool:
-        """Whether only one of the two runs has a value."""
+        """Returns whether exactly one of the two runs has a value."""
         return (self.left == ABSENT) != (self.right == ABSENT)
 
 
@@ -52,10 +53,11 @@ class Pair:
     Subjects match by their order. Other arms match by role and name.
 
     * `name`: the names of both arms, or one name if they are equal.
-    * `verdicts`: the verdict of the left arm and of the right arm, None for a missing arm.
-    * `anomalies`: a row for each kind of anomaly. Each of its two values is a number of cases and a ruling, e.g. `3
-      (forbidden)`. If the arm has two findings of the kind, the value has both, e.g. `6 (permitted), 1 (forbidden)`.
-    """
+    * `verdicts`: the verdict of the left arm and the verdict of the right arm. A missing arm has None.
+    * `figures`: a row for each figure, e.g. a count or the throughput.
+    * `anomalies`: a row for each kind of anomaly. Each of the row's two values is a number of cases with a ruling, e.g.
+      `3 (forbidden)`. If an arm has two findings of the kind, its value has both, e.g. `6 (permitted), 1
+      (forbidden)`."""
 
     name: str
     role: str
@@ -65,13 +67,13 @@ class Pair:
 
     @property
     def is_whole(self) -> bool:
-        """Whether both runs have a verdict on the arm."""
+        """Returns whether the pair has a verdict from both runs."""
         return None not in self.verdicts
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two runs that are compared. `material`: the contents of the files in its run directory."""
+    """One of the two runs that are compared. `material`: the contents of the files in the run directory."""
 
     verdict: RunVerdict
     scenario: Scenario
@@ -80,14 +82,13 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs side by side. A comparison is meant to show what another version of Kafka changes.
+    """Two runs side by side. A comparison is meant to show what changes with another version of Kafka.
 
     * `obstacles`: the properties, except for versions, in which the two scenarios differ. An obstacle may cause a
       difference between the figures.
     * `versions`: a row for each piece of software, e.g. Kafka, with its version in each run, and a row for the format
-      of the run directories. Equal versions are included.
-    * `missing`: the parts of the two runs that could not be read, each with the reason.
-    """
+      of the run directories. Rows with equal versions are included.
+    * `missing`: the parts of the two runs that could not be read, each with the reason."""
 
     left: Side
     right: Side
@@ -121,11 +122,10 @@ def _side(path: Path) -> Side:
 
 
 def _properties(scenario: Scenario, other: Scenario) -> dict[str, object]:
-    """The properties of a scenario, by their names on the page.
+    """Returns the properties of a scenario, by their names on the page.
 
-    Versions are left out, because `_versions` returns them. `other`: the scenario of the other run. An arm that `other`
-    lacks is one property, and its settings are left out.
-    """
+    Versions are left out, because `_versions` returns them. `other`: the scenario of the other run. If `other` lacks an
+    arm of this scenario, the result has one property for this arm, and leaves out the arm's settings."""
     properties: dict[str, object] = {"seed": scenario.seed, "min_exposed": scenario.min_exposed}
     properties |= _prefixed("load", msgspec.to_builtins(scenario.load)) | _prefixed(
         "fault", msgspec.to_builtins(scenario.fault)
@@ -149,7 +149,7 @@ def _prefixed(prefix: str, values: Mapping[str, object]) -> dict[str, object]:
 
 
 def _versions(scenario: Scenario) -> dict[str, object]:
-    """The versions of Kafka and other software that a run used, and the commit of this project."""
+    """Returns the versions of Kafka and other software that a run used, and the commit of this project."""
     return {"Kafka under test": scenario.cluster.kafka_version, **scenario.versions, "commit": scenario.commit}
 
 
@@ -173,19 +173,18 @@ def _text(value: object) -> str:
 
 
 def _arm_pairs(first: Scenario, second: Scenario) -> list[tuple[str, tuple[Arm | None, Arm | None]]]:
-    """The pairs of matching arms, each with the role of its arms.
+    """Returns the pairs of matching arms. Each item is (role of the arms, (arm of the first scenario, arm of the second
+    scenario)).
 
-    Subjects match by their order. Other arms match by role and name. A pair has None in place of a missing arm.
-    """
+    Subjects match by their order. Other arms match by role and name. A missing arm is None."""
     keys = [_keys(scenario) for scenario in (first, second)]
     return [(key[0], (keys[0].get(key), keys[1].get(key))) for key in dict.fromkeys([*keys[0], *keys[1]])]
 
 
 def _keys(scenario: Scenario) -> dict[tuple[str, str], Arm]:
-    """The arms of a scenario by key. Arms of two runs match if their keys are equal.
+    """Returns the arms of a scenario by key. Two arms of two runs match if their keys are equal.
 
-    The key of a subject is (role, position among the subjects). The key of another arm is (role, name).
-    """
+    The key of a subject is (role, position among the subjects). The key of any other arm is (role, name)."""
     subjects = [arm.name for arm in scenario.subjects]
     return {
         (arm.role, str(subjects.index(arm.name)) if arm.role == "subject" else arm.name): arm for arm in scenario.arms

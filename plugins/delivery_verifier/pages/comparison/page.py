@@ -1,4 +1,4 @@
-"""Shows the comparison as text on a terminal, and as one HTML file. The file loads nothing from elsewhere."""
+"""Shows the comparison as text on a terminal, and as one HTML file. The HTML file loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write(comparison: Comparison, file: Path) -> None:
 
 
 def render(comparison: Comparison) -> str:
-    """The page as HTML text."""
+    """Returns the page as HTML text."""
     script = asset("page.js")
     template = environment().get_template("compare.html.j2")
     return template.render(
@@ -51,27 +51,28 @@ def render(comparison: Comparison) -> str:
 
 
 def headline(comparison: Comparison) -> str:
-    """The two verdicts in one line, e.g. `HELD beside VIOLATED`."""
+    """Returns the two verdicts in one line, e.g. `HELD beside VIOLATED`."""
     left, right = comparison.left.verdict.verdict, comparison.right.verdict.verdict
     return f"Both runs {left}" if left == right else f"{left} beside {right}"
 
 
 def heading(comparison: Comparison) -> str:
-    """The sentence below the verdicts: whether the scenarios of both runs are equal except for the versions.
+    """Returns the sentence below the verdicts. It says whether the scenarios of both runs are equal except for the
+    versions.
 
     If the scenarios differ, the sentence says that a difference between figures may have other causes than the
-    versions.
-    """
+    versions."""
     return NOT_THE_SAME.format(count=len(comparison.obstacles)) if comparison.obstacles else SAME
 
 
 def caution(comparison: Comparison) -> str:
-    """The sentences that warn the reader: two single runs prove no difference between versions or settings."""
+    """Returns the sentences that warn the reader: two single runs prove no difference between versions or settings."""
     return SINGLE_RUNS.format(left=_injections(comparison.left), right=_injections(comparison.right))
 
 
 def text(comparison: Comparison, stream: TextIO) -> None:
-    """Writes the comparison to `stream`. The text is coloured on a terminal and plain in a pipe."""
+    """Writes the comparison to `stream`. If `stream` is a terminal, the text is coloured. If it is a pipe, the text is
+    plain."""
     console = Console(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else PLAIN_WIDTH)
     console.print(
         Text(clean(heading(comparison)), style="bold yellow" if comparison.obstacles else "bold"), soft_wrap=True
@@ -83,7 +84,7 @@ def text(comparison: Comparison, stream: TextIO) -> None:
 
 
 def _table(comparison: Comparison, box: Box) -> Table:
-    """The table of the figures, with a column per run. Figures that differ are bold."""
+    """Returns the table of the figures, with a column per run. Figures that differ between the runs are bold."""
     table = Table("", box=box)
     for side in (comparison.left, comparison.right):
         table.add_column(Text(clean(side.verdict.run_id)), overflow="fold")

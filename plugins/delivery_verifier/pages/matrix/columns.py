@@ -1,8 +1,7 @@
-"""The columns of the map, which is the table at the top of the page of the matrix. The map has a row for each scenario.
+"""The columns of the map. The map is the table at the top of the page of the matrix. It has a row for each scenario.
 
-There is one column for each profile and, for arms with an application, one for each pair of profile and application.
-The columns are the same in all rows, so that a reader can scan down one column.
-"""
+The map has one column for each profile. For arms with an application, it has one column for each pair of profile and
+application. The columns are the same in all rows, so that a reader can scan down one column."""
 
 from __future__ import annotations
 
@@ -29,11 +28,10 @@ class Column:
 
 
 def columns(tables: Iterable[Table]) -> list[Column]:
-    """The columns of the map of `tables`: first the columns for profiles, then the columns for profiles with an
-    application.
+    """Returns the columns of the map, for all of `tables`. Columns for profiles come first. Columns for pairs of
+    profile and application follow.
 
-    The profiles of the catalogue stand in the order of the catalogue. Other profiles follow.
-    """
+    The profiles of the catalogue stand in the order of the catalogue. Other profiles follow."""
     names = dict.fromkeys(name for table in tables for name in table.columns)
     order = {name: position for position, name in enumerate(PROFILES)}
     return sorted(

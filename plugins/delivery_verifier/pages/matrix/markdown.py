@@ -17,11 +17,10 @@ from delivery_verifier.store import catalogue_runs
 
 
 def document(catalogue: CatalogueRun) -> str:
-    """The page as Markdown: date, machine and versions, then a table with a line per scenario and arm.
+    """Returns the page as Markdown: date, machine and versions, then a table with a line per scenario and arm.
 
     A scenario may be run twice in one round of the catalogue run. A line shows the verdicts and the counts of the last
-    run in each round. A scenario without results has one line, which gives the reason.
-    """
+    run of the scenario in each round. A scenario without results has one line, which gives the reason."""
     all_tables = matrix.tables(catalogue)
     anomalies = list(dict.fromkeys(name for table in all_tables for name in table.counts))
     headings = ["scenario", "state", "attempts", "s each", "arm", "verdict", *anomalies, "gap", "p99", "refused"]
@@ -48,7 +47,7 @@ def document(catalogue: CatalogueRun) -> str:
 
 
 def _lines(row: ScenarioRow, anomalies: Sequence[str]) -> Iterator[str]:
-    """Yields the lines of one scenario. `anomalies`: the headings of the columns with the counts of anomalies."""
+    """Yields the lines about one scenario. `anomalies`: the headings of the columns with the counts of anomalies."""
     seconds = sorted(attempt.seconds for _, attempt in row.runs)
     spent = f"{seconds[0]:.0f}–{seconds[-1]:.0f}" if seconds else "–"
     inconclusive = sum(attempt.state == "inconclusive" for _, attempt in row.runs)

@@ -1,4 +1,5 @@
-"""The page of the matrix: one HTML file with every scenario and its verdicts. The file loads nothing from elsewhere."""
+"""The page of the matrix: one HTML file with every scenario and its verdicts. The HTML file loads nothing from
+elsewhere."""
 
 from __future__ import annotations
 
@@ -25,8 +26,7 @@ TONES = {"good": "as expected", "proven": "as expected", "bad": "not as expected
 def write(catalogue: CatalogueRun) -> Path:
     """Writes the page of `catalogue` beside its catalogue.json, and returns the path of the page.
 
-    The finished page replaces the old page in one step, so that no reader sees half a page.
-    """
+    The finished page replaces the old page in one step. So a reader always sees a whole page."""
     folder = catalogue_runs.directory(catalogue.id)
     partial = folder / f".{catalogue_runs.PAGE}.{os.getpid()}.partial"
     partial.write_text(render(catalogue, runs="../.."), encoding="utf-8", newline="\n")
@@ -35,11 +35,10 @@ def write(catalogue: CatalogueRun) -> Path:
 
 
 def render(catalogue: CatalogueRun, runs: str, history: Sequence[CatalogueRun] = ()) -> str:
-    """The page of `catalogue` as HTML text.
+    """Returns the page of `catalogue` as HTML text.
 
     `runs`: the address of the folder with all run directories, relative to the page. `history`: the catalogue runs that
-    the page lists at its end, including `catalogue`. If `history` is empty, the page has no such list.
-    """
+    the page lists at its end, including `catalogue`. If `history` is empty, the page has no such list."""
     script, tables = asset("page.js"), matrix.tables(catalogue)
     return (
         environment()
@@ -66,11 +65,10 @@ def render(catalogue: CatalogueRun, runs: str, history: Sequence[CatalogueRun] =
 
 
 def headline(catalogue: CatalogueRun) -> str:
-    """The sentence at the top of the page.
+    """Returns the sentence at the top of the page.
 
-    During the catalogue run, the sentence says how many scenarios are done. Afterwards it says how many scenarios ended
-    as predicted. A scenario counts once per round of the catalogue run.
-    """
+    During the catalogue run, the sentence says how many scenarios are done. After the end of the catalogue run, the
+    sentence says how many scenarios ended as predicted. A scenario counts once per round of the catalogue run."""
     total = len(catalogue.items)
     noun = "scenario" if total == 1 else "scenarios"
     if not catalogue.ended_at:
@@ -86,20 +84,20 @@ def headline(catalogue: CatalogueRun) -> str:
 
 
 def counts(catalogue: CatalogueRun) -> str:
-    """The number of items in each state that occurs, e.g. `24 as expected and 2 unavailable`.
+    """Returns the number of items in each state, as text, e.g. `24 as expected and 2 unavailable`. States without items
+    are left out.
 
-    An item is one scenario in one round of the catalogue run.
-    """
+    An item is one scenario in one round of the catalogue run."""
     return enumeration(
         [f"{catalogue.count(state)} {state}" for state in reversed(STATES) if catalogue.count(state)], last="and"
     )
 
 
 def excused(catalogue: CatalogueRun) -> str:
-    """A sentence that says how many of the permitted cases are excused by a disturbance.
+    """Returns a sentence about the cases that settings permit only because of a disturbance. It says how many of these
+    cases are excused by a known disturbance.
 
-    Returns an empty text if no case needs a disturbance.
-    """
+    Returns an empty text if there are no such cases."""
     count, whole = catalogue.excused
     if not whole:
         return ""
@@ -114,7 +112,8 @@ def _seconds(catalogue: CatalogueRun) -> int:
 
 
 def _when(text: str) -> str:
-    """The ISO 8601 time `text`, which is in UTC, as text for the page. Returns `text` itself if it is malformed."""
+    """Returns the ISO 8601 time `text`, which is in UTC, in the form that the page shows. Returns `text` itself if it
+    is malformed."""
     try:
         return f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M} UTC"
     except ValueError:

@@ -1,9 +1,9 @@
 """The tables of the matrix, computed from the record of a catalogue run.
 
-Each kind of scenario has a table, with a row per scenario and a column per profile or, for arms with an application,
-per profile and application. The page shows all tables as one map (see `columns`). A catalogue run runs each scenario in
-one or more rounds. If a scenario's first run in a round is INCONCLUSIVE, the round has a second run of this scenario.
-In this module, an `Attempt` is one run of a scenario, not a send of a record.
+There is one table for each kind of scenario, with a row per scenario. A table has a column per profile or, for arms
+with an application, per pair of profile and application. The page shows all tables as one map (see `columns`). A
+catalogue run runs each scenario in one or more rounds. If the first run of a scenario in a round is INCONCLUSIVE, the
+round has a second run of this scenario. In this module, an `Attempt` is one run of a scenario, not a send of a record.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HEADINGS = {"acks": "Acknowledgements", "network": "The network", "everyday": "
 
 
 def heading_of_kind(kind: str) -> str:
-    """The heading of a kind of scenario, e.g. `Acknowledgements` for `acks`."""
+    """Returns the heading for a kind of scenario, e.g. `Acknowledgements` for `acks`."""
     return _HEADINGS.get(kind, kind.capitalize())
 
 
@@ -29,15 +29,15 @@ def heading_of_kind(kind: str) -> str:
 class Cell:
     """The results of one arm of a scenario, from the last run of the scenario in each round.
 
-    * `profile`: the name of the arm's profile and, if the arm has one, of its application.
-    * `verdict`: the different verdicts as text, e.g. `HELD / VIOLATED`.
+    * `profile`: the name of the arm's profile. If the arm has an application, its name follows.
+    * `verdict`: the different verdicts as text, e.g. `HELD / VIOLATED`. If several rounds have the same verdict, the
+      number of rounds stands behind it.
     * `counts`: for each kind of anomaly, a heading and the number of cases as text.
     * `figures`: for each other figure, such as the longest gap, a heading and a text.
     * `sentence`: the sentence of the verdict in the first round in which the arm did not end as expected. If there is
       no such round, the sentence of the first round.
     * `tone`: `unsure` (INCONCLUSIVE in some round), `bad` (not as expected), `proven` (VIOLATED as expected) or `good`
-      (HELD as expected).
-    """
+      (HELD as expected)."""
 
     arm: str
     profile: str
@@ -52,21 +52,23 @@ class Cell:
 
     @property
     def letters(self) -> str:
-        """The first letter of each verdict, e.g. `H`, or `H/V` if the verdicts of the rounds differ."""
+        """Returns the first letter of each verdict, e.g. `H`. If the verdicts of the rounds differ, the letters are
+        separated by a slash, e.g. `H/V`."""
         return "/".join(verdict[0] for verdict in self.verdict.split(" / "))
 
 
 @dataclass(frozen=True)
 class ScenarioRow:
-    """One scenario over all rounds. `cells`: the cells of its arms, by profile.
+    """The results of one scenario in all rounds. `cells`: the cells of its arms, by profile.
 
-    * `green`: whether all rounds are green. A round is green if the scenario ended as expected, or if this host could
-      not run the scenario and the user expected that.
+    * `green`: whether all rounds are green. A round is green if the scenario ended as expected. A round is also green
+      if this host could not run the scenario and the user expected this.
     * `state`: the state of the first round that is not green. If all rounds are green, the state of the first round.
-    * `note`: why the round whose state is in `state` has no results, e.g. `not run yet`; empty if it has results.
+    * `note`: why the round whose state is in `state` has no results, e.g. `not run yet`; empty if the round has
+      results.
     * `runs`: for each run of the scenario, the text of the link to its report, e.g. `round 2`, and the run.
-    * `most`: the heading of each kind of anomaly that an arm has, and the greatest number of cases in one arm.
-    """
+    * `most`: for each kind of anomaly that an arm has, the heading of the kind and the greatest number of cases in one
+      arm."""
 
     name: str
     title: str
@@ -82,7 +84,7 @@ class ScenarioRow:
 
     @property
     def doubts(self) -> list[str]:
-        """The first six different doubts from all runs of the scenario."""
+        """Returns the first six doubts of all runs of the scenario, each doubt once."""
         return list(dict.fromkeys(doubt for _, attempt in self.runs for doubt in attempt.doubts))[:6]
 
 
@@ -101,7 +103,7 @@ class Table:
 
 
 def tables(catalogue: CatalogueRun) -> list[Table]:
-    """The tables of a catalogue run, one per kind of scenario, in the order in which the kinds were run."""
+    """Returns the tables of a catalogue run, one per kind of scenario, in the order in which the kinds were run."""
     kinds = list(dict.fromkeys(item.kind for item in catalogue.items))
     return [_table(kind, [item for item in catalogue.items if item.kind == kind]) for kind in kinds]
 
@@ -145,10 +147,10 @@ def _most(arms: Sequence[ArmResult], anomalies: Sequence[Anomaly]) -> list[tuple
 
 
 def _note(item: Item) -> str:
-    """The reason why `item`, a scenario in one round, has no results. Returns an empty text if it has results.
+    """Returns the reason why `item`, a scenario in one round, has no results. Returns an empty text if `item` has
+    results.
 
-    The reason is what this host lacks to run the scenario, the error of the last run, or `not run yet`.
-    """
+    The reason is what this host lacks to run the scenario, the error of the last run, or `not run yet`."""
     if item.unavailable:
         return item.unavailable
     last = item.attempts[-1] if item.attempts else None
@@ -156,7 +158,7 @@ def _note(item: Item) -> str:
 
 
 def _runs(rounds: Sequence[Item]) -> list[tuple[str, Attempt]]:
-    """All runs of a scenario, as pairs: the text of the link to the report, e.g. `round 2`, and the run."""
+    """Returns all runs of a scenario, as pairs (text of the link to the report, run). The text is, e.g., `round 2`."""
     runs = []
     for item in rounds:
         for ordinal, attempt in enumerate(item.attempts, 1):
@@ -167,10 +169,9 @@ def _runs(rounds: Sequence[Item]) -> list[tuple[str, Attempt]]:
 
 
 def _cell(arms: Sequence[ArmResult], rounds: int, anomalies: Sequence[Anomaly]) -> Cell:
-    """The cell of one arm. `arms`: the results of the arm, from the last run in each round.
+    """Returns the cell of one arm. `arms`: the results of the arm, from the last run in each round.
 
-    `rounds`: the number of rounds in which the scenario was run.
-    """
+    `rounds`: the number of rounds in which the scenario was run."""
     arm = next((other for other in arms if not other.as_expected), arms[0])
     verdicts = list(dict.fromkeys(other.verdict for other in arms))
     times = f" {len(arms)}×" if rounds > 1 and len(verdicts) == 1 else ""
@@ -197,10 +198,9 @@ def _tone(arms: Sequence[ArmResult]) -> str:
 
 
 def _counts(arms: Sequence[ArmResult], anomalies: Sequence[Anomaly]) -> list[tuple[str, str]]:
-    """For each kind of anomaly, its heading and the number of cases as text.
+    """Returns, for each kind of anomaly, its heading and the number of cases as text.
 
-    If the rounds have different numbers, the text gives the least and the greatest number.
-    """
+    If the rounds have different numbers, the text gives the least and the greatest number."""
     return [(heading(anomaly), _range([cases(arm.counts, anomaly) for arm in arms])) for anomaly in anomalies]
 
 
@@ -216,11 +216,10 @@ def _figures(arms: Sequence[ArmResult]) -> list[tuple[str, str]]:
 
 
 def _refused(arms: Sequence[ArmResult]) -> str:
-    """The numbers of FAILED and INDETERMINATE attempts as text, e.g. `3 + 2 unknown`.
+    """Returns the numbers of FAILED and INDETERMINATE attempts as text, e.g. `3 + 2 unknown`.
 
     If no attempt was INDETERMINATE, the text has only the first number. If a number differs between rounds, the text
-    gives the least and the greatest number.
-    """
+    gives the least and the greatest number."""
     failed, unknown = (_range([arm.counts.get(name) for arm in arms]) for name in ("failed", "indeterminate"))
     return f"{failed} + {unknown} unknown" if unknown not in ("0", "–") else failed
 
@@ -230,10 +229,10 @@ def _greatest(values: Iterable[float | None]) -> float | None:
 
 
 def _range(values: Sequence[int | None]) -> str:
-    """The range of the known values as text: one number if all are equal, else the least and the greatest.
+    """Returns the range of the known values as text. If all known values are equal, the text has this one number.
+    Otherwise the text has the least and the greatest value.
 
-    Returns an en dash if no value is known.
-    """
+    Returns an en dash if no value is known."""
     known = sorted(value for value in values if value is not None)
     if not known:
         return "–"

@@ -1,1 +1,2 @@
-"""The page of all runs: one row per run with its result. Everything is read from the run directories."""
+"""The page of all runs: one row per run, with the result of the run. The figures on the page come from the run
+directories."""

@@ -1,4 +1,5 @@
-"""The part of a run's page that shows a load while it flows: figures of each arm, and a timeline with the faults."""
+"""The part of a run's page that shows a load while the load is being sent: figures of each arm, and a timeline with the
+faults."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ class Curve(Struct, frozen=True):
 
 
 class Moment(Struct, frozen=True):
-    """A mark on the timeline. `x`: its place in the units of the SVG drawing. `at_s`: its time, in seconds since the
-    first report. `text`: what the fault plan did."""
+    """A mark on the timeline. `x`: the place of the mark in the units of the SVG drawing. `at_s`: the time of the mark,
+    in seconds since the first report. `text`: what the fault plan did at this time."""
 
     x: float
     at_s: float
@@ -34,7 +35,8 @@ class Moment(Struct, frozen=True):
 
 class LiveView(Struct, frozen=True):
     """What the template `live.html.j2` shows of a load. `top`: the reports per second at the upper edge of the
-    timeline. `lasted_s`: the time at the right edge of the timeline, in seconds since the first report."""
+    timeline. `lasted_s`: the time at the right edge of the timeline, in seconds since the first report. `curves`: one
+    line per arm. `moments`: the marks of the fault plan. `rate` and `fault`: see `LiveLoad`."""
 
     curves: list[Curve]
     moments: list[Moment]
@@ -45,7 +47,8 @@ class LiveView(Struct, frozen=True):
 
 
 def view(load: LiveLoad) -> LiveView:
-    """Returns what is shown of `load`. The last interval of the timeline is not drawn, because it is not over yet."""
+    """Returns what the page shows of `load`. The last interval of the timeline is not drawn, because this interval is
+    not over yet."""
     drawn = {arm.name: [count / load.interval_s for count in arm.counts[:-1]] for arm in load.arms}
     lasted_s = max((len(rates) for rates in drawn.values()), default=0) * load.interval_s
     marks = [(mark, (mark.at_us - load.began_us) / 1e6) for mark in load.marks if load.began_us]
@@ -66,7 +69,8 @@ def view(load: LiveLoad) -> LiveView:
 
 
 def _points(rates: list[float], interval_s: float, lasted_s: float, top: float) -> str:
-    """Returns the points of a line through the middle of each interval."""
+    """Returns the points of a line, as SVG expects them: one point in the middle of each interval. `rates`: the value
+    of each interval. `top`: the value at the upper edge."""
     return " ".join(
         f"{_x((index + 0.5) * interval_s, lasted_s):.1f},{HEIGHT * (1 - rate / top) if top else HEIGHT:.1f}"
         for index, rate in enumerate(rates)

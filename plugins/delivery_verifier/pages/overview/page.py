@@ -23,12 +23,11 @@ def overview(
     dag_path: str = "",
     in_airflow: Mapping[str, AirflowRun] | None = None,
 ) -> str:
-    """The page, as HTML, of all runs in the folder `runs` that match `run_filter`.
+    """Returns, as HTML, the page of all runs in the folder `runs` that match `run_filter`.
 
     `docs`: whether the page links to Data Docs, the pages of Great Expectations. `dag_path`: the address of the Airflow
-    page on which a reader starts a run. If `dag_path` is empty, the page has no link to it. `in_airflow`: the runs that
-    Airflow knows, by the name of the run directory. The page lists such a run even if it has no run directory.
-    """
+    page on which a reader starts a run. If `dag_path` is empty, the page has no such link. `in_airflow`: the runs that
+    Airflow knows, by the name of the run directory. The page lists such a run even if the run has no run directory."""
     all_rows = merged(stored_runs.rows(runs), in_airflow or {}, runs)
     matching = run_filter.matching(all_rows)
     return render(
@@ -50,8 +49,8 @@ def overview(
 
 
 def render(template: str, title: str, *, refresh_s: int | None = None, **values: object) -> str:
-    """The HTML of the template named `template`, filled with `values`. `title`: the title of the page.
+    """Returns the HTML of the template named `template`, filled with `values`. `title`: the title of the page.
 
-    `refresh_s`: the number of seconds after which the browser reloads the page. None: the browser does not reload it.
-    """
+    `refresh_s`: the number of seconds after which the browser reloads the page. If it is None, the browser does not
+    reload the page."""
     return environment().get_template(template).render(title=title, refresh_s=refresh_s, **values)

@@ -1,8 +1,7 @@
 """The parts of scenario.json and verdict.json that the page of all runs shows.
 
-Unknown fields are ignored, and missing fields have defaults, because the page must also list the runs of other
-versions.
-"""
+The page must also list runs that another version of this project made. So unknown fields are ignored, and missing
+fields have defaults."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 
 class Named(Struct, frozen=True):
-    """Anything with a name: a profile, an application or a fault plan."""
+    """A profile, an application or a fault plan, of which only the name is read."""
 
     name: str = ""
 
@@ -65,17 +64,16 @@ class RecordedVerdict(Struct, frozen=True):
 
 
 def scenario(run: Path) -> RecordedScenario:
-    """The scenario of the run in the directory `run`.
+    """Returns the scenario of the run in the directory `run`.
 
-    Raises OSError or msgspec.MsgspecError if scenario.json is missing or damaged.
-    """
+    Raises OSError or msgspec.MsgspecError if scenario.json is missing or damaged."""
     return msgspec.json.decode((run / "scenario.json").read_bytes(), type=RecordedScenario)
 
 
 def sealed_verdict(run: Path) -> RecordedVerdict:
-    """The verdict of the run in the directory `run`. Checks that its file was not changed since the step `conclude`.
+    """Returns the verdict of the run in the directory `run`. Checks that the verdict's file was not changed after the
+    step `conclude`.
 
-    Does not hash the report, a large file, because the page lists thousands of runs. Raises IncompleteRun, OSError or
-    msgspec.MsgspecError if the verdict is missing, altered or damaged.
-    """
+    Does not check the hash of the report, a large file, because the page lists thousands of runs. Raises IncompleteRun,
+    OSError or msgspec.MsgspecError if the verdict is missing, altered or damaged."""
     return msgspec.json.decode(RunDirectory(run).sealed_alone("conclude", "verdict.json"), type=RecordedVerdict)

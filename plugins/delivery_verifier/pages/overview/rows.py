@@ -1,8 +1,7 @@
 """The rows of the page of all runs, one per run directory.
 
-A run is green if it ended as expected. It is never green if its verdict is missing or damaged, or was changed after the
-step `conclude` wrote it.
-"""
+A run is green if it ended as expected. A run is never green if its verdict is missing or damaged, or was changed after
+the step `conclude` wrote the verdict."""
 
 from __future__ import annotations
 
@@ -38,9 +37,8 @@ class Figures(Struct, frozen=True, kw_only=True):
     * `lost`, `duplicated`, `reordered`: the number of cases of this anomaly in all subjects together. `others` maps
       each further anomaly that occurred to its number of cases.
     * `longest_gap_s`: the longest time in seconds for which a subject had no report on a partition.
-    * `exposed`: how many reported attempts the faults exposed. A run with several subjects has one such number for
-      each subject, and `exposed` is the smallest of them.
-    """
+    * `exposed`: the number of reported attempts that the faults exposed. Each subject has such a number. If a run has
+      several subjects, `exposed` is the smallest of their numbers."""
 
     lost: int | None = None
     duplicated: int | None = None
@@ -51,7 +49,7 @@ class Figures(Struct, frozen=True, kw_only=True):
 
     @property
     def cases(self) -> list[tuple[str, int]]:
-        """The heading and the number of cases of each anomaly that a subject has."""
+        """Returns the heading and the number of cases of each anomaly that a subject has."""
         counts = dict(zip(ALWAYS, (self.lost, self.duplicated, self.reordered), strict=True)) | self.others
         return [(heading(anomaly), count) for anomaly in Anomaly if (count := counts.get(anomaly))]
 
@@ -59,15 +57,14 @@ class Figures(Struct, frozen=True, kw_only=True):
 class StoredRunRow(Struct, frozen=True, kw_only=True):
     """One run as a row of the page.
 
-    * `name`: the name of the run directory. `report`: whether it has a report.html.
-    * `profiles`: the profile of each subject, with the name of the subject's application, if there is one.
+    * `name`: the name of the run directory. `report`: whether the run directory has a report.html.
+    * `profiles`: the profile of each subject. If the subject has an application, the name of the application follows.
     * `sentence`: the sentence of the verdict.
     * `verdict`: NO VERDICT if the verdict is missing or cannot be trusted. `why` then gives the reason or the last
       finished step. The function `unfinished.merged` replaces NO VERDICT with RUNNING or QUEUED.
-    * `airflow_page`: the address of the DAG run in Airflow's UI. `unfinished.merged` sets it. Empty if Airflow does not
-      know the run.
-    * `concluded`: whether the step conclude finished.
-    """
+    * `airflow_page`: the address of the DAG run in Airflow's UI. `unfinished.merged` sets this field. It is empty if
+      Airflow does not know the run.
+    * `concluded`: whether the step conclude finished."""
 
     name: str
     planned_at: datetime
@@ -86,41 +83,41 @@ class StoredRunRow(Struct, frozen=True, kw_only=True):
 
 
 def rows(runs: Path) -> list[StoredRunRow]:
-    """The rows of the runs in the folder `runs`, newest first, at most READ_AT_MOST.
+    """Returns the rows of the newest runs in the folder `runs`, newest run first. There are at most READ_AT_MOST rows.
 
     A run directory without scenario.json is left out, because the run was never planned. Returns an empty list if the
-    folder does not exist.
-    """
+    folder does not exist."""
     newest = folders.stored_runs(runs)[:READ_AT_MOST]
     return sorted((read(run) for run in newest), key=lambda row: (row.planned_at, row.name), reverse=True)
 
 
 def profiles(listed: Iterable[StoredRunRow]) -> list[str]:
-    """The names of the profiles of all subjects in the listed runs, sorted, each once."""
+    """Returns the names of the profiles of all subjects in the listed runs. The names are sorted, and each name occurs
+    once."""
     return sorted({name for row in listed for name in row.profiles})
 
 
 def kafka_versions(listed: Iterable[StoredRunRow]) -> list[str]:
-    """The Kafka versions of the listed runs, each once, the newest version first."""
+    """Returns the Kafka versions of the listed runs, the newest version first. Each version occurs once."""
     return sorted({row.kafka_version for row in listed if row.kafka_version}, key=_version_key, reverse=True)
 
 
 def _version_key(version: str) -> tuple[list[int], str]:
-    """A key that sorts versions by their numbers, e.g. 4.10.0 after 4.9.1."""
+    """Returns a sort key, by which versions are sorted by their numbers: 4.10.0 comes after 4.9.1."""
     return [int(part) for part in re.findall(r"\d+", version)], version
 
 
 def faults(listed: Iterable[StoredRunRow]) -> list[str]:
-    """The names of the fault plans of the listed runs, sorted, each once."""
+    """Returns the names of the fault plans of the listed runs. The names are sorted, and each name occurs once."""
     return sorted({row.fault for row in listed if row.fault})
 
 
 def read(run: Path) -> StoredRunRow:
-    """The row of the run in the directory `run`. Without scenario.json, the row says that the run was never planned.
+    """Returns the row of the run in the directory `run`. If there is no scenario.json, the row says that the run was
+    never planned.
 
     Rows are cached. The files are decoded again only if scenario.json, verdict.json, conclude.json, report.html or the
-    last finished step has changed.
-    """
+    last finished step has changed."""
     files = [_stamp(run / name) for name in ("scenario.json", "verdict.json", "conclude.json", "report.html")]
     return _decode(run, tuple(files), _last_step(run) if files[2] == _ABSENT else "conclude")
 
@@ -130,7 +127,8 @@ _ABSENT = (0, -1)
 
 
 def _stamp(file: Path) -> tuple[int, int]:
-    """The stamp of a file: its modification time in ns and its size in bytes. A changed file has another stamp."""
+    """Returns the stamp of a file: the modification time in ns and the size in bytes. If the file changes, its stamp
+    changes, too."""
     try:
         stat = file.stat()
     except OSError:
@@ -139,16 +137,15 @@ def _stamp(file: Path) -> tuple[int, int]:
 
 
 def _last_step(run: Path) -> str:
-    """The last finished step of a run, in the order of STEPS. Returns an empty text if no step finished."""
+    """Returns the last finished step of a run, in the order of STEPS. Returns an empty text if no step finished."""
     return next((step for step in reversed(STEPS) if (run / f"{step}.json").is_file()), "")
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _decode(run: Path, stamps: tuple[tuple[int, int], ...], last_step: str) -> StoredRunRow:
-    """The row of one run.
+    """Returns the row of one run.
 
-    `stamps`: the stamps of scenario.json, verdict.json, conclude.json and report.html, in this order.
-    """
+    `stamps`: the stamps of scenario.json, verdict.json, conclude.json and report.html, in this order."""
     written_at = datetime.fromtimestamp(stamps[0][0] / 1e9, UTC)
     try:
         plan = recorded.scenario(run)
@@ -209,13 +206,15 @@ def _figures(subjects: list[RecordedArmVerdict]) -> Figures:
 
 
 def _sum(subjects: list[RecordedArmVerdict], anomaly: Anomaly) -> int | None:
-    """The number of cases of `anomaly` in all subjects together. Returns None if the number is known for no subject."""
+    """Returns the number of cases of `anomaly` in all subjects together. Returns None if the number is known for no
+    subject."""
     counts = [count for arm in subjects if (count := cases(arm.books, anomaly)) is not None]
     return sum(counts) if counts else None
 
 
 def _time(text: str) -> datetime | None:
-    """The ISO 8601 time `text`, in UTC if it has no time zone. Returns None if `text` is malformed."""
+    """Returns the ISO 8601 time `text` as a datetime. If `text` has no time zone, the time is in UTC. Returns None if
+    `text` is malformed."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

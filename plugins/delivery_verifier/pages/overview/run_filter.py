@@ -27,11 +27,11 @@ class RunFilter(Struct, frozen=True, kw_only=True):
 
     @property
     def is_set(self) -> bool:
-        """Whether the filter sets any condition."""
+        """Returns whether the filter sets at least one condition."""
         return any((self.verdict, self.profile, self.fault, self.kafka, self.text.strip()))
 
     def matching(self, rows: Iterable[StoredRunRow]) -> list[StoredRunRow]:
-        """The rows that meet the conditions, in the order of `rows`."""
+        """Returns the rows that meet the conditions, in the order of `rows`."""
         return [row for row in rows if self._matches(row)]
 
     def _matches(self, row: StoredRunRow) -> bool:

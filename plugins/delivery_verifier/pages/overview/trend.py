@@ -24,10 +24,9 @@ value 0."""
 class Bar(Struct, frozen=True):
     """The bar of one run.
 
-    `x` and `y`: the place of its upper left corner in the units of the SVG drawing. `y` grows downwards. `width` and
-    `height`: its size in these units. `value`: the figure that the bar shows. If the figure is not known, `value` is
-    None, and a cross is drawn instead of a bar.
-    """
+    `x` and `y`: the place of the bar's upper left corner in the units of the SVG drawing. `y` grows downwards. `width`
+    and `height`: the size of the bar in these units. `value`: the figure that the bar shows. If the figure is not
+    known, `value` is None, and a cross is drawn instead of a bar."""
 
     row: StoredRunRow
     x: float
@@ -40,9 +39,8 @@ class Bar(Struct, frozen=True):
 class Lane(Struct, frozen=True):
     """One bar chart. `unit`: a space and the unit of the values, or an empty text for counts. `top`: the highest value.
 
-    `logarithmic`: whether the heights of the bars follow the logarithms of their values. Else the heights are in
-    proportion to the values.
-    """
+    `logarithmic`: whether the heights of the bars follow the logarithms of the values. If it is false, the heights are
+    in proportion to the values."""
 
     title: str
     unit: str
@@ -52,11 +50,10 @@ class Lane(Struct, frozen=True):
 
 
 class VersionTrend(Struct, frozen=True):
-    """The trend of the runs on one Kafka version.
+    """The trend of the runs with one Kafka version.
 
-    `kafka_version` is empty for runs that do not name their version. `verdicts`: how many of the runs have each
-    verdict, the most frequent verdict first.
-    """
+    `kafka_version` is empty for runs that do not name their version. `verdicts`: for each verdict, the number of runs
+    with this verdict. The most frequent verdict comes first."""
 
     kafka_version: str
     verdicts: list[tuple[str, int]]
@@ -79,12 +76,11 @@ _MEASURES = (
 
 
 def trends(listed: Sequence[StoredRunRow]) -> list[VersionTrend]:
-    """The trend of the newest RUNS_DRAWN runs, per Kafka version, the newest version first. `listed`: the rows of runs,
-    newest first.
+    """Returns one trend per Kafka version, the newest version first. The trends show the newest RUNS_DRAWN runs.
+    `listed`: the rows of runs, newest run first.
 
     Returns an empty list if the number of lost records is known for fewer than two of these runs, because one bar is no
-    trend.
-    """
+    trend."""
     shown = list(reversed([row for row in listed if row.kafka_version or row.scenario][:RUNS_DRAWN]))
     if sum(row.figures.lost is not None for row in shown) < 2:
         return []
@@ -106,10 +102,10 @@ def trends(listed: Sequence[StoredRunRow]) -> list[VersionTrend]:
 
 
 def _lane(measure: _Measure, shown: list[StoredRunRow], top: float, most: int) -> Lane:
-    """The chart of `measure` over the runs `shown`.
+    """Returns the chart of `measure` for the runs `shown`, which have one Kafka version.
 
-    `top`: the highest value in the charts of all versions. `most`: the greatest number of runs on one version.
-    """
+    `top`: the highest value in the charts of all versions. `most`: the greatest number of runs with one version. The
+    width of a bar depends on `most`."""
     pitch = WIDTH / max(most, 12)
     bars = []
     for index, row in enumerate(shown):
@@ -122,10 +118,9 @@ def _lane(measure: _Measure, shown: list[StoredRunRow], top: float, most: int) -
 
 
 def _height(value: float | int | None, top: float, logarithmic: bool) -> float:
-    """The height of the bar for `value`. `top`: the highest value.
+    """Returns the height of the bar for `value`. `top`: the highest value.
 
-    The height is never 0, so that the run stays visible even if `value` is 0 or None.
-    """
+    The height is never 0, so that the run stays visible even if `value` is 0 or None."""
     if not value or top <= 0:
         return _LEAST
     share = math.log1p(value) / math.log1p(top) if logarithmic else value / top

@@ -1,9 +1,8 @@
 """Runs without a verdict: runs that have not ended, and runs that Airflow knows but that have no run directory.
 
-A run without a verdict may have ended, or may still run. Airflow knows which is true of a run that it started. If a
-command started the run, the run directory names the process of the command. Once this process has ended, the run has
-ended, too.
-"""
+A run without a verdict may have ended, or may still run. For a run that Airflow started, Airflow's database says
+whether the run has ended. For a run that a command started, the run directory names the process of the command. Once
+this process has ended, the run has ended, too."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ class AirflowRun(Struct, frozen=True, kw_only=True):
 
     @property
     def has_ended(self) -> bool:
-        """Whether no task of the run will change any more."""
+        """Returns whether the run has ended. After its end, none of its tasks changes any more."""
         return self.state in ("success", "failed")
 
 
@@ -49,11 +48,12 @@ _WITHOUT_DIRECTORY = {
 
 
 def merged(stored: Sequence[StoredRunRow], in_airflow: Mapping[str, AirflowRun], runs: Path) -> list[StoredRunRow]:
-    """The rows in `stored`, and a row for each run in `in_airflow` that has no run directory; newest first.
+    """Returns the rows in `stored`, and a row for each run in `in_airflow` that has no run directory. The newest run
+    comes first.
 
     `in_airflow`: the runs that Airflow knows, by the name of the run directory. `runs`: the folder of the run
-    directories. A row without a verdict becomes RUNNING if its run still runs, and QUEUED if its run waits.
-    """
+    directories. In a row without a verdict, the field `verdict` becomes RUNNING if the run still runs, and QUEUED if
+    the run waits."""
     owners = _living_owners(stored, in_airflow, runs)
     newest_of_owner = {owner: name for name, owner in reversed(owners.items())}  # `stored` begins with the newest
     rows = []
@@ -80,12 +80,11 @@ def _known_to_airflow(row: StoredRunRow, run: AirflowRun) -> StoredRunRow:
 
 
 def _of_command(row: StoredRunRow, newest: bool) -> StoredRunRow:
-    """The row of a run that has no verdict, and whose command still lives. A command may do several runs one after
-    another.
+    """Returns the row of a run that has no verdict, and whose command still runs. A command may do several runs one
+    after another.
 
-    The newest run of the command is at work. An older run may have failed, or may be judged now: the files do not tell
-    which.
-    """
+    `newest`: whether the run is the newest run of the command. The newest run is at work. An older run may have failed,
+    or may be judged now: the files do not tell which of the two."""
     if newest:
         return replace(row, verdict=RUNNING)
     return replace(row, why=f"{row.why}; its command still runs, and this run may be judged now")
@@ -106,11 +105,10 @@ def _without_directory(run: AirflowRun) -> StoredRunRow:
 
 
 def _living_owners(stored: Sequence[StoredRunRow], in_airflow: Mapping[str, AirflowRun], runs: Path) -> dict[str, str]:
-    """Maps each run without a verdict to the command that started it, if this command still lives. The newest run comes
-    first.
+    """Maps each run that is not concluded to the command that started the run. Leaves out a run if its command has
+    ended, or if Airflow knows the run.
 
-    Runs that Airflow knows are left out.
-    """
+    The newest run comes first."""
     owners = {}
     for row in stored:
         if not row.concluded and row.name not in in_airflow:

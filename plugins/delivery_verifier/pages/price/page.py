@@ -1,4 +1,4 @@
-"""Shows the price of every profile in a terminal, and as one HTML file. The file loads nothing from elsewhere."""
+"""Shows the price of every profile in a terminal, and as one HTML file. The HTML file loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ ABSENT = "–"
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table. `text`: a function that returns the text of a cell. Its parameter is the measured run of
-    the row."""
+    """One column of a table. `text`: a function that returns the text of a cell. The parameter of this function is the
+    measured run of the row. `count`: whether the column counts what should not happen, e.g. lost records. A number
+    above 0 in such a column stands out."""
 
     heading: str
     text: Callable[[MeasuredRun], str]
@@ -109,10 +110,10 @@ GROUPS = (
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure of a row. `name`: the heading of its column, which a narrow page shows beside the figure.
+    """One figure of a row. `name`: the heading of the figure's column. A narrow page shows this heading beside the
+    figure.
 
-    `stands_out`: whether the page highlights the figure.
-    """
+    `stands_out`: whether the page highlights the figure."""
 
     name: str
     text: str
@@ -121,10 +122,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One profile under one condition. `when`: the condition in words. `faulted`: whether a leader was killed.
+    """The row of one profile under one condition. `when`: the condition in words. `faulted`: whether a leader was
+    killed.
 
-    `verdict`: the verdict of the arm. `first`: whether the row is the first row of its profile in the table.
-    """
+    `verdict`: the verdict of the arm. `first`: whether the row is the first row of its profile in the table."""
 
     profile: str
     when: str
@@ -135,11 +136,10 @@ class Row:
 
 
 def groups(price: Price) -> list[Group]:
-    """Returns GROUPS, with further columns.
+    """Returns GROUPS with further columns.
 
-    A group gets a column for each kind of anomaly that occurred in a run under one of the group's conditions. LOST,
-    DUPLICATED and REORDERED have columns anyway.
-    """
+    A group gets a column for each kind of anomaly that occurred in a run under one of the group's conditions. Every
+    group already has columns for LOST, DUPLICATED and REORDERED."""
     return [replace(group, columns=(*group.columns, *_other_columns(price, group))) for group in GROUPS]
 
 
@@ -160,10 +160,9 @@ def _other_count(name: str) -> Callable[[MeasuredRun], str]:
 
 
 def rows(price: Price, group: Group) -> list[Row]:
-    """The rows of the table of `group`: one row per run under one of the conditions of `group`.
+    """Returns the rows of the table of `group`: one row per run under one of the conditions of `group`.
 
-    The rows stand profile by profile, in the order of `price.profiles`.
-    """
+    The rows stand profile by profile, in the order of `price.profiles`."""
     table = []
     for profile in price.profiles:
         by_condition = [price.run_under(profile, condition) for condition in group.conditions]
@@ -186,7 +185,7 @@ def write(price: Price, file: Path) -> None:
 
 
 def render(price: Price) -> str:
-    """The page as HTML text."""
+    """Returns the page as HTML text."""
     script = asset("page.js")
     return (
         environment()
@@ -206,12 +205,13 @@ def render(price: Price) -> str:
 
 
 def how(price: Price) -> str:
-    """The text that tells how the figures were measured."""
+    """Returns the text that says how the figures were measured."""
     return HOW.format(rate=number(price.rate), payload=number(price.payload_bytes))
 
 
 def text(price: Price, stream: TextIO) -> None:
-    """Writes the tables and their notes to `stream`. The text is coloured on a terminal and plain in a pipe."""
+    """Writes the tables and their notes to `stream`. If `stream` is a terminal, the text is coloured. If it is a pipe,
+    the text is plain."""
     console = Console(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else PLAIN_WIDTH)
     for group in groups(price):
         table = Table(group.name, "", box=SIMPLE_HEAD if console.is_terminal else ASCII)

@@ -1,9 +1,8 @@
-"""The price of a profile: what its guarantee costs and what it gives.
+"""The price of a profile: what the guarantee of the profile costs and what it gives.
 
 The figures come from finished runs of price scenarios. In each of these runs, one arm with one profile is the only arm
 under load. Each profile is measured under each condition (see `catalogue.prices`). This module only reads run
-directories, and gives no verdict. A figure that is not known is None, never zero.
-"""
+directories, and gives no verdict. A figure that is not known is None, never zero."""
 
 from __future__ import annotations
 
@@ -33,16 +32,15 @@ class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     * `condition`: `flat_out` (as fast as the client can, no fault), `none` (fixed rate, no fault) or `kill_leader`
       (fixed rate, a leader killed).
     * `records_per_s`: reported records per second (see `pages.throughput`).
-    * `latency_ms_p...`: a percentile of the latency, rounded up by at most 12 %, e.g. `latency_ms_p999` is the 99.9th.
-      None under `flat_out`, where records wait in the client's own queue.
+    * `latency_ms_p50`, `latency_ms_p99`, `latency_ms_p999`: the median, the 99th and the 99.9th percentile of the
+      latency, rounded up by at most 12 %. None under `flat_out`, where records wait in the client's own queue.
     * `unanswered`: the number of attempts that were FAILED or INDETERMINATE.
-    * `guarantees`: the claims that the settings of the arm guarantee if a broker crashes, by the contract.
+    * `guarantees`: the claims that the settings of the arm guarantee, by the contract, if a broker crashes.
     * `other_cases`: the number of cases of each other kind of anomaly, by the column of the kind in the books. Kinds
       without a case are left out.
 
     If the run has a doubt of the kind `checker`, the check itself may be wrong: `lost`, `duplicated`, `reordered` and
-    `unanswered` are then None, and `other_cases` is empty.
-    """
+    `unanswered` are then None, and `other_cases` is empty."""
 
     run_id: str
     profile: str
@@ -68,7 +66,8 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     * `conditions`: each condition in words. `rate`: the fixed rate in records/s. `machine`: the host in words.
     * `measured_at`, `payload_bytes`, `versions`, `commit`: the values of the newest run.
-    * `measured`: one run per profile and condition. Of several runs, the function `price` keeps the last.
+    * `measured`: one run per profile and condition. If there are several such runs, the function `price` keeps the
+      last.
     """
 
     conditions: dict[Condition, str]
@@ -81,21 +80,20 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     measured: list[MeasuredRun]
 
     def run_under(self, profile: str, condition: str) -> MeasuredRun | None:
-        """The run of `profile` under `condition`. Returns None if there is no such run."""
+        """Returns the run of `profile` under `condition`. Returns None if there is no such run."""
         return next((run for run in self.measured if (run.profile, run.condition) == (profile, condition)), None)
 
     @property
     def profiles(self) -> list[str]:
-        """The profiles that were measured, in the order of PRICED."""
+        """Returns the profiles that were measured, in the order of PRICED."""
         return [name for name in PRICED if any(run.profile == name for run in self.measured)]
 
 
 def price(runs: Sequence[Path], machine: str) -> Price:
-    """The prices of profiles, from finished runs. `runs`: the run directories. `machine`: the host in words.
+    """Returns the prices of profiles, from finished runs. `runs`: the run directories. `machine`: the host in words.
 
-    Raises BadInput if `runs` is empty or contains a run that is not of a price scenario. Raises IncompleteRun if a run
-    is not finished, or if its files were altered.
-    """
+    Raises BadInput if `runs` is empty, or contains a run of another scenario than a price scenario. Raises
+    IncompleteRun if a run is not finished, or if its files were altered."""
     if not runs:
         raise BadInput("from names no run; allowed: runs of price scenarios; make some with `kdv price`")
     scenarios = [_scenario(path) for path in runs]
@@ -118,10 +116,9 @@ def price(runs: Sequence[Path], machine: str) -> Price:
 
 
 def measure(path: Path, scenario: Scenario) -> MeasuredRun:
-    """The figures of one finished run of a price scenario. `path`: its run directory.
+    """Returns the figures of one finished run of a price scenario. `path`: the run directory.
 
-    Raises IncompleteRun if the run has no verdict or its files were altered.
-    """
+    Raises IncompleteRun if the run has no verdict or its files were altered."""
     run = RunDirectory(path)
     run.require("produce", "reconcile")
     verdict = run.verdict()
@@ -147,17 +144,16 @@ def measure(path: Path, scenario: Scenario) -> MeasuredRun:
 
 
 def _guarantees(scenario: Scenario, arm: str) -> list[Claim]:
-    """The claims that the settings of `arm` guarantee under the fault class `crash`: a broker is killed."""
+    """Returns the claims that the settings of `arm` guarantee when a broker is killed (fault class `crash`)."""
     rows = matrix(Settings.of_arm(scenario, scenario.arm(arm)))
     crash = next(row for row in rows if row.fault_class == "crash")
     return [claim for claim, holds in crash.guarantees.items() if holds]
 
 
 def _scenario(path: Path) -> Scenario:
-    """The scenario of the run in `path`.
+    """Returns the scenario of the run in `path`.
 
-    Raises BadInput if it is no price scenario, and IncompleteRun if scenario.json is missing.
-    """
+    Raises BadInput if this is not a price scenario, and IncompleteRun if scenario.json is missing."""
     scenario = RunDirectory(path).read_scenario()
     if scenario.name not in PRICES:
         allowed = "runs of price scenarios; make some with `kdv price`"
@@ -166,28 +162,25 @@ def _scenario(path: Path) -> Scenario:
 
 
 def _other_cases(arm: ArmVerdict) -> dict[str, int]:
-    """The number of cases per kind of anomaly, by the kind's column in the books.
+    """Returns the number of cases per kind of anomaly, by the kind's column in the books.
 
     LOST, DUPLICATED and REORDERED are left out, because each has a field in MeasuredRun. Kinds without a case are left
-    out, too. Returns an empty dictionary if the arm has a doubt of the kind `checker`.
-    """
+    out, too. Returns an empty dictionary if the arm has a doubt of the kind `checker`."""
     others = [anomaly for anomaly in columns([_reliable_books(arm)]) if anomaly not in ALWAYS]
     return {column(anomaly): cases(arm.books, anomaly) or 0 for anomaly in others}
 
 
 def _reliable_books(arm: ArmVerdict) -> dict[str, int]:
-    """The books of the arm, which are its totals by column.
+    """Returns the books of the arm, i.e. the arm's totals by column.
 
-    Returns an empty dictionary if the arm has a doubt of the kind `checker`, because the books may be wrong.
-    """
+    Returns an empty dictionary if the arm has a doubt of the kind `checker`, because the books may be wrong."""
     return {} if any(doubt.kind == "checker" for doubt in arm.doubts) else arm.books
 
 
 def _counts(arm: ArmVerdict) -> dict[str, int | None]:
-    """The values of the fields `lost`, `duplicated`, `reordered` and `unanswered` of MeasuredRun, by field.
+    """Returns the values of the fields `lost`, `duplicated`, `reordered` and `unanswered` of MeasuredRun, by field.
 
-    Each value is None if the arm has a doubt of the kind `checker`.
-    """
+    Each value is None if the arm has a doubt of the kind `checker`."""
     books = _reliable_books(arm)
     unanswered = [books.get(name) for name in ("failed", "indeterminate")]
     return {column(anomaly): cases(books, anomaly) for anomaly in ALWAYS} | {
@@ -196,13 +189,14 @@ def _counts(arm: ArmVerdict) -> dict[str, int | None]:
 
 
 def _latency(path: Path, arm: str) -> tuple[float | None, float | None, float | None]:
-    """The median, the 99th and the 99.9th percentile of the latency of an arm, in ms. `path`: the run directory.
+    """Returns the median, the 99th and the 99.9th percentile of the latency of an arm, in ms. `path`: the run
+    directory.
 
     Each percentile is rounded up to the end of a bucket (a range of latencies). All three are None if no record was
     reported.
 
-    Records that were under way during faults and all other records count together, because an application meets both.
-    """
+    The percentiles are about all records, whether they were under way during a fault or not, because an application
+    meets both kinds of records."""
     table = pq.read_table(path / "timeline" / "latency.parquet", filters=[("arm", "=", arm), ("records", ">", 0)])
     buckets = [
         Bucket(row["latency_ms_from"], row["latency_ms_until"], row["records"])

@@ -1,8 +1,8 @@
-"""The charts of the price page: throughput and latency of each profile relative to acks_1, beside its guarantee.
+"""The charts of the price page: throughput and latency of each profile relative to the profile acks_1. The guarantee of
+each profile stands beside its bar.
 
-A chart is a table with a bar in each row. The scale of the bars is logarithmic, with acks_1 in the middle. So the bar
-of a figure twice as high as that of acks_1 is as long as the bar of a figure half as high.
-"""
+A chart is a table with a bar in each row. The scale of the bars is logarithmic, with acks_1 in the middle. So if a
+figure is twice that of acks_1, its bar is as long as the bar of a figure that is half that of acks_1."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Bar:
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart. `better`: which direction is better, in words. `ticks`: for each tick of the scale, its place in
-    percent and its text. `absent`: the profiles without this figure."""
+    """One chart. `better`: which direction is better, in words. `ticks`: the place in percent and the text of each tick
+    of the scale. `absent`: the profiles for which the figure is not known."""
 
     title: str
     better: str
@@ -93,12 +93,12 @@ _MEASURES = (
 
 
 def charts(price: Price) -> list[Chart]:
-    """The charts, one per figure. Leaves out a chart if the figure of acks_1 is not known or 0."""
+    """Returns the charts, one per figure. Leaves out a chart if the figure of acks_1 is not known or 0."""
     return [chart for measure in _MEASURES if (chart := _chart(price, measure)) is not None]
 
 
 def guarantee(price: Price, profile: str) -> str:
-    """What `profile` guarantees if a leader is killed, in words, e.g. `exactly once and in order`."""
+    """Returns the guarantee of `profile` if a leader is killed, in words, e.g. `exactly once and in order`."""
     claims = next((run.guarantees for run in price.measured if run.profile == profile), [])
     shown = [claim for claim in claims if "exactly_once" not in claims or claim in ("exactly_once", "ordered")]
     return enumeration([_GUARANTEES[claim] for claim in _GUARANTEES if claim in shown], last="and") or "nothing"
@@ -136,6 +136,7 @@ def _chart(price: Price, measure: _Measure) -> Chart | None:
 
 
 def _ticks(span: int) -> list[tuple[float, str]]:
-    """The ticks of a scale from 2 ** -span to 2 ** span: its ends, its middle, and the points halfway."""
+    """Returns the ticks of a scale from 2 ** -span to 2 ** span: the ends, the middle, and the points halfway between
+    them. Each tick has a place in percent and a text."""
     powers = sorted({-span, -(span // 2), 0, span // 2, span})
     return [(50 + 50 * power / span, f"{2**power:,}×" if power >= 0 else f"1/{2**-power:,}×") for power in powers]

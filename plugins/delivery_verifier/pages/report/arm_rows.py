@@ -1,4 +1,4 @@
-"""The table of the arms: what became of the records of each arm, settings under test first."""
+"""The table of the arms: what became of the records of each arm. The settings under test come first."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ OF_APPLICATIONS = subset(
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure. `text`: the figure, or an en dash if it is not known. `note`: a word beside it, or an empty text.
+    """One figure. `text`: the figure, or an en dash if it is not known. `note`: a word beside the figure, or an empty
+    text.
 
-    `mark`: how the number of cases compares with what is tolerated: `none`, `within`, `above` or `permitted`. It is
-    `plain` if the figure counts no anomaly.
-    """
+    `mark`: how the number of cases compares with the tolerated number: `none`, `within`, `above` or `permitted`. It is
+    `plain` if the figure counts no anomaly."""
 
     heading: str
     text: str
@@ -37,9 +37,8 @@ class ArmRow:
     """One row of the table: an arm, its figures, and the tone of its verdict. `under_test`: whether the arm is a
     subject.
 
-    `tone`: the tone of the verdict (see the function `tone`), which decides the colour. Only an arm that HELD without
-    any case is green.
-    """
+    `tone`: the tone of the verdict (see the function `tone`), which decides the colour. An arm is green only if its
+    verdict is HELD and it has no case of any anomaly."""
 
     arm: ArmVerdict
     cells: list[Cell]
@@ -48,7 +47,8 @@ class ArmRow:
 
 
 def arm_rows(material: Material) -> list[ArmRow]:
-    """The rows of the table, subjects first. The canary has no row. Empty if the run was not judged."""
+    """Returns the rows of the table, subjects first. The canary has no row. The list is empty if the run was not
+    judged."""
     arms = [arm for arm in (material.verdict.arms if material.verdict else []) if arm.role != "canary"]
     arms.sort(key=lambda arm: arm.role != "subject")
     anomalies = columns(arm.books for arm in arms)
@@ -59,16 +59,20 @@ def arm_rows(material: Material) -> list[ArmRow]:
 
 
 def tone(arm: ArmVerdict) -> str:
-    """The tone of an arm's verdict, which decides the colour. It is the verdict itself, with one exception: it is
-    `NONE` for an arm that HELD although it has cases. Its settings permit these cases. For the canary, the tone is
-    always the verdict."""
+    """Returns the tone of an arm's verdict, which decides the colour. The tone is the verdict itself, with one
+    exception.
+
+    The tone is `NONE` for an arm that HELD although it has cases, because the arm's settings permit these cases. For
+    the canary, the tone is always the verdict."""
     with_cases = any(finding.cases for finding in arm.findings)
     return "NONE" if arm.verdict == "HELD" and arm.role != "canary" and with_cases else arm.verdict
 
 
 def run_tone(verdict: RunVerdict | None) -> str:
-    """The tone of the run's verdict. If all subjects with the verdict of the run have the same tone, the run has this
-    tone. Otherwise the tone is the verdict of the run. `NONE` if `verdict` is None."""
+    """Returns the tone of the run's verdict. Returns `NONE` if `verdict` is None.
+
+    Only subjects with the same verdict as the run count. If they all have the same tone, the run has this tone.
+    Otherwise the tone is the verdict of the run."""
     if verdict is None:
         return "NONE"
     tones = {tone(arm) for arm in verdict.arms if arm.role == "subject" and arm.verdict == verdict.verdict}
@@ -112,5 +116,6 @@ def _mark(arm: ArmVerdict, anomaly: Anomaly) -> str:
 
 
 def title(anomaly_heading: str) -> str:
-    """The definition of the anomaly with the heading `anomaly_heading`, for a reader who points at a column."""
+    """Returns the definition of the anomaly with the heading `anomaly_heading`. The page shows it to a reader who
+    points at a column. Returns an empty text if no anomaly has this heading."""
     return next((kind.definition for anomaly, kind in KINDS.items() if heading(anomaly) == anomaly_heading), "")

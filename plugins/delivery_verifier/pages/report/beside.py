@@ -1,4 +1,4 @@
-"""Compares a violated arm with the other arms that held under the same fault, and says why they held."""
+"""Compares a violated arm with other arms that held under the same fault, and says why these arms held."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ RULED = (
 
 
 def beside(material: Material, judged: ArmVerdict, broken: list[Finding]) -> list[str]:
-    """One sentence for each other arm that HELD, and that has no case of the anomalies of which `judged` is convicted.
-    `broken`: the findings that convict `judged`.
+    """Returns sentences about other arms that HELD, and that have no case of the anomalies of which `judged` is
+    convicted. `broken`: the findings that convict `judged`.
 
-    Such an arm counts only if its own settings or claim forbid these anomalies. The sentence names the settings that
-    differ.
-    """
+    There is one sentence for each such arm whose own settings or claim forbid these anomalies. The sentence names the
+    settings in which the arm differs from `judged`."""
     kinds = [finding.anomaly for finding in broken]
     sentences = []
     for other in material.verdict.arms if material.verdict else []:
@@ -54,8 +53,8 @@ def beside(material: Material, judged: ArmVerdict, broken: list[Finding]) -> lis
 
 
 def _settings(material: Material, arm: str, other: str) -> str:
-    """A sentence on the settings that differ between `arm` and `other`, with the values in `arm`. The sentence is empty
-    if the settings are not known, or are equal."""
+    """Returns a sentence on the settings that differ between `arm` and `other`, with the values in both arms. The
+    sentence is empty if the settings are not known, or are equal."""
     scenario = material.scenario
     if scenario is None or not {arm, other} <= set(scenario.arm_names):
         return ""

@@ -1,7 +1,7 @@
-"""The chain: the hops of one record, from its sending to the log or, in an arm with an application, to its commit.
+"""The chain: the hops of one record on its way. The way begins with the sending. It ends in the log or, in an arm with
+an application, with the commit of the record's offset.
 
-Each hop says whether the record passed it, who passed the record on, and when.
-"""
+Each hop says whether the record passed it, who passed the record on, and when."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ INVISIBLE = subset("consumers see all other kinds in the log", (Anomaly.GHOST, A
 
 @dataclass(frozen=True)
 class Hop:
-    """One hop of a record on its way from the producer to its effect. `note` says more; it may be empty."""
+    """One hop of a record on its way from the producer to its effect. `state`: whether the record passed the hop.
+    `note`: more about the hop; it may be empty."""
 
     name: str
     state: HopState
@@ -43,10 +44,10 @@ class Hop:
 
 
 def chain(material: Material, row: Row, clock: Clock) -> list[Hop]:
-    """Returns the hops of a record up to the log and, in an arm with an application, up to the commit of its offset.
+    """Returns the hops of a record up to the log or, in an arm with an application, up to the commit of its offset.
 
-    `row` is the row of the case in anomalies/. The notes say who passed the record on, and when on `clock`.
-    """
+    `row` is the row of the case in anomalies/. The note of a hop says who passed the record on, and at which time on
+    `clock`."""
     offsets = row["offsets"] or []
     visible = row["kind"] not in INVISIBLE
     where = f"{count_text(len(offsets))}, at offset{'s' if len(offsets) > 1 else ''} {offsets_text(offsets)}"
@@ -67,7 +68,7 @@ def chain(material: Material, row: Row, clock: Clock) -> list[Hop]:
 
 
 def _answer(row: Row, clock: Clock) -> str:
-    """Says when the client was told the outcome of the record, and what it was told."""
+    """Returns, as text, when the client learned the outcome of the record, and which outcome it was."""
     if row["settled_at"] is None or row["outcome"] is None:
         return str(row["outcome"] or "").lower()
     offset = f", offset {number(row['acked_offset'])}" if row["acked_offset"] is not None else ""
@@ -76,7 +77,7 @@ def _answer(row: Row, clock: Clock) -> str:
 
 
 def _to_commit(material: Material, row: Row, clock: Clock) -> list[Hop]:
-    """Returns the hops behind the log: handed over to a member, applied by it, committed."""
+    """Returns the hops behind the log: handed over to a member, applied by this member, committed."""
     effects, journal = effect_rows(material, row), journal_rows(material, row)
     is_told = has_journal(material, row)
     handed = [entry for entry in journal if entry["what"] == "handed_over"]
@@ -93,11 +94,11 @@ def _to_commit(material: Material, row: Row, clock: Clock) -> list[Hop]:
 
 
 def _passed(passings: list[Row], column: str, clock: Clock, is_told: bool = True) -> str:
-    """Says how often a record passed a hop. For the first PASSINGS_SHOWN times, also says when, and which member passed
-    the record on. `column` is the column of `passings` with the time.
+    """Returns, as text, how often a record passed a hop. For the first PASSINGS_SHOWN times, the text also says when
+    this was, and which member passed the record on.
 
-    If `is_told` is false, the journal cannot be read, and the text is empty.
-    """
+    `column` is the column of `passings` with the time. If `is_told` is false, the journal cannot be read, and the text
+    is empty."""
     if not is_told:
         return ""
     first = "; ".join(f"{clock.text(each[column])}, {member_name(each).lower()}" for each in passings[:PASSINGS_SHOWN])

@@ -1,8 +1,8 @@
-"""What to change: which other settings would have kept what a run lost, and what each of them costs on this host.
+"""What to change: other settings that would have prevented the anomalies of a run, and the price of these settings on
+this host.
 
 Each suggestion comes from the contract (see `contract.remedies`). It must hold under the disturbances that were
-observed in the run, and under those that the fault plan causes.
-"""
+observed in the run, and under the disturbances that the fault plan causes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SUBJECTS_SHOWN = 3
 class Option:
     """One change of settings. `change`: its text, e.g. `acks=all`. `effect`: sentences on what the fault could still do
     with the changed settings; empty if the arm would have held. `price`: the measured price of the changed settings.
-    `command`: the command that tries the change, or an empty text."""
+    `command`: the command that repeats the run with the change, or an empty text."""
 
     change: str
     effect: list[str]
@@ -50,13 +50,12 @@ class Advice:
     """What to change in one arm.
 
     * `kind`: `held` (nothing has to change), `remedy` (other settings would have held), `none` (no settings would
-      have), `withheld` (the run decides nothing) or `unknown` (files are missing).
-    * `lead`: the answer in one sentence. `text`: why.
-    * `now`: the arm's own settings in question, with their price, for comparison with the options. None if there is no
-      comparison.
-    * `options`: the changes, the cheapest first as far as prices are known.
-    * `beside`: sentences on the other arms that held under the same fault.
-    """
+      have held), `withheld` (the run decides nothing) or `unknown` (files are missing).
+    * `lead`: the answer in one sentence. `text`: the reason.
+    * `now`: those settings of the arm that are in question, with their price. A reader compares the options with them.
+      None if there is no comparison.
+    * `options`: the changes. The cheapest change comes first, as far as prices are known.
+    * `beside`: sentences on the other arms that held under the same fault."""
 
     kind: Literal["held", "remedy", "none", "withheld", "unknown"]
     arm: str
@@ -68,13 +67,13 @@ class Advice:
 
     @property
     def priced(self) -> bool:
-        """Whether a price of any option is known, or can be measured."""
+        """Returns whether the price of at least one option is known or can be measured."""
         return bool(self.to_measure) or any(option.price.day for option in self.options)
 
     @property
     def to_measure(self) -> str:
-        """The `kdv price` command that measures the missing prices. Empty if no price is missing, or if the missing
-        prices cannot be measured."""
+        """Returns the `kdv price` command that measures the missing prices. Returns an empty text if no price is
+        missing, or if the missing prices cannot be measured."""
         shown = [*([self.now] if self.now else []), *self.options] if self.options else []
         profiles = list(dict.fromkeys(option.price.unmeasured for option in shown if option.price.unmeasured))
         return f"kdv price --profiles {','.join(profiles)}" if profiles else ""
@@ -82,10 +81,9 @@ class Advice:
 
 @dataclass(frozen=True)
 class _Question:
-    """An arm that was judged, and all that the answer depends on.
+    """An arm that was judged, with everything on which the advice for this arm depends.
 
-    `histories`: the disturbances that were observed, and those that the fault plan causes.
-    """
+    `histories`: two lists of disturbances: those that were observed, and those that the fault plan causes."""
 
     material: Material
     scenario: Scenario
@@ -96,7 +94,8 @@ class _Question:
 
 
 def advices(material: Material) -> list[Advice]:
-    """What to change in the subjects of the run, at most SUBJECTS_SHOWN. Subjects that did not hold come first."""
+    """Returns one advice for each subject of the run, at most SUBJECTS_SHOWN. Advice for subjects that did not hold
+    comes first."""
     subjects = [arm for arm in (material.verdict.arms if material.verdict else []) if arm.role == "subject"]
     order = ("VIOLATED", "INCONCLUSIVE", "HELD")
     subjects.sort(key=lambda arm: order.index(arm.verdict))
@@ -115,7 +114,8 @@ def _advice(material: Material, judged: ArmVerdict, prices: PriceRuns) -> Advice
 
 
 def _question(material: Material, judged: ArmVerdict, prices: PriceRuns) -> _Question | None:
-    """The question about an arm. Returns None if its settings or the disturbances of the run are not known."""
+    """Returns the question about an arm. Returns None if the arm's settings or the disturbances of the run are not
+    known."""
     scenario = material.scenario
     unread = {part.name for part in material.missing} & {"injections.json", "observations.json"}
     if scenario is None or judged.arm not in scenario.arm_names or unread:
@@ -177,8 +177,8 @@ def _after_success(question: _Question) -> Advice:
 
 
 def _is_promised(question: _Question, anomaly: Anomaly) -> bool:
-    """Whether the contract forbids the anomaly for the arm's settings. RESENT counts as promised: no setting forbids
-    it."""
+    """Returns whether the contract forbids the anomaly for the arm's settings. The result is always true for RESENT,
+    which no setting forbids."""
     rulings = [contract(question.settings, history) for history in question.histories]
     return anomaly is Anomaly.RESENT or all(ruled[anomaly].ruling == "FORBIDDEN" for ruled in rulings)
 
@@ -197,16 +197,16 @@ def _counted(finding: Finding) -> str:
 
 
 def _anomalies(judged: ArmVerdict, findings: list[Finding]) -> set[Anomaly]:
-    """The anomalies that other settings must forbid: those of `findings`, and all that the arm's claim forbids.
+    """Returns the anomalies that other settings must forbid: those of `findings`, and those that the arm's claim
+    forbids.
 
-    RESENT counts only if `findings` has it, because no setting forbids it.
-    """
+    RESENT is among them only if `findings` has it, because no setting forbids RESENT."""
     claimed = {anomaly for anomaly in CLAIMS[judged.claim].forbids if anomaly is not Anomaly.RESENT}
     return claimed | {Anomaly(finding.anomaly) for finding in findings if _is_known(finding)}
 
 
 def _remedies(question: _Question, findings: list[Finding]) -> list[Option]:
-    """The changes that would have forbidden `findings`, and kept the claim of the arm."""
+    """Returns the changes that would have forbidden the anomalies of `findings`, and kept the claim of the arm."""
     anomalies = _anomalies(question.judged, findings)
     changes = remedies(question.settings, anomalies, question.histories, _applications(question))
     options = [
@@ -222,7 +222,8 @@ def _remedies(question: _Question, findings: list[Finding]) -> list[Option]:
 
 
 def _applications(question: _Question) -> Changes:
-    """The applications of the catalogue as changes of the arm's settings; none if the arm has no application."""
+    """Returns, for each application of the catalogue, the settings that change if the arm uses this application. The
+    result is empty if the arm has no application."""
     settings = question.settings
     if question.scenario.arm(question.judged.arm).application is None:
         return {}

@@ -1,4 +1,4 @@
-"""The commands that the report proposes: to repeat a run, also with other settings."""
+"""The commands that the report proposes. They repeat a run, with the same settings or with other settings."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ _APPLICATION = "the application "
 
 
 def again(scenario: Scenario) -> str:
-    """The command that repeats the run of `scenario`; empty if the scenario does not contain the command.
+    """Returns the command that repeats the run of `scenario`. The command is empty if the scenario does not record it.
 
     A run of an older version may have had fewer records than FEWEST_RECORDS, the least number that a user may ask for
-    now. In this case, the command asks for FEWEST_RECORDS.
-    """
+    now. In this case, the command asks for FEWEST_RECORDS."""
     words = shlex.split(scenario.command)
     position = words.index("--records") + 1 if "--records" in words else 0
     if not position or int(words[position]) >= FEWEST_RECORDS:
@@ -30,12 +29,15 @@ def again(scenario: Scenario) -> str:
 
 
 def again_with(scenario: Scenario, profile: str, remedy: Remedy) -> str:
-    """The command that repeats the run of `scenario`, with the changes of `remedy` in the settings of its subject.
+    """Returns the command that repeats the run of `scenario`, with the changes of `remedy` in the settings of the
+    subject.
 
-    `profile`: the name of the subject's profile. Returns an empty text if there is no such command: the scenario is one
-    of the catalogue, whose settings are fixed, the run's command already overrides settings, or the profile is not in
-    the catalogue.
-    """
+    `profile`: the name of the subject's profile. Returns an empty text in these cases:
+
+    * The run was not started by `kdv run`.
+    * The scenario is one of the catalogue, whose settings are fixed.
+    * The command of the run already overrides settings.
+    * The profile is not in the catalogue."""
     words = shlex.split(again(scenario))
     overrides = {"--scenario", "--producer-override", "--topic-override", "--min-insync-replicas"}
     if words[:2] != ["kdv", "run"] or overrides & set(words) or profile not in PROFILES:
@@ -55,12 +57,14 @@ def again_with(scenario: Scenario, profile: str, remedy: Remedy) -> str:
 
 
 def _ready_profile(scenario: Scenario, settings: Settings) -> str:
-    """The first profile of the catalogue that has `settings` on the cluster of `scenario`; empty if there is none."""
+    """Returns the name of the first profile of the catalogue that has `settings` on the cluster of `scenario`. Returns
+    an empty text if there is none."""
     return next((name for name in PROFILES if same_settings(of_catalogue(name, settings), settings)), "")
 
 
 def of_catalogue(name: str, like: Settings) -> Settings:
-    """The settings of the profile `name` of the catalogue, on the cluster and with the application of `like`."""
+    """Returns the settings of the catalogue's profile `name`, used on the cluster and with the application of
+    `like`."""
     plain = Settings.of_profile(PROFILES[name], like.replication_factor, like.elr)
     return replace(
         plain,
@@ -74,12 +78,12 @@ def of_catalogue(name: str, like: Settings) -> Settings:
 
 
 def same_settings(settings: Settings, other: Settings) -> bool:
-    """Whether the contract gives the same rulings on `settings` and `other`. Ignores settings that cannot change a
-    ruling, e.g. timeouts (see `strength.WITHOUT_EFFECT`)."""
+    """Returns whether the contract gives the same rulings on `settings` and `other`. Settings that cannot change a
+    ruling, e.g. timeouts, are ignored (see `strength.WITHOUT_EFFECT`)."""
     return replace(settings, **{name: getattr(other, name) for name in WITHOUT_EFFECT}) == other
 
 
 def _with_option(words: list[str], option: str, value: str) -> list[str]:
-    """The words of a command with `value` as the value of `option`."""
+    """Returns `words`, the words of a command, with `value` as the value of `option`."""
     position = words.index(option) if option in words else len(words)
     return [*words[:position], option, value, *words[position + 2 :]]

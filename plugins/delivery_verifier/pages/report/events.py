@@ -32,12 +32,11 @@ class Event:
 
 
 def events(material: Material, clock: Clock) -> list[Event]:
-    """The list of events, oldest first, with at most EVENTS_SHOWN lines. `clock`: the clock of the run.
+    """Returns the list of events, oldest first, with at most EVENTS_SHOWN lines. `clock`: the clock of the run.
 
     The events are the bite (the start of the effect), the healing and the recovery of each injection, the changes of
-    leadership, and the changes of the broker processes. If there are too many events, the latest events are left out,
-    first those that are not about injections.
-    """
+    leadership, and the changes of the broker processes. If there are too many events, the latest events that are not
+    about injections are left out first."""
     lines = [(at_us, text, True) for injection in material.injections for at_us, text in _injection_events(injection)]
     lines += [(at_us, text, False) for at_us, text in (*_leader_changes(material), *_process_events(material))]
     shown = sorted(lines, key=lambda line: (not line[2], line[0]))[:EVENTS_SHOWN]
@@ -62,8 +61,7 @@ def _injection_events(injection: Injection) -> Iterator[tuple[int, str]]:
 def _leader_changes(material: Material) -> Iterator[tuple[int, str]]:
     """Yields the time (µs since the epoch) and the sentence of each change of leadership.
 
-    Partitions that get the same leader within AT_ONCE_US share one event.
-    """
+    If several partitions get the same leader within AT_ONCE_US, they share one event."""
     groups: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
     started: dict[int, int] = {}
     for change in Leadership(material.observations).changes(subject_topic(material)):
@@ -83,7 +81,8 @@ def _leader_changes(material: Material) -> Iterator[tuple[int, str]]:
 
 
 def partitions_text(partitions: Sequence[int]) -> str:
-    """The partitions as text, with at most PARTITIONS_NAMED numbers, e.g. `partitions 0, 3, 6, 9, 12 and 29 more`."""
+    """Returns the partitions as text, e.g. `partitions 0, 3, 6, 9, 12 and 29 more`. The text names at most
+    PARTITIONS_NAMED partitions."""
     numbers = sorted(set(partitions))
     first = ", ".join(map(str, numbers[:PARTITIONS_NAMED]))
     more = f" and {len(numbers) - PARTITIONS_NAMED} more" if len(numbers) > PARTITIONS_NAMED else ""

@@ -1,8 +1,8 @@
-"""The hops of a record: the stations on its way. They are: sent, acknowledged, in the log, handed over to an
-application, applied, committed. They show where the record got lost or doubled.
+"""The hops of a record: the stations on the record's way. These are: sent, acknowledged, in the log, handed over to an
+application, applied, committed. The hops show where the record got lost or doubled.
 
-The members wrote the journals. The journals explain a case, but they never decide whether an attempt is a case.
-"""
+The members of the application wrote the journals. The journals explain a case, but never decide whether an attempt is a
+case."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def events(material: Material, row: Row) -> Iterator[Event]:
 
 
 def explanation(material: Material, row: Row) -> str:
-    """Returns a sentence that says at which hop a record got lost or doubled. It is empty if this is not known.
+    """Returns a sentence that says at which hop a record got lost or doubled. If this is not known, the sentence says
+    so, or is empty.
 
-    `row` is the row of the case in anomalies/.
-    """
+    `row` is the row of the case in anomalies/."""
     if row["kind"] not in EFFECTS:
         return ""
     effects, journal = effect_rows(material, row), journal_rows(material, row)
@@ -68,8 +68,10 @@ def explanation(material: Material, row: Row) -> str:
 
 
 def has_journal(material: Material, row: Row) -> bool:
-    """Whether the members of the application in the arm of the case kept a journal that can be read. Members of own
-    applications keep none."""
+    """Returns whether the journal of the arm's application can be read. `row` is the row of the case in anomalies/,
+    which names the arm.
+
+    The members of an own application (a program that the user brings) keep no journal."""
     if discipline_of(material, row) == "own":
         return False
     return (material.path / JOURNAL.name).is_dir() and all(part.name != JOURNAL.name for part in material.missing)
@@ -106,7 +108,8 @@ def _doubling(effects: list[Row], journal: list[Row]) -> str:
 
 
 def discipline_of(material: Material, row: Row) -> Discipline | None:
-    """Returns the discipline of the application in the arm of the case, or None if it is not known."""
+    """Returns the discipline of the arm's application, or None if it is not known. `row` is the row of the case, which
+    names the arm."""
     arms = material.scenario.arms if material.scenario else ()
     return next((arm.application.discipline for arm in arms if arm.name == row["arm"] and arm.application), None)
 
@@ -138,9 +141,8 @@ def effect_rows(material: Material, row: Row) -> list[Row]:
 def journal_rows(material: Material, row: Row) -> list[Row]:
     """Returns the events in the journals that concern the record of the case in `row`, in the order of time.
 
-    These are all hand-overs of the record's offsets. Also, for each life of a member, the first commit that covers the
-    lowest of these offsets.
-    """
+    These are all hand-overs of the offsets of the record's copies. For each life of a member, the result also has the
+    first commit that covers the lowest of these offsets."""
     offsets = row["offsets"] or []
     entries = _read(material, JOURNAL.name, {"arm": row["arm"], "partition": row["partition"]}) if offsets else []
     entries.sort(key=lambda entry: int(entry["at"]))
@@ -156,8 +158,10 @@ def journal_rows(material: Material, row: Row) -> list[Row]:
 
 
 def _read(material: Material, folder: str, values: Row) -> list[Row]:
-    """Returns those rows of the Parquet files in `folder` that have `values`, which maps columns to values. Returns no
-    rows if a value is None, or if the folder cannot be read."""
+    """Returns the rows of the Parquet files in `folder` whose columns have the values of `values`. `values` maps the
+    name of a column to its value.
+
+    Returns no rows if a value is None, or if the folder cannot be read."""
     path = material.path / folder
     if not path.is_dir() or any(value is None for value in values.values()):
         return []
@@ -194,5 +198,5 @@ def _is_of(entry: Row, other: Row) -> bool:
 
 
 def count_text(count: int) -> str:
-    """How often something happened, in words, e.g. `twice`; `never` for 0."""
+    """Returns in words how often something happened, e.g. `twice`; `never` for 0."""
     return times(count) if count else "never"

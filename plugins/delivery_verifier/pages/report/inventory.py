@@ -1,4 +1,4 @@
-"""The inventory: the files of the run directory with links, and the states of the steps of the run."""
+"""The inventory: a list of the files in the run directory, with links, and the states of the run's steps."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Part:
 
 
 def parts(material: Material) -> list[Part]:
-    """All parts that a run directory can have, in the order of FILES, including parts that this run directory lacks.
+    """Returns all parts that a run directory can have, in the order of FILES. The result includes parts that this run
+    directory lacks.
 
-    Parts that only runs with an application have are left out if they are missing.
-    """
+    With one exception: parts that only runs with an application have are left out if they are missing."""
     known_parts = []
     for name, meaning in FILES.items():
         path = material.path / name
@@ -57,10 +57,9 @@ def parts(material: Material) -> list[Part]:
 
 
 def _link(run: Path, file: Path) -> tuple[str, str]:
-    """The relative address and the name of `file`.
+    """Returns the relative address of `file`, and the name of `file`.
 
-    The address works in a page on disk and in a page that Airflow serves. Special characters are percent-encoded.
-    """
+    The address works in a page on disk and in a page that Airflow serves. Special characters are percent-encoded."""
     relative = file.relative_to(run).as_posix()
     return "./" + quote(relative), file.name
 
@@ -70,12 +69,12 @@ def _size(size: int) -> str:
 
 
 def steps(material: Material) -> list[tuple[str, str, float | None]]:
-    """Every step of the run as (name, state in words, duration in s). The duration is None if the step has no manifest.
+    """Returns every step of the run as (name, state in words, duration in s). The duration is None if the step has no
+    manifest.
 
     A step writes its manifest when it finishes. The steps `conclude`, which writes this report, and `stop_cluster`
-    finish only after the report is written. If one of them has no manifest although there is a verdict, its state says
-    that the step ends later.
-    """
+    finish only after the report is written. If one of these two steps has no manifest although there is a verdict, its
+    state says that the step ends later."""
     rows: list[tuple[str, str, float | None]] = []
     for step in STEPS:
         ends_later = material.verdict is not None and step not in BEFORE_GATE

@@ -1,4 +1,5 @@
-"""The measured price of settings: the figures of the newest price runs beside a run, i.e. on the same host."""
+"""The measured price of settings. The figures come from the newest price runs whose run directories stand beside that
+of the reported run, i.e. on the same host."""
 
 from __future__ import annotations
 
@@ -26,10 +27,9 @@ class Measured:
     * `speed`: the throughput, e.g. `81,300 records/s`; empty if it was not measured.
     * `latency`: the latency that 99 % of the records do not exceed; empty if it was not measured.
     * `day`: the day of the newest run that gave these figures, in UTC.
-    * `unmeasured`: if there is no price yet, the profile that `kdv price` can measure for it. Empty if the price was
-      measured, or cannot be measured.
-    * `rank`: the sort key of the price. The highest throughput comes first. Prices that were not measured come last.
-    """
+    * `unmeasured`: the profile for which `kdv price` can measure the missing price. Empty if the price was measured, or
+      cannot be measured.
+    * `rank`: the sort key of the price. The highest throughput comes first. Prices that were not measured come last."""
 
     speed: str = ""
     latency: str = ""
@@ -39,7 +39,7 @@ class Measured:
 
 
 class PriceRuns:
-    """The finished price runs among the run directories of this host. `runs`: the folder of the run directories."""
+    """The runs of price scenarios on this host. `runs`: the folder of the run directories."""
 
     def __init__(self, runs: Path) -> None:
         self._runs: dict[str, list[tuple[str, Path]]] = {}
@@ -53,11 +53,10 @@ class PriceRuns:
             self._runs.setdefault(scenario.name, []).append((scenario.created_at, path))
 
     def price_of(self, settings: Settings) -> Measured:
-        """The price of `settings`, from the newest run under each condition.
+        """Returns the price of `settings`, from the newest run under each condition.
 
-        `kdv price` measures only the profiles in PRICED, and no applications. If none of these profiles has the
-        settings, or if an application applies the records, the result is empty.
-        """
+        `kdv price` measures only the profiles in PRICED, without an application. If none of these profiles has the
+        settings, or if an application applies the records, the result is empty."""
         if settings.discipline is not None:
             return Measured()
         profile = next((name for name in PRICED if same_settings(of_catalogue(name, settings), settings)), "")
@@ -76,7 +75,8 @@ class PriceRuns:
         )
 
     def _newest(self, name: str) -> tuple[str, MeasuredRun] | None:
-        """When the newest run of the price scenario `name` began, and its figures. None: no run can be read."""
+        """Returns the time when the newest run of the price scenario `name` was planned, and the figures of this run.
+        Returns None if no such run can be read."""
         for created_at, path in sorted(self._runs.get(name, ()), reverse=True):
             try:
                 return created_at, measure(path, RunDirectory(path).read_scenario())

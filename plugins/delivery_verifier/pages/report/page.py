@@ -1,4 +1,4 @@
-"""The report of one run: one HTML file. The file loads nothing from elsewhere."""
+"""The report of one run: one HTML file. The HTML file loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def write(run_dir: Path, verdict: RunVerdict | None, into: Path) -> None:
 
 
 def render(run_dir: Path, verdict: RunVerdict | None) -> str:
-    """The page of the run in `run_dir` as HTML text. `verdict` is None if the run was not judged."""
+    """Returns the page of the run in `run_dir` as HTML text. `verdict` is None if the run was not judged."""
     material = read(run_dir, verdict)
     zero = clock(material)
     case_groups = groups(material, zero)
@@ -90,7 +90,7 @@ def render(run_dir: Path, verdict: RunVerdict | None) -> str:
 
 
 def _sections(material: Material, zero: Clock) -> dict[str, Any]:
-    """The values for most variables of the template. `zero`: the clock of the run, which turns times into text."""
+    """Returns values for the template's variables, by name. `zero`: the clock, which turns times into text."""
     verdict, scenario = material.verdict, material.scenario
     arms = scenario.arms if scenario else ()
     run_id = _run_id(material)
@@ -142,17 +142,18 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
 
 
 def _run_id(material: Material) -> str:
-    """The id of the run: from the verdict, or else from the scenario, or else the name of the run directory."""
+    """Returns the id of the run. It comes from the verdict or, if there is none, from the scenario. If there is no
+    scenario either, returns the name of the run directory."""
     if material.verdict:
         return material.verdict.run_id
     return material.scenario.run_id if material.scenario else material.path.name
 
 
 def _legend(material: Material) -> dict[str, list[tuple[str, str]]]:
-    """The legend of the plots. `arms`: the name and colour of each arm. `brokers`: the name and colour of each broker.
+    """Returns the legend of the plots. `arms`: the name and colour of each arm. `brokers`: the name and colour of each
+    broker.
 
-    The arms stand in the order of the plots, and the brokers in the order of their numbers.
-    """
+    The arms stand in the order of the plots, and the brokers in the order of their numbers."""
     topic = subject_topic(material)
     drawn = [
         observation
@@ -168,16 +169,15 @@ def _legend(material: Material) -> dict[str, list[tuple[str, str]]]:
 
 @cache
 def bokeh_script() -> str:
-    """The script of the core of BokehJS. The charts need no other part of BokehJS.
+    """Returns the script of the core of BokehJS. The charts need no other part of BokehJS.
 
-    `</script` is escaped, because it would end the script element of the page.
-    """
+    `</script` is escaped in the script, because it would end the script element of the page."""
     file = resources.files(bokeh) / "server" / "static" / "js" / "bokeh.min.js"
     return file.read_text(encoding="utf-8").replace("\r\n", "\n").replace("</script", "<\\/script")
 
 
 def _json(item: dict[str, Any]) -> Markup:
-    """`item` as JSON, escaped so that no text in it can end the script element around it."""
+    """Returns `item` as JSON, escaped so that no text in the JSON can end the script element around it."""
     text = json.dumps(item, separators=(",", ":"), allow_nan=False)
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")

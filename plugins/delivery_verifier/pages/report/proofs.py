@@ -1,4 +1,4 @@
-"""The proofs: how it is known that a fault took effect, as sentences and small tables."""
+"""The proofs: sentences and small tables that prove that a fault took effect."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ProofTable:
 
 @dataclass
 class Proof:
-    """The proof of one injection. `cut`: whether a table or a text is not shown whole."""
+    """The proof of one injection. `cut`: whether a table or a text is not shown in full."""
 
     sentences: list[str] = field(default_factory=list)
     tables: list[ProofTable] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Proof:
 
 
 def proof_of(injection: Injection) -> Proof:
-    """The proof that the fault of `injection` took effect."""
+    """Returns the proof that the fault of `injection` took effect."""
     proof = Proof()
     for name, value in injection.proof.items():
         _add(proof, _title(str(name)), value)
@@ -60,14 +60,17 @@ def proof_of(injection: Injection) -> Proof:
 
 
 def hit_lines(injection: Injection) -> list[tuple[str, str]]:
-    """A pair for each topic that `injection` touched: the name of the topic, and its touched partitions as text."""
+    """Returns a pair for each topic that `injection` touched: the name of the topic, and the numbers of the touched
+    partitions as text."""
     return [(topic, partitions_text(partitions)) for topic, partitions in injection.hit.items()]
 
 
 def _add(proof: Proof, title: str, value: Any) -> None:
-    """Adds `value`, a part of a proof, to `proof`. A mapping whose values are all mappings, e.g. facts per partition,
-    becomes a table. (If these values contain mappings, too, each value is added as a part of its own.) Any other value
-    becomes a sentence."""
+    """Adds `value`, a part of a proof, to `proof`, under the title `title`.
+
+    If `value` is a mapping whose values are all mappings, e.g. facts per partition, it becomes a table. If these inner
+    mappings contain mappings, too, each inner mapping is added as a part of its own. Any other value becomes a
+    sentence."""
     if not isinstance(value, Mapping) or not value:
         return _add_sentence(proof, title, _text(value))
     parts = [part for part in value.values() if isinstance(part, Mapping)]
@@ -91,7 +94,8 @@ def _add_sentence(proof: Proof, title: str, text: str) -> None:
 
 
 def _text(value: Any, column: str = "") -> str:
-    """One value as text, e.g. `1, 2`. An empty list, and a leader below 0, become `none`."""
+    """Returns one value as text, e.g. `1, 2`. None and an empty list become `none`. In the column `leader`, -1 becomes
+    `none`, too."""
     if value is None or value == [] or (column == "leader" and value == -1):
         return "none"
     if isinstance(value, bool):
@@ -111,7 +115,8 @@ def _title(name: str) -> str:
 
 
 def _words(name: object) -> str:
-    """A name of a proof in words, e.g. `passed (ms)` for `passed_ms`. Names with dashes, e.g. of topics, stay."""
+    """Returns a name of a proof in words, e.g. `passed (ms)` for `passed_ms`. A name with a dash or a space, e.g. of a
+    topic, stays unchanged."""
     text = str(name)
     if "-" in text or " " in text:
         return text

@@ -1,8 +1,7 @@
 """The reasons for the verdicts of the subjects.
 
 If a subject has more cases of an anomaly than tolerated, the reason names this anomaly and its cases. Otherwise the
-reason names the anomalies of which a single case would have led to VIOLATED.
-"""
+reason names each anomaly of which one case would have been enough for VIOLATED."""
 
 from __future__ import annotations
 
@@ -22,13 +21,12 @@ EXPLAINED = subset("readers ask for these first; the table of promises has all",
 
 @dataclass(frozen=True)
 class Reason:
-    """The reason for the verdict of one or more subjects. The page shows `short` in bold, and `lead` with `text` among
-    the promises.
+    """The reason for the verdict of one or more subjects. The page shows `short` in bold. It shows `lead` and `text`
+    beside the promises.
 
     `text` says which anomalies would have led to VIOLATED, and which are permitted. `promises`: the sentences of the
-    rules that explain the verdict. These are the rules that were broken or, in an arm that HELD, the promises about
-    losses and copies.
-    """
+    rules that explain the verdict. In a VIOLATED arm, these are the rules that were broken. In an arm that HELD, these
+    are the promises about losses and copies."""
 
     lead: str
     text: str
@@ -37,10 +35,9 @@ class Reason:
 
 
 def reasons(verdict: RunVerdict | None) -> list[Reason]:
-    """The reasons of all subjects with findings, in the order of the verdict.
+    """Returns the reasons of all subjects with findings, in the order of the verdict.
 
-    Subjects with equal reasons share one Reason. Returns an empty list if `verdict` is None.
-    """
+    If subjects have equal reasons, they share one Reason. Returns an empty list if `verdict` is None."""
     subjects = [arm for arm in (verdict.arms if verdict else []) if arm.role == "subject" and arm.findings]
     owners: dict[tuple[str, str, str, tuple[str, ...]], list[str]] = {}
     for arm in subjects:
@@ -52,13 +49,13 @@ def reasons(verdict: RunVerdict | None) -> list[Reason]:
 
 
 def _with_names(arms: list[str], text: str, owners: Collection[object]) -> str:
-    """Returns `text`. If there are several reasons (`owners` has an entry for each), the names of `arms` stand before
-    the text."""
+    """Returns `text`. If there are several reasons, the names of `arms` stand before the text. `owners` has one entry
+    for each reason."""
     return text if len(owners) == 1 or not text else f"{enumeration(arms, 'and')}: {text[:1].lower()}{text[1:]}"
 
 
 def _short(arm: ArmVerdict) -> str:
-    """The reason in one sentence. It is empty if doubts are the whole reason."""
+    """Returns the reason in one sentence. The sentence is empty if the verdict has no other reason than doubts."""
     if any(_is_broken(finding) for finding in arm.findings):
         return _reason(arm)[0]
     if arm.verdict != "HELD":
@@ -69,7 +66,8 @@ def _short(arm: ArmVerdict) -> str:
 
 
 def _promises(arm: ArmVerdict) -> tuple[str, ...]:
-    """The sentences of the rules that explain the verdict of an arm, each once, at most PROMISES_SHOWN."""
+    """Returns the sentences of the rules that explain the verdict of an arm, each sentence once. There are at most
+    PROMISES_SHOWN."""
     broken = [finding for finding in arm.findings if _is_broken(finding)]
     permitted = [finding for finding in arm.findings if finding.tolerance is None and finding.cases]
     promised = [finding for finding in arm.findings if finding.tolerance == 0 and finding.anomaly in EXPLAINED]
@@ -109,11 +107,11 @@ def _counted(arm: ArmVerdict, finding: Finding) -> str:
 
 
 def _beside(arm: ArmVerdict, finding: Finding) -> str:
-    """A clause on other cases of the anomaly of `finding`, which are permitted because of disturbances.
+    """Returns a clause on further cases of the anomaly of `finding`: cases that the contract permits because of
+    disturbances.
 
-    `finding` counts the cases that no disturbance excuses. Returns an empty text if the contract does not permit the
-    anomaly because of disturbances.
-    """
+    `finding` itself counts the cases that no disturbance excuses. Returns an empty text if the contract does not permit
+    the anomaly because of disturbances."""
     permitted = [other for other in arm.findings if other.anomaly == finding.anomaly and other.tolerance is None]
     others = sum(other.cases for other in permitted)
     if not permitted:
@@ -131,10 +129,10 @@ def _convicting_case(finding: Finding) -> str:
 
 
 def _permitted(arm: ArmVerdict) -> str:
-    """The sentence on the anomalies that are permitted in any number, or an empty text if no anomaly is permitted.
+    """Returns the sentence on the anomalies that are permitted in any number, or an empty text if there is no such
+    anomaly.
 
-    An anomaly is left out if some of its cases are not permitted.
-    """
+    An anomaly is left out if some of its cases are not permitted."""
     broken = {finding.anomaly for finding in arm.findings if _is_broken(finding)}
     permitted = [
         record_that_is(finding.anomaly)

@@ -1,8 +1,7 @@
-"""The stories: each tells the events of one case, in the order of time.
+"""The stories: each story tells the events of one case, in the order of time.
 
 The report tells the story of one lost record and of one duplicated record. If there is neither, it tells the story of
-one other case.
-"""
+one other case."""
 
 from __future__ import annotations
 
@@ -34,10 +33,9 @@ _Event = tuple[int, str, bool]
 
 @dataclass(frozen=True)
 class Moment:
-    """One line of a story. `time`: the time as text or, in the last lines, a word such as `finding`.
+    """One line of a story. `time`: the time as text. The last lines have a word such as `finding` instead.
 
-    `fault`: whether the line is about an injection of a fault.
-    """
+    `fault`: whether the line is about an injection of a fault."""
 
     time: str
     text: str
@@ -46,11 +44,10 @@ class Moment:
 
 @dataclass(frozen=True)
 class Story:
-    """The story of one record. `title`: the anomaly, the record, its partition and arm. `moments`: the lines.
+    """The story of one record. `title`: the anomaly, the record, its partition and its arm. `moments`: the lines.
 
     `hops`: the hops of the record, up to the log or, in an arm with an application, up to the commit of its offset.
-    `why`: the explanation in plain words, or an empty text.
-    """
+    `why`: the explanation in plain words, or an empty text."""
 
     title: str
     moments: list[Moment]
@@ -59,13 +56,12 @@ class Story:
 
 
 def stories(material: Material, clock: Clock, groups: list[CaseGroup]) -> list[Story]:
-    """The stories of a run: at most one story for each anomaly in KINDS_WITH_A_STORY.
+    """Returns the stories of a run: at most one story for each anomaly in KINDS_WITH_A_STORY.
 
     `groups`: the case groups of the run, one per arm and anomaly (see `cases.groups`). Groups with more cases than
     tolerated come first, and groups of subjects come before groups of other arms. The story of an anomaly is about a
     case of the first group with this anomaly. If no case shows an anomaly in KINDS_WITH_A_STORY, one case of another
-    anomaly gets a story. The canary gets no story, because its cases are planted.
-    """
+    anomaly gets a story. The canary gets no story, because its cases are planted."""
     ranked = sorted(
         (group for group in groups if group.role != "canary" and group.cases),
         key=lambda group: _rank(material, group),
@@ -87,22 +83,22 @@ def _story(material: Material, clock: Clock, group: CaseGroup) -> Story:
 
 
 def _example_case(cases: list[Case]) -> Case:
-    """The first case whose record was under way during a fault or, if there is none, the first case."""
+    """Returns the first case whose record was under way during a fault or, if there is none, the first case."""
     return next((case for case in cases if case.injection != "–"), cases[0])
 
 
 def _record_name(row: dict[str, Any]) -> str:
-    """The name of a record: its sequence number and its producer or, if nobody sent the record, its offset."""
+    """Returns the name of a record: its sequence number and its producer. If nobody sent the record, returns its offset
+    instead."""
     if row["sequence"] is None:
         return f"the line at offset {offsets_text(row['offsets'])}"
     return f"record {number(row['sequence'])} of producer {row['producer']}"
 
 
 def _is_permitted(material: Material, group: CaseGroup) -> bool:
-    """Whether the verdict permits any number of cases of the anomaly `group.kind` in the arm `group.arm`.
+    """Returns whether the verdict permits any number of cases of the anomaly `group.kind` in the arm `group.arm`.
 
-    An anomaly can have two findings. The result is False if one of them sets a limit.
-    """
+    An anomaly can have two findings. The result is false if one of these findings sets a limit."""
     tolerances = [
         finding.tolerance
         for arm in (material.verdict.arms if material.verdict else [])
@@ -113,11 +109,10 @@ def _is_permitted(material: Material, group: CaseGroup) -> bool:
 
 
 def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:
-    """The sort key of a group. The group with the lowest key comes first.
+    """Returns the sort key of a group. The group with the lowest key comes first.
 
-    The key compares, in this order: whether the group has more cases than tolerated, whether its arm is a subject, and
-    `AnomalyKind.telling` of its anomaly (lower values first).
-    """
+    The key compares, in this order: whether the group has more cases than tolerated, whether the group's arm is a
+    subject, and `AnomalyKind.telling` of the group's anomaly (lower values first)."""
     broken = any(
         arm.arm == group.arm
         and finding.anomaly == group.kind
@@ -160,7 +155,8 @@ def _events(material: Material, row: dict[str, Any]) -> Iterator[_Event]:
 
 
 def _leadership_changes(observations: list[Observation], since_us: int, until_us: int | None) -> Iterator[_Event]:
-    """Yields the changes of the leader or the ISR after `since_us` and until `until_us` (None: no end)."""
+    """Yields the changes of the leader or the ISR after `since_us` and until `until_us`. If `until_us` is None, there
+    is no end."""
     for before, now in pairwise(observations):
         if now.at_us <= since_us or (until_us is not None and now.at_us > until_us):
             continue
@@ -177,7 +173,8 @@ def _leadership_changes(observations: list[Observation], since_us: int, until_us
 
 
 def _leader_at_sending(observation: Observation | None) -> str:
-    """A sentence that names the broker that led the partition when the record was sent. It begins with a space.
+    """Returns a sentence that says which broker led the partition when the record was sent. The sentence begins with a
+    space.
 
     `observation`: the last observation of the partition before the sending. The text is empty if `observation` is None.
     """
@@ -190,11 +187,10 @@ def _leader_at_sending(observation: Observation | None) -> str:
 
 
 def _outcome_sentence(row: dict[str, Any], leader: int) -> str:
-    """The sentence on the outcome that the client reported for the record.
+    """Returns the sentence on the outcome that the client reported for the record.
 
-    `leader`: the broker that led the partition both when the record was sent and when its outcome became known. -1
-    means: the leader changed in between, or one of the two leaders is not known.
-    """
+    `leader`: the broker that led the partition both when the record was sent and when its outcome became known.
+    `leader` is -1 if the leader changed in between, or if one of the two leaders is not known."""
     error = f" ({row['error']})" if row["error"] else ""
     if row["outcome"] == "ACKED":
         offset = row["acked_offset"]
@@ -211,9 +207,8 @@ def _outcome_sentence(row: dict[str, Any], leader: int) -> str:
 def _fault_events(injection: Injection, observation: Observation | None) -> Iterator[_Event]:
     """Yields the bite (start of the effect), the healing and the recovery of `injection`.
 
-    `observation`: the last observation before the bite, of the partition that holds the record of the story. None if
-    this partition had not been observed before the bite.
-    """
+    `observation`: the last observation, before the bite, of the partition that holds the record of the story. It is
+    None if this partition had not been observed before the bite."""
     was_leader = observation is not None and observation.leader in injection.brokers
     role = "; it led this partition" if was_leader else ""
     yield injection.bite_at_us, f"Fault {injection_name(injection)} bites{role}.", True

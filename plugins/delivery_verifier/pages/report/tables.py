@@ -27,12 +27,11 @@ GAPS_SHOWN = 24
 class FindingRow:
     """One row of the findings: one anomaly of one arm, with texts for readers.
 
-    * `name`: the name of the anomaly in plain language. `definition`: its definition.
+    * `name`: the name of the anomaly in plain language. `definition`: the definition of the anomaly.
     * `tolerated`: the number of tolerated cases.
-    * `share`: the cases as a share of a count of the books, e.g. of the attempts. It is empty if there is no case, if
-      this count is not known, or if cases of REORDERED include attempts that were never reported.
-    * `excuses`: the disturbances that excuse the cases (see `excuse_lines`).
-    """
+    * `share`: the number of cases as a share of a count of the books, e.g. of the number of attempts. It is empty if
+      there is no case, if this count is not known, or if cases of REORDERED include attempts that were never reported.
+    * `excuses`: the disturbances that excuse the cases (see `excuse_lines`)."""
 
     finding: Finding
     name: str
@@ -49,8 +48,8 @@ class FindingRow:
 
 
 def finding_rows(arm: ArmVerdict, time_text: TimeText) -> list[FindingRow]:
-    """The rows of the findings of one arm. Findings with more cases than tolerated come first. Findings without a case
-    come last."""
+    """Returns the rows of the findings of one arm. Findings with more cases than tolerated come first. Findings without
+    a case come last."""
     rows = [
         FindingRow(
             finding=finding,
@@ -90,9 +89,8 @@ class LawRow:
 
     * `meaning`: the law in words. `checks`: the number of checks. Each check is a row of books/laws.
     * `left_name`: the name of the count on the left side. `left`: the sum of this count over all checks. `right_name`
-      and `right`: the same for the right side.
-    * `unbalanced`: the rows of books/laws in which the two counts differ, or the left count is null.
-    """
+      and `right`: the same for the count on the right side.
+    * `unbalanced`: the rows of books/laws in which the two counts differ, or the left count is null."""
 
     law: str
     meaning: str
@@ -105,7 +103,8 @@ class LawRow:
 
 
 def law_rows(table: pa.Table | None) -> list[LawRow]:
-    """The laws of the books, in the order of `table`, which is books/laws. Returns an empty list if `table` is None."""
+    """Returns the laws of the books, in the order of `table`, which is books/laws. Returns an empty list if `table` is
+    None."""
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
     laws = []
     for law in dict.fromkeys(row["law"] for row in rows):
@@ -126,7 +125,8 @@ def law_rows(table: pa.Table | None) -> list[LawRow]:
 
 
 def _name(rows: list[dict[str, Any]], side: str) -> str:
-    """The first name in the column `side` of `rows`. `(and so on)` follows if the rows have different names."""
+    """Returns the first name in the column `side` of `rows`. If the rows have different names, `(and so on)`
+    follows."""
     names = list(dict.fromkeys(row[side] for row in rows))
     return str(names[0]) if len(names) == 1 else f"{names[0]} (and so on)"
 
@@ -147,10 +147,10 @@ class GapRow:
 
 
 def gap_rows(material: Material, clock: Clock) -> list[GapRow]:
-    """The longest gap of each arm and partition, longest first, at most GAPS_SHOWN.
+    """Returns the longest gap of each arm and partition. The longest gap of all comes first. There are at most
+    GAPS_SHOWN rows.
 
-    An arm has no gap on a partition with fewer than two reports.
-    """
+    An arm has no gap on a partition with fewer than two reports."""
     table = material.table(tables.GAPS)
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
     rows = [row for row in rows if row["longest_gap_s"] is not None]
@@ -174,7 +174,8 @@ def gap_rows(material: Material, clock: Clock) -> list[GapRow]:
 
 @dataclass(frozen=True)
 class SettingRow:
-    """One property of a client or topic. `values`: its value in each arm. `differs`: whether these values differ."""
+    """One property of a client or topic. `values`: the value of the property in each arm. `differs`: whether these
+    values differ."""
 
     name: str
     values: list[str]
@@ -182,10 +183,11 @@ class SettingRow:
 
 
 def setting_rows(per_arm: Iterable[dict[str, Setting]]) -> list[SettingRow]:
-    """One row for each property that some arm sets. Properties whose values differ between the arms come first.
+    """Returns one row for each property that at least one arm sets. Properties whose values differ between the arms
+    come first.
 
-    `per_arm`: for each arm, its settings of the producer or of the topic. The keys are the names of the properties.
-    """
+    `per_arm`: for each arm, a group of its settings, e.g. those of the producer or of the topic. The keys are the names
+    of the properties."""
     arms = list(per_arm)
     names = sorted({name for settings in arms for name in settings})
     rows = []

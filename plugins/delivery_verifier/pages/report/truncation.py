@@ -1,13 +1,12 @@
 """Describes how lost records were removed when logs were truncated, as far as the replicas show it.
 
 Each new leader of a partition begins a leader epoch. The other replicas then remove the records of earlier leaders,
-from the first offset of the new epoch on. The table REPLICAS says which leader epochs the log of each replica holds,
-and at which offset each epoch begins. So the table shows which epoch replaced the records at the offset of a lost
-record, and which replicas still hold records of an earlier epoch at this offset.
+from the first offset of the new epoch on. The table REPLICAS has two facts about the log of each replica: the leader
+epochs in this log, and the offset at which each epoch begins. So the table shows which epoch replaced the records at
+the offset of a lost record. It also shows which replicas still hold records of an earlier epoch at this offset.
 
-The epoch of the lost record itself is not known: long after another leader was elected, a leader that was frozen may
-still acknowledge records under its old epoch.
-"""
+The epoch of the lost record itself is not known. Reason: a leader that was frozen may still acknowledge records under
+its old epoch, long after another leader was elected."""
 
 from __future__ import annotations
 
