@@ -161,11 +161,11 @@ class Backend(Protocol):
         ...
 
     def misfit(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Lack | None:
-        """Returns why this backend cannot give a run the cluster that `spec` describes. Returns None if the backend
-        can.
+        """Returns why this backend cannot give a run the cluster that `spec` describes, or None if the backend can give
+        it.
 
-        Two examples: the backend's brokers have other settings, or the backend cannot cut the links that `plan` cuts.
-        Does not look at capabilities.
+        Two examples of reasons: the backend's brokers have other settings, or the backend cannot cut the links that
+        `plan` cuts. A missing capability does not count here (see `lack`).
         """
         ...
 

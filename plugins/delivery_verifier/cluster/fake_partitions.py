@@ -1,4 +1,4 @@
-"""How the leader and the ISR of a partition of a fake cluster change when a broker goes or comes back."""
+"""Computes how the leader and the ISR of a partition of a fake cluster change when a broker goes or comes back."""
 
 from __future__ import annotations
 

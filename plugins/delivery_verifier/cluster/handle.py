@@ -101,7 +101,7 @@ class Cluster:
             raise ControllerDied(message)
 
     def send(self, broker: int, signal_name: str) -> int:
-        """Sends the signal `signal_name`, e.g. SIGKILL, to a broker. Returns the wall time (µs) just before that."""
+        """Sends the signal `signal_name`, e.g. SIGKILL, to a broker. Returns the wall time just before, in µs."""
         return self.backend.keeper.send(broker, signal_name)
 
     def start(self, broker: int) -> None:

@@ -63,8 +63,8 @@ def is_kept(workspace: Path) -> bool:
     """Returns whether a workspace must stay even if it has no keeper any more. A keeper is the process in charge of a
     cluster.
 
-    A workspace must stay if it is marked as kept. It must also stay as long as the process lives that will give the
-    verdict of its run.
+    A workspace must stay if it is marked as kept. A workspace must also stay as long as the process that will give its
+    run's verdict is alive.
     """
     awaited = workspace / AWAITED
     return (workspace / KEPT).exists() or (awaited.is_file() and lives(awaited.read_text()))

@@ -107,7 +107,7 @@ def run_directory_name(run_id: str) -> str:
 
 
 def check_run_id(run_id: str) -> str:
-    """Returns `run_id`, which a user chose, unchanged.
+    """Checks the run id `run_id`, which a user chose. Returns `run_id` unchanged.
 
     Raises BadInput unless `run_id` has 1 to 120 of the characters `A-Za-z0-9_.~:+-` and begins with a letter or digit.
     Airflow accepts every such run id.

@@ -85,8 +85,9 @@ class RunningLoad:
     def restart(self) -> None:
         """Asks the supervisor to start every killed producer again. Does nothing if no producer was killed.
 
-        Waits until each of these producers has sent all its records without a certain outcome once more. A producer
-        that writes transactions sends no record again. Its open transaction is ended instead. Raises DeadlinePassed.
+        Waits until each of these producers has sent once more each of its records that has no certain outcome. A
+        producer that writes transactions sends no record again, because its open transaction is ended instead. Raises
+        DeadlinePassed.
         """
         if all(control[Word.KILLS] == control[Word.STARTS] for control in self._all_controls()):
             return
@@ -99,8 +100,8 @@ class RunningLoad:
         )
 
     def resend(self) -> None:
-        """Makes every producer send all its records whose last attempt is INDETERMINATE once more. All producers must
-        be alive.
+        """Makes every producer send once more each of its records whose last attempt is INDETERMINATE. All producers
+        must be alive.
 
         Waits until the producers have handed over these records to their Kafka clients. Raises DeadlinePassed.
         """

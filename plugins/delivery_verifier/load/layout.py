@@ -72,7 +72,7 @@ class LoadLayout(NamedTuple):
 def choose(records: int, rate: float, partitions: int, payload_bytes: int = 100, room: int | None = None) -> LoadLayout:
     """Returns a layout for a producer that sends `records` records of `payload_bytes` at `rate` records per second.
 
-    A block has at least one record. Apart from that, the following limits hold:
+    A block is as large as these limits allow. If the limits allow no block, a block has one record.
 
     * The producer sends at least 150 blocks per second (BLOCKS_PER_SECOND).
     * Each partition gets at least ten blocks.

@@ -107,7 +107,7 @@ class ProducerPool:
         self._deadline_s = scenario.load.deadline_s
 
     def open(self, gate: Gate) -> None:
-        """Lets all producers go as far as `gate` allows (see Gate), all at the same time."""
+        """Opens `gate` for all producers at the same time. `Gate` says how far a producer may then go."""
         for producer in self.producers:
             producer.control[Word.GATE] = gate
 

@@ -106,9 +106,9 @@ class SequencedProducer:
         self.client.poll(0)
 
     def send_again(self, include_open: bool) -> None:
-        """Does one round of resends: sends each record whose last attempt is INDETERMINATE again, as a new attempt.
-        With `include_open`, an attempt without a delivery report counts as INDETERMINATE, too. Set `include_open` only
-        if the process that sent the attempt is gone."""
+        """Does one round of resends: sends a new attempt of each record whose last attempt is INDETERMINATE. With
+        `include_open`, an attempt without a delivery report counts as INDETERMINATE, too. Set `include_open` only if
+        the process that sent the attempt is gone."""
         folder, control = Path(self.spec.folder), self.control
         earlier = read_rounds(folder)
         sequences = unanswered(folder, self.sequence, earlier, include_open)
@@ -206,8 +206,8 @@ class SequencedProducer:
         self.control[Word.STATE] = State.DONE
 
     def _unless_fatal(self, work: Callable[[], object]) -> None:
-        """Calls `work`. If a fatal client error or Unended stops `work`, notes the error in `fatal`. Lets any other
-        error pass. The client's `poll` raises KafkaException. The client's `flush` raises KafkaError, which is not a
+        """Calls `work`. If a fatal client error or Unended stops `work`, notes the error in `fatal`. Raises any other
+        error. The client's `poll` raises KafkaException. The client's `flush` raises KafkaError, which is not a
         subclass of Exception."""
         try:
             work()

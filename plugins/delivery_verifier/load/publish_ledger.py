@@ -121,8 +121,9 @@ def _table(slots: Numbers, owner: LedgerOwner, first: int, partition_sequences: 
     """Returns a table with the columns of `ledger.SCHEMA` about consecutive records. Each row is one attempt of one
     record.
 
-    `first` is the sequence of the first record. `attempt` is the attempt number: 0 for first attempts. `slots` has one
-    column per attempt. The three rows of `slots` are the columns result, sent and settled of the live ledger.
+    The records have the sequences `first`, `first` + 1, and so on. `attempt` is the attempt number: 0 for first
+    attempts. `slots` has one column per attempt. The three rows of `slots` hold result, sent and settled, which are the
+    columns of the live ledger.
     """
     result, sent_ns, settled_ns = slots
     count = len(result)

@@ -70,7 +70,7 @@ def attempt_folder(folder: Path, attempt: int) -> Path:
 
 
 def read_rounds(folder: Path) -> list[Round]:
-    """Returns all rounds of resends of the producer in `folder`, in order."""
+    """Returns all rounds of resends of the producer in `folder`, in the order in which they were sent."""
     return [msgspec.json.decode(file.read_bytes(), type=Round) for file in sorted(folder.glob("round-*.json"))]
 
 

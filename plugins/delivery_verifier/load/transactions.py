@@ -156,7 +156,7 @@ class Transactions:
         return TransactionOutcome.ABORTED
 
     def _insist(self, call: Callable[[float], None], what: str) -> None:
-        """Calls `call`. Calls it again after each retriable error, until a call succeeds.
+        """Calls the function `call`. Repeats the call after each retriable error, until a call succeeds.
 
         `what` names the call in an error message. Raises KafkaException for any other error, and Unended after the
         deadline.

@@ -76,7 +76,8 @@ def write(run_dir: Path, file: Path, *, full: bool = False) -> About:
 
 
 class _Packer:
-    """Adds files to the bundle without their secrets. `about` says which files were added, changed or left out."""
+    """Adds files to the bundle, without the secrets in these files. `about` says which files were added, changed or
+    left out."""
 
     def __init__(self, archive: zipfile.ZipFile, about: About) -> None:
         self.archive, self.about, self.secrets = archive, about, known_secrets()

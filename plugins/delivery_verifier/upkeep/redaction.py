@@ -46,7 +46,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = 
 
 
 def known_secrets() -> list[str]:
-    """Returns the secret values that this process finds in the local Airflow's state folder and in its environment.
+    """Returns the secret values in the local Airflow's state folder and in the environment of this process.
 
     Longer values come first. So if one value is part of another value, `redact` replaces the longer value first.
     """

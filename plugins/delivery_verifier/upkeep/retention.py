@@ -40,7 +40,7 @@ class Retained(Struct, frozen=True, kw_only=True):
 
 
 def runs(folder: Path) -> list[Retained]:
-    """Returns each run directory in `folder` as a unit of its own, newest first.
+    """Returns each run directory in `folder` as a unit of its own. The newest run comes first.
 
     The result includes the runs that belong to a catalogue run. A run directory is a folder, not a link, in which the
     step `plan` has published scenario.json.
@@ -69,7 +69,7 @@ def catalogues(folder: Path) -> list[Retained]:
 
 
 def units(folder: Path) -> list[Retained]:
-    """Returns all units of retention in `folder`, newest first.
+    """Returns all units of retention in `folder`. The newest unit comes first.
 
     A unit is a catalogue run, or a run that belongs to no catalogue run.
     """

@@ -66,8 +66,8 @@ class DockerBackend(LeavesNothing):
         return _lack_of_network(brokers) if capability == "network" else None
 
     def misfit(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Lack | None:
-        """Returns how the composed cluster differs from `spec`, or which links of `plan` cannot be cut there. Returns
-        None if the cluster fits.
+        """Returns how the cluster that Docker Compose runs differs from `spec`, or which links of `plan` cannot be cut
+        there. Returns None if the cluster fits.
 
         First asks the fault door to heal the containers. `Lack.failed` is True if a broker stays down, or if the fault
         door does not answer.
@@ -88,11 +88,11 @@ class DockerBackend(LeavesNothing):
         return f"the composed Apache Kafka {spec.kafka_version}: {spec.brokers} brokers in containers; new topics"
 
     def start(self, request: StartRequest) -> DockerCluster:
-        """Asks the fault door to heal the composed cluster, waits until all brokers are up, and starts the keeper. Also
+        """Asks the fault door to heal the containers, waits until all brokers are up, and starts the keeper. Also
         removes the topics of runs whose workspace is gone.
 
-        Raises StepFailed if the composed cluster differs from the spec in `request`. Raises DoorGone, DoorRefused (e.g.
-        because another run holds the lease), KafkaException and DeadlinePassed.
+        Raises StepFailed if the cluster that Docker Compose runs differs from the spec in `request`. Raises DoorGone,
+        DoorRefused (e.g. because another run holds the lease), KafkaException and DeadlinePassed.
         """
         client, workspace = _door(), Path(request.workspace)
         client.heal()

@@ -21,7 +21,7 @@ from delivery_verifier.model.scenario import ClusterSpec
 
 
 class DockerLayout(Struct, frozen=True, kw_only=True):
-    """The nodes of a composed cluster.
+    """The nodes of a composed cluster, whose brokers run in containers of Docker Compose.
 
     * `spec`: the cluster that the run's scenario asks for.
     * `containers`: the name of the container of each broker and each controller, by node id.

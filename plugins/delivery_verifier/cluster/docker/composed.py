@@ -1,5 +1,8 @@
-"""The composed cluster as its brokers describe themselves: their addresses, settings and features. `differences`
-compares this cluster with the cluster that a scenario asks for."""
+"""The composed cluster (brokers that Docker Compose runs) as its brokers describe themselves: their addresses, settings
+and features.
+
+`differences` compares this cluster with the cluster that a scenario asks for.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +44,10 @@ def connection() -> Connection:
 
 
 def differences(spec: ClusterSpec, nodes: Sequence[Node]) -> list[str]:
-    """Returns a text for each difference between the composed cluster and the cluster that `spec` describes.
+    """Returns a text for each difference between the cluster that Docker Compose runs and the cluster that `spec`
+    describes.
 
-    `nodes` are the nodes of the composed cluster. Raises StepFailed if a broker is down, and KafkaException or OSError
+    `nodes` are the nodes that Docker Compose runs. Raises StepFailed if a broker is down, and KafkaException or OSError
     if a broker does not answer.
     """
     brokers = [node for node in nodes if node.broker]

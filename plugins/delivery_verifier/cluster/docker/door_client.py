@@ -39,7 +39,7 @@ class DoorClient:
         )
 
     def nodes(self) -> list[Node]:
-        """Returns the nodes of the composed cluster, sorted by node id."""
+        """Returns the brokers and controllers that Docker Compose runs, sorted by node id."""
         return self._nodes(self._request("GET", "/nodes"))
 
     def begin(self, holder: str, seconds: float) -> str:
@@ -48,7 +48,7 @@ class DoorClient:
         return str(self._request("POST", "/leases", {"holder": holder, "seconds": seconds}, HEAL_S))
 
     def renew(self, lease: str) -> list[Node]:
-        """Renews a lease. Returns the nodes of the composed cluster."""
+        """Renews a lease. Returns the brokers and controllers that Docker Compose runs."""
         return self._nodes(self._request("PUT", f"/leases/{lease}"))
 
     def end(self, lease: str) -> list[str]:

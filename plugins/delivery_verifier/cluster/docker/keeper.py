@@ -1,4 +1,5 @@
-"""The keeper of a composed cluster (see `cluster.keeper`): a process in the container that runs the tasks of the run.
+"""The keeper of a composed cluster, which Docker Compose runs (see `cluster.keeper`). The keeper is a process in the
+container that runs the tasks of the run.
 
 During the run, the keeper holds the lease at the fault door. The keeper ends the run's cluster if the fault door does
 not answer, has been restarted, or reports other containers than at the start. When the keeper ends or is killed, the
@@ -48,13 +49,13 @@ _OPERATIONS = {
 
 
 class DockerKeeperSpec(KeeperSpec, frozen=True, kw_only=True):
-    """The inputs of the keeper of a composed cluster."""
+    """The inputs of the keeper of a cluster that Docker Compose runs."""
 
     layout: DockerLayout
 
 
 class Keeper(keeper.Keeper):
-    """The keeper of a composed cluster.
+    """The keeper of a cluster that Docker Compose runs.
 
     The constructor takes the lease at the fault door. It raises DoorGone or DoorRefused if the fault door does not give
     the lease.

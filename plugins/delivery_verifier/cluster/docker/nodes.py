@@ -1,4 +1,5 @@
-"""The nodes of a composed cluster. A node is a container with a broker or controller, as the fault door reports it."""
+"""The nodes of a composed cluster, which Docker Compose runs. A node is a container with a broker or controller, as the
+fault door reports it."""
 
 from __future__ import annotations
 

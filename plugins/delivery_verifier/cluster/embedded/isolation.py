@@ -13,8 +13,8 @@ from delivery_verifier.model.step_options import Link
 def rules(layout: ClusterLayout, broker: int, links: Iterable[Link]) -> list[FilterRule]:
     """Returns the rules with which the packet filter cuts `broker` off from the peers that `links` names.
 
-    The rules stop the broker's requests to these peers, and the peers' requests to the broker. For each link, they drop
-    these packets:
+    The rules stop the broker's requests to these peers, and the peers' requests to the broker. The rules of each link
+    drop these packets:
 
     * `controller`: the packets that the broker sends to the controller's port. The controller itself sends no requests
       to brokers.

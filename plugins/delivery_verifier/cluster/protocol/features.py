@@ -1,7 +1,7 @@
 """Reads the finalized features of a cluster (KIP-584), e.g. `eligible.leader.replicas.version`, over a plain socket.
 
-librdkafka does not show these features. Source of the message layout: Kafka's `ApiVersionsRequest.json` and
-`ApiVersionsResponse.json`, v3.
+librdkafka does not show these features. Kafka's `ApiVersionsRequest.json` and `ApiVersionsResponse.json`, v3, define
+the layout of the messages.
 """
 
 from __future__ import annotations

@@ -25,11 +25,11 @@ LARGEST = 1 << 27
 
 
 class NotKafka(VerifierError, ValueError):
-    """The bytes are not a frame of Kafka's protocol."""
+    """The bytes are not a frame of Kafka's protocol, that is a request or a response with its size."""
 
 
 class Splitter:
-    """Cuts the bytes that one side of a connection sends into frames."""
+    """Cuts the bytes that one side of a connection sends into frames. A frame is one request or one response."""
 
     def __init__(self) -> None:
         self._rest = bytearray()

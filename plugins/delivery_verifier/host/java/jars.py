@@ -28,7 +28,7 @@ DEFAULT_KAFKA = "4.3.1"
 
 
 class JarError(VerifierError, RuntimeError):
-    """A jar could not be fetched, its checksum is wrong, or the lock file lacks the jars of a Kafka version."""
+    """A jar could not be fetched, a jar's checksum is wrong, or the lock file lacks the jars of a Kafka version."""
 
 
 def cache_dir() -> Path:
@@ -100,7 +100,8 @@ def mirror() -> str:
 
 
 def _lock() -> dict[str, list[dict[str, str]]]:
-    """Returns the lock file: maps the name of each set of jars to the path, size and checksum of each of its jars."""
+    """Returns the content of the lock file. Maps the name of each set of jars to one entry per jar: its path, size and
+    checksum."""
     lock: dict[str, list[dict[str, str]]] = json.loads(LOCK_FILE.read_text())
     return lock
 
