@@ -1,7 +1,7 @@
-"""The Airflow plugin. It adds pages about all runs to the UI, and tabs about one run.
+"""The Airflow plugin. It adds two pages to Airflow's UI, and two tabs to each DAG run.
 
-One page lists all runs. Another page is the matrix, which shows how each scenario of a catalogue run ended. The tabs
-show the report of a run, and the Data Docs, which are the pages that Great Expectations writes.
+The first page lists all runs. The second page is the matrix, which shows how each scenario of a catalogue run ended.
+The first tab shows the report of the run. The second tab shows the Data Docs, the pages that Great Expectations writes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from delivery_verifier.orchestration.plugin.door import Door
 
 
 class DeliveryPlugin(AirflowPlugin):
-    """The plugin. It adds two pages to Airflow's navigation, `Delivery` and `Matrix`, and two tabs to each DAG
-    run, `Delivery report` and `Data Docs`. It also registers the listener `warm`, which makes tasks
-    start faster, and the middleware `Door`, which refuses bad input when a run is triggered."""
+    """The plugin. Adds two pages to Airflow's navigation, `Delivery` and `Matrix`. Adds two tabs to each DAG run,
+    `Delivery report` and `Data Docs`.
+
+    The listener `warm` makes tasks start faster. The middleware `Door` checks the input when a user triggers a run, and
+    refuses bad input.
+    """
 
     name = "delivery_verifier"
     listeners: list[Any] = [warm]

@@ -31,15 +31,18 @@ from delivery_verifier.model.scenario import ClusterSpec
 
 
 class Lack(NamedTuple):
-    """Why this host lacks a backend or a capability (proxy, network or power). `why`: the reason and its remedy, in
-    words. `failed`: True if the check could not find out whether the host has the backend or capability."""
+    """A backend or a capability (proxy, network or power) that this host lacks.
+
+    * `why`: the reason and its remedy, in words.
+    * `failed`: True if the check could not find out whether the host has the backend or the capability.
+    """
 
     why: str
     failed: bool = False
 
 
 class CapabilityMissing(VerifierError, RuntimeError):
-    """The cluster was started without a capability (proxy, network or power) that a request needs."""
+    """A request needs a capability (proxy, network or power) that the cluster does not have."""
 
     def __init__(self, capability: Capability) -> None:
         super().__init__(f"this cluster was started without the capability {capability}")
@@ -48,9 +51,9 @@ class CapabilityMissing(VerifierError, RuntimeError):
 class StartRequest(Struct, frozen=True, kw_only=True):
     """The input of `Backend.start`.
 
-    * `workspace`: the folder for the cluster's data, logs and sockets. It is empty, or holds only an empty file with
-      the name `keeper.json`.
-    * `deadline_s`: seconds after which the keeper ends the cluster.
+    * `workspace`: the folder for the cluster's data, logs and sockets. At the start, the folder is empty, or holds only
+      an empty file with the name `keeper.json`.
+    * `deadline_s`: the number of seconds after which the keeper ends the cluster.
     * `owner`: the process that started the run. When this process ends, the keeper ends the cluster. None: the run has
       no such process.
     * `lock_descriptor`: the descriptor of the open file that holds the host's lock. The keeper inherits this file, and
@@ -66,11 +69,11 @@ class StartRequest(Struct, frozen=True, kw_only=True):
 
 
 class RunningCluster(Protocol):
-    """Access to a running cluster. Any process of the run can have such an object (see `Backend.attach`)."""
+    """Access to a running cluster. Every process of the run can get such an object from `Backend.attach`."""
 
     @property
     def workspace(self) -> Path:
-        """The folder of the cluster's data and logs, and of the files that producers write while they run."""
+        """The folder that holds the cluster's data and logs, and the files that producers write while they run."""
         ...
 
     @property
@@ -80,13 +83,13 @@ class RunningCluster(Protocol):
 
     @property
     def brokers(self) -> list[int]:
-        """Broker ids, in ascending order."""
+        """The broker ids, in ascending order."""
         ...
 
     @property
     def controllers(self) -> list[int]:
-        """The ids of the nodes that are controllers but not brokers. Empty if the backend does not report the states of
-        such nodes."""
+        """The ids of the nodes that are controllers but not brokers. The list is empty if the backend does not report
+        the states of such nodes."""
         ...
 
     @property
@@ -96,13 +99,13 @@ class RunningCluster(Protocol):
 
     @property
     def connection(self) -> Connection:
-        """Addresses and security settings for the verifier's own clients. These clients never use the proxy."""
+        """The addresses and security settings for the verifier's own clients. These clients never use the proxy."""
         ...
 
     @property
     def load_connection(self) -> Connection:
-        """Addresses and security settings for the producers under test. If there is a proxy, these are the addresses of
-        the proxy."""
+        """The addresses and security settings for the producers under test. If the cluster has a proxy, these are the
+        addresses of the proxy."""
         ...
 
     @property
@@ -116,12 +119,14 @@ class RunningCluster(Protocol):
         ...
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
-        """Sends one request to the proxy (see `cluster.proxy.server`). Returns the answer. Raises RuntimeError with the
-        reason if the proxy refuses, and CapabilityMissing if the cluster has no proxy."""
+        """Sends one request to the proxy (see `cluster.proxy.server`), and returns the proxy's answer.
+
+        Raises RuntimeError with the reason if the proxy refuses, and CapabilityMissing if the cluster has no proxy.
+        """
         ...
 
     def proxy_listens(self) -> bool:
-        """Whether the proxy already takes requests. True if the cluster has no proxy."""
+        """Returns whether the proxy takes requests yet. Returns True if the cluster has no proxy."""
         ...
 
     def sync(self, brokers: Sequence[int]) -> None:
@@ -130,7 +135,7 @@ class RunningCluster(Protocol):
         ...
 
     def is_off(self, broker: int) -> bool:
-        """Whether the disk of a broker has no power."""
+        """Returns whether the disk of a broker has no power."""
         ...
 
     def last_log(self, node: int) -> str:
@@ -138,8 +143,10 @@ class RunningCluster(Protocol):
         ...
 
     def release(self) -> None:
-        """Removes what a killed keeper left on the host, e.g. mounts. The cluster's data and logs stay. Does no harm if
-        the keeper has ended the cluster itself."""
+        """Removes what a killed keeper left on the host, e.g. mounts. The cluster's data and logs stay.
+
+        A call is harmless if the keeper ended in the normal way.
+        """
         ...
 
 
@@ -147,14 +154,19 @@ class Backend(Protocol):
     """A way to run clusters on this host."""
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
-        """Returns why this host lacks `capability`; None if the host has it. If no capability is given, returns why the
-        backend cannot run on this host; None if it can."""
+        """Returns why this host lacks `capability`, or None if the host has it.
+
+        Without `capability`, returns why the backend cannot run on this host, or None if the backend can run.
+        """
         ...
 
     def misfit(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Lack | None:
-        """Returns why this backend cannot give a run the cluster that `spec` describes; None if it can. For example,
-        the backend's brokers have other settings, or the backend cannot cut the links that `plan` cuts. Does not look
-        at capabilities."""
+        """Returns why this backend cannot give a run the cluster that `spec` describes, or None if the backend can give
+        it.
+
+        Two examples of reasons: the backend's brokers have other settings, or the backend cannot cut the links that
+        `plan` cuts. A missing capability does not count here (see `lack`).
+        """
         ...
 
     def versions(self) -> dict[str, str]:
@@ -166,8 +178,10 @@ class Backend(Protocol):
         ...
 
     def start(self, request: StartRequest) -> RunningCluster:
-        """Starts a cluster, and returns it once the cluster's keeper answers. At this time, brokers may still be
-        booting. Raises RuntimeError with the reason if the keeper ends before it answers."""
+        """Starts a cluster, and returns it once the cluster's keeper answers. Some brokers may still be booting then.
+
+        Raises RuntimeError with the reason if the keeper ends before it answers.
+        """
         ...
 
     def attach(self, workspace: Path) -> RunningCluster:
@@ -175,18 +189,24 @@ class Backend(Protocol):
         ...
 
     def is_mounted(self, workspace: Path) -> bool:
-        """Whether something still uses a workspace (the folder of one cluster), e.g. a disk is mounted there. If so,
-        the caller must call `release` before it removes the folder."""
+        """Returns whether the host still uses a workspace (the folder of one cluster), e.g. because a disk is mounted
+        there.
+
+        If so, the caller must call `release` before it removes the folder.
+        """
         ...
 
     def release(self, workspace: Path) -> None:
-        """Ends every use of a workspace (the folder of one cluster), e.g. unmounts the disks there. The data stay.
-        Raises DeadlinePassed if a process does not stop using the workspace in time."""
+        """Makes the host stop using a workspace (the folder of one cluster), e.g. unmounts the disks there. The data
+        stay.
+
+        Raises DeadlinePassed if a process does not stop using the workspace in time.
+        """
         ...
 
     def leftovers(self) -> list[str]:
-        """Returns the names of things that killed processes have left on this host, e.g. filter rules. Workspaces are
-        not among them."""
+        """Returns the names of things that killed processes have left on this host outside workspaces, e.g. filter
+        rules."""
         ...
 
     def sweep(self) -> list[str]:

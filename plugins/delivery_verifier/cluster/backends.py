@@ -1,4 +1,4 @@
-"""The registry of backends. `ClusterSpec.backend` names the backend that runs a scenario's cluster."""
+"""The registry of backends. A scenario names the backend of its cluster in `ClusterSpec.backend`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ BACKENDS: dict[str, Backend] = {
 
 
 def default_name() -> str:
-    """Returns the name of the backend for scenarios that name no backend. This is the value of the environment variable
-    KDV_CLUSTER. If the variable is unset, it is the first of `NAMES`. Raises BadInput if no backend has this name."""
+    """Returns the name of the backend for scenarios that name no backend.
+
+    The environment variable KDV_CLUSTER holds this name. If the variable is unset, returns the first name in `NAMES`.
+    Raises BadInput if there is no backend with the name that the variable holds.
+    """
     return choice("KDV_CLUSTER", os.environ.get("KDV_CLUSTER") or NAMES[0], NAMES)
 
 

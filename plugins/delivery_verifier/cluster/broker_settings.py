@@ -1,7 +1,7 @@
-"""The settings of brokers that the verifier relies on, whichever backend runs the brokers.
+"""The settings of brokers that the verifier relies on. They are the same for every backend.
 
-With other settings, brokers could move leaders or create topics by themselves, or notice a fault at another time than
-the contract and the fault plans assume.
+With other settings, brokers could move leaders or create topics by themselves. They could also notice a fault at
+another time than the contract and the fault plans assume.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ COMMON: dict[str, Setting] = {
 
 
 def controller_settings(spec: ClusterSpec) -> dict[str, Setting]:
-    """Returns the settings that the controller obeys. Every node gets them, brokers too.
+    """Returns the settings that the controller obeys. Every node gets these settings, brokers too.
 
-    Two of them set the time after which the controller fences a silent broker. The other two forbid the controller to
-    move leaders back to the preferred replicas, and to elect a leader from outside the ISR.
+    The two settings `broker.*` set the time after which the controller fences a silent broker. The other two settings
+    forbid the controller to move leaders back to the preferred replicas, and to elect a leader from outside the ISR.
     """
     return {
         "unclean.leader.election.enable": "false",

@@ -50,9 +50,14 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Connection:
-    """How clients reach a cluster. `brokers`: the address of each broker, by broker id. `security`: the properties
-    `security.protocol`, `sasl.*` and `ssl.*` under librdkafka's names; an empty mapping means plain TCP. The
-    constructor raises ValueError for any other property."""
+    """How clients reach a cluster.
+
+    * `brokers`: the address of each broker, by broker id.
+    * `security`: the properties `security.protocol`, `sasl.*` and `ssl.*` under librdkafka's names. An empty mapping
+      means plain TCP.
+
+    The constructor raises ValueError if `security` has any other property.
+    """
 
     brokers: Mapping[int, Address]
     security: Mapping[str, str] = field(default_factory=dict)
@@ -75,8 +80,8 @@ class Connection:
         return {"bootstrap.servers": self.bootstrap_servers, **self.security}
 
     def spark_options(self) -> dict[str, str]:
-        """Returns the options that Spark's Kafka source needs to connect: Java's property names with the prefix
-        `kafka.`.
+        """Returns the options that Spark's Kafka source needs to connect. Their names are Java's property names with
+        the prefix `kafka.`.
 
         Raises UnsupportedSecurity for a property that `java_security` cannot translate.
         """
@@ -84,9 +89,10 @@ class Connection:
         return {f"kafka.{name}": value for name, value in properties.items()}
 
     def address(self, broker: int) -> Address:
-        """Returns the address of `broker`, for the requests of `cluster.protocol`, which use a plain socket.
+        """Returns the address of `broker`. The requests of `cluster.protocol` connect to this address with a plain
+        socket.
 
-        Raises UnsupportedSecurity unless the connection is plain TCP.
+        Raises UnsupportedSecurity if the connection is not plain TCP.
         """
         protocol = self.security.get(PROTOCOL, "plaintext")
         if protocol.lower() not in RAW_PROTOCOLS:
@@ -98,11 +104,10 @@ class Connection:
 
 
 def java_security(security: Mapping[str, str]) -> dict[str, str]:
-    """Returns the security properties `security` under the names of Kafka's Java clients.
+    """Translates the security properties `security` from librdkafka's names to the names of Kafka's Java clients.
 
-    The keys of `security` are librdkafka's names. Texts in PEM (librdkafka's `ssl.*.pem`) stay unchanged, because
-    Java's properties take the same texts (KIP-651). Raises UnsupportedSecurity, which names the properties that this
-    function cannot translate.
+    Texts in PEM (librdkafka's `ssl.*.pem`) stay unchanged, because Java's properties take the same texts (KIP-651).
+    Raises UnsupportedSecurity if a property cannot be translated. The message names these properties.
     """
     properties = {name: security[name] for name in SAME_NAME_IN_JAVA if name in security}
     if PROTOCOL in properties:
@@ -114,10 +119,11 @@ def java_security(security: Mapping[str, str]) -> dict[str, str]:
 
 
 def _sasl(security: Mapping[str, str], properties: dict[str, str]) -> Iterable[str]:
-    """Translates the SASL properties in `security` from librdkafka's names to Java's, and adds them to `properties`.
+    """Translates the SASL properties in `security` from librdkafka's names to Java's names, and adds the results to
+    `properties`.
 
     Returns librdkafka's names of the SASL properties that this function can translate. Returns no names if `security`
-    has no mechanism. Raises UnsupportedSecurity for a mechanism that `LOGIN_MODULES` lacks.
+    names no SASL mechanism. Raises UnsupportedSecurity for a mechanism that is missing from `LOGIN_MODULES`.
     """
     names = ("sasl.mechanism", "sasl.mechanisms")
     mechanism = next((security[name] for name in names if name in security), None)
@@ -141,7 +147,7 @@ def _quoted(text: str) -> str:
 
 
 def _stores(security: Mapping[str, str], properties: dict[str, str]) -> Iterable[str]:
-    """Translates the properties in `security` for the trust store, the key store and the check of host names.
+    """Translates the properties in `security` that concern the trust store, the key store and the check of host names.
 
     Adds the results to `properties`, under Java's names. Returns librdkafka's names of all properties that this
     function can translate, even those that `security` does not contain.

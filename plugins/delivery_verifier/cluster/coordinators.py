@@ -13,7 +13,8 @@ from delivery_verifier.model.history import TRANSACTION_STATE
 
 
 def states(cluster: Cluster, transactional_ids: Iterable[str]) -> dict[int, PartitionState]:
-    """Returns the states of the partitions of `__transaction_state` that hold `transactional_ids`, by partition number.
+    """Returns the states of the partitions of `__transaction_state` that hold `transactional_ids`. The keys are
+    partition numbers.
 
     The result is empty if no broker answers. It is also empty if the cluster has had no transactional producer, because
     Kafka creates `__transaction_state` only for the first transactional producer.
@@ -26,10 +27,11 @@ def states(cluster: Cluster, transactional_ids: Iterable[str]) -> dict[int, Part
 
 
 def open_transactions(cluster: Cluster, transactional_ids: Iterable[str]) -> dict[str, int]:
-    """Maps each of `transactional_ids` that has an open transaction to the time at which the transaction began, in ms
-    since the epoch. Asks the coordinators of the transactions.
+    """Returns when the open transactions of `transactional_ids` began, in ms since the epoch. The keys are the
+    transactional.ids that have an open transaction.
 
-    Raises OSError if a transactional.id has no coordinator, or if a coordinator does not answer.
+    Asks the coordinators of the transactional.ids. Raises OSError if a transactional.id has no coordinator, or if a
+    coordinator does not answer.
     """
     leaders = {partition: state.leader for (_, partition), state in cluster.partitions([TRANSACTION_STATE]).items()}
     names_by_leader = defaultdict[int, list[str]](list)

@@ -4,8 +4,8 @@ Brokers do not verify the checksum of a batch that they send. So damage shows it
 
 * Usually the broker sends the batch, and the batch has a wrong checksum. A consumer then refuses the batch with the
   error CORRUPT_MESSAGE.
-* If the damage hits the length of a batch, the broker cannot find the batches behind it. The broker then answers with
-  the error CORRUPT_MESSAGE, or with no data.
+* If the damaged bytes are the length of a batch, the broker cannot find the batches behind it. The broker then answers
+  with the error CORRUPT_MESSAGE, or with no data.
 
 A batch is readable if its checksum is right, and if its first offset follows directly after the last offset of the
 previous batch. The second condition is needed because the checksum does not cover the first offset.
@@ -42,18 +42,18 @@ arrive within this time."""
 
 
 class Unclear(ConnectionError):
-    """The answers of a broker prove neither that the offsets are unreadable nor that they are readable."""
+    """A broker's answers do not show whether the offsets are unreadable or readable."""
 
 
 def unreadable(fetch: FetchSome, start: int, end: int) -> Iterator[Unreadable]:
-    """Yields the unreadable offsets of a replica in [start, end), ascending.
+    """Yields the ranges of unreadable offsets of a replica in [start, end), in ascending order.
 
-    Raises OSError if the broker does not answer, or refuses for another reason than damage. Raises Unclear in three
-    cases:
+    Raises OSError if the broker does not answer, or if it refuses the request for another reason than damage. Raises
+    Unclear in three cases:
 
     * The replica does not hold the log up to `end`.
     * An offset was unreadable at first, and readable later.
-    * The end of a damaged range is not found within SEARCH_S.
+    * The end of a damaged range is not found within 60 s (SEARCH_S).
     """
     offset = shown = inside = start
     while offset < end:
@@ -80,10 +80,11 @@ def unreadable(fetch: FetchSome, start: int, end: int) -> Iterator[Unreadable]:
 
 
 def _patient_answer(fetch: FetchSome, offset: int) -> tuple[list[RawBatch], str]:
-    """Returns the whole batches of the broker's answer for `offset`, and why no further batch can be read (or "").
+    """Returns the whole batches that the broker sends for `offset`, and why no further batch can be read. The reason is
+    empty if nothing shows damage.
 
-    If the answer has neither batches nor an error, repeats the request for EMPTY_S seconds. If all answers are empty,
-    the log is damaged: a broker sends no data if it cannot find a batch because a length is damaged.
+    If an answer has neither batches nor an error, repeats the request for 5 s (EMPTY_S). If all answers are empty, the
+    log is damaged: a broker sends no data if it cannot find a batch because a length is damaged.
     """
     until_s = time.monotonic() + EMPTY_S
     while True:
@@ -96,8 +97,11 @@ def _patient_answer(fetch: FetchSome, offset: int) -> tuple[list[RawBatch], str]
 
 
 def _answer(fetch: FetchSome, offset: int, most_bytes: int) -> tuple[list[RawBatch], str]:
-    """Returns the whole batches of an answer, and the reason why no further batch of the answer can be read. The reason
-    is empty if nothing in the answer shows damage."""
+    """Asks the broker once for batches at `offset`. Returns the whole batches of the answer, and why no further batch
+    of the answer can be read.
+
+    The reason is empty if nothing in the answer shows damage. `most_bytes` is the maximum size of the answer.
+    """
     batches = list[RawBatch]()
     try:
         fetched = fetch(offset, most_bytes)
@@ -116,11 +120,12 @@ def _answer(fetch: FetchSome, offset: int, most_bytes: int) -> tuple[list[RawBat
 
 
 def _next_batch(fetch: FetchSome, offset: int) -> int | None:
-    """Returns where the damage at `offset` ends: the first offset of the first sound batch behind it.
+    """Returns the offset at which the damage at `offset` ends: the first offset of the first sound batch behind the
+    damage.
 
-    Takes this result from the headers of the batches. A damaged header can name any length and any offset. Headers are
-    therefore believed only if the batches follow each other without gaps, both in bytes and in offsets. Otherwise
-    returns None.
+    Reads this offset from the headers of the batches. A damaged header can name any length and any offset. So believes
+    the headers only if the batches follow each other without gaps, both in bytes and in offsets. Otherwise returns
+    None.
     """
     first = offset
     while True:
@@ -150,11 +155,11 @@ def _leaves_out(batches: list[RawBatch], offset: int) -> bool:
 
 
 def _next_offset(fetch: FetchSome, offset: int, end: int, damaged: bytes) -> int:
-    """Returns the first offset behind the damage at `offset` for which the broker sends a sound batch; `end` if there
-    is none.
+    """Returns the first offset behind the damage at `offset` for which the broker sends a sound batch. Returns `end` if
+    there is no such offset.
 
     Asks the broker for one offset after another. This proves that no consumer can read the offsets before the result.
-    `damaged`: the bytes of the batch that showed the damage.
+    `damaged` holds the bytes of the batch that showed the damage.
     """
     until_s = time.monotonic() + SEARCH_S
     for candidate in range(offset + 1, end):
@@ -168,7 +173,7 @@ def _next_offset(fetch: FetchSome, offset: int, end: int, damaged: bytes) -> int
 def _serves(fetch: FetchSome, offset: int, damaged: bytes) -> bool:
     """Returns whether the broker sends a sound batch that holds `offset` and is not `damaged`.
 
-    `damaged`: the bytes of the batch that showed the damage. The checksum of this batch may be right, although its
+    `damaged` holds the bytes of the batch that showed the damage. The checksum of this batch may be right, although its
     first offset is wrong.
     """
     batches, _ = _answer(fetch, offset, 1)

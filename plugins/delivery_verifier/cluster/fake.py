@@ -1,9 +1,9 @@
 """A cluster in memory, for tests of code that uses a cluster. It implements `backend.RunningCluster`.
 
 Brokers have states. Partitions have leaders, leader epochs and ISRs. A broker that exits or freezes leaves the ISR of
-its partitions at once, and stops leading them. The next broker of the ISR then leads in the next epoch. The fake
-cluster has no clients, and nothing changes by itself. Its only records are those that a test puts into `logs`. The
-attribute `requested` lists the requests of the tested code.
+its partitions at once, and stops leading these partitions. The next broker of the ISR then leads in the next epoch. The
+fake cluster has no clients, and nothing changes by itself. Its only records are those that a test puts into `logs`. The
+attribute `requested` lists the requests that the tested code sent.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STATES: dict[str, ProcessState] = {
 
 
 class FakeCluster:
-    """A cluster in memory. `brokers`: the broker ids. `capabilities`: the capabilities that the cluster has."""
+    """A cluster in memory. `brokers` are the ids of its brokers. `capabilities` are the capabilities that it has."""
 
     def __init__(
         self,
@@ -77,8 +77,8 @@ class FakeCluster:
         return self
 
     def set_partition(self, topic: str, partition: int, leader: int, epoch: int = 0) -> None:
-        """Sets the state of a partition: every broker has a replica in sync, and `leader` leads (-1: the partition has
-        no leader)."""
+        """Sets the state of a partition. Every broker gets a replica, and all replicas are in sync. The broker `leader`
+        leads the partition; -1 means that the partition has no leader."""
         replicas = tuple(self.brokers)
         self.partition_states[topic, partition] = PartitionState(leader, epoch, replicas, replicas, (), 0)
 
@@ -92,8 +92,8 @@ class FakeCluster:
         return ClusterStatus(nodes={broker: NodeStatus(state=state) for broker, state in self.process_states.items()})
 
     def start(self, node: int) -> None:
-        """Starts a broker, and switches the power of its disk on. The broker may join ISRs or become a leader (see
-        `with_broker`). Raises RuntimeError if the broker has not exited."""
+        """Starts a broker, and switches the power of its disk on. Raises RuntimeError if the broker has not exited. The
+        broker may join ISRs or become a leader (see `with_broker`)."""
         if self.process_states[node] != "exited":
             raise RuntimeError(f"broker {node} is already running")
         self.requested.append(("start", node))
@@ -101,8 +101,8 @@ class FakeCluster:
         self._change(node, "running")
 
     def send(self, node: int, signal_name: str) -> int:
-        """Sets a broker's state to the state after the signal (see `STATES`). Returns the current wall time in µs.
-        Raises RuntimeError if the broker has exited."""
+        """Gives a broker the state that `STATES` lists for the signal. Returns the current wall time in µs. Raises
+        RuntimeError if the broker has exited."""
         if self.process_states[node] == "exited":
             raise RuntimeError(f"broker {node} is not running")
         self.requested.append(("send", node, signal_name))
@@ -118,8 +118,8 @@ class FakeCluster:
                 )
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
-        """Marks brokers as isolated. Returns the current wall time in µs. Does not change leaders, but a test can
-        change them with `set_partition`. Raises CapabilityMissing if the cluster lacks the capability `network`."""
+        """Marks brokers as isolated. Returns the current wall time in µs. Raises CapabilityMissing if the cluster lacks
+        the capability `network`. The leaders stay the same. A test can change the leaders with `set_partition`."""
         self._require("network")
         self.requested.append(("isolate", tuple(nodes), tuple(links)))
         self.isolated |= dict.fromkeys(nodes, links)
@@ -132,7 +132,8 @@ class FakeCluster:
             self.isolated.pop(node, None)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns the number 1 for every cut link of every isolated broker, as if one packet had been dropped there."""
+        """Returns {broker id: {link: 1}} for every cut link of every isolated broker, as if each link had dropped one
+        packet."""
         return {broker: dict.fromkeys(links, 1) for broker, links in self.isolated.items()}
 
     def power_off(self, nodes: list[int]) -> int:
@@ -146,20 +147,21 @@ class FakeCluster:
         return time.time_ns() // 1000
 
     def is_off(self, broker: int) -> bool:
-        """Whether the disk of a broker has no power."""
+        """Returns whether the disk of a broker has no power."""
         return broker in self.without_power
 
     def sync(self, brokers: Sequence[int]) -> None:
-        """Only records the request. Raises CapabilityMissing if the cluster lacks the capability `power`."""
+        """Records the request in `requested`, and does nothing else. Raises CapabilityMissing if the cluster lacks the
+        capability `power`."""
         self._require("power")
         self.requested.append(("sync", tuple(brokers)))
 
     def watch(self, topics: list[str]) -> None:
-        """Only records the request."""
+        """Records the request in `requested`, and does nothing else."""
         self.requested.append(("watch", tuple(topics)))
 
     def adopt(self, pid: int) -> None:
-        """Only records the request."""
+        """Records the request in `requested`, and does nothing else."""
         self.requested.append(("adopt", pid))
 
     def finish(self, keep_workspace: bool = False) -> None:
@@ -188,48 +190,49 @@ class FakeCluster:
         return f"node {node} logs nothing"
 
     def release(self) -> None:
-        """Only records the request."""
+        """Records the request in `requested`, and does nothing else."""
         self.requested.append(("release",))
 
     def describe_partitions(self, broker: int, topics: list[str]) -> dict[tuple[str, int], PartitionState]:
-        """Returns the state of every partition of `topics`. Raises OSError unless `broker` runs."""
+        """Returns the state of every partition of `topics`. Raises OSError if `broker` does not run."""
         self._require_running(broker)
         return {key: state for key, state in self.partition_states.items() if key[0] in topics}
 
     def live_brokers(self, broker: int) -> set[int]:
-        """Returns the ids of the brokers that run. Raises OSError unless `broker` runs."""
+        """Returns the ids of the brokers that run. Raises OSError if `broker` does not run."""
         self._require_running(broker)
         return {other for other, state in self.process_states.items() if state == "running"}
 
     def assign_replicas(self, broker: int, replicas: Mapping[tuple[str, int], Sequence[int]]) -> None:
-        """Assigns replicas to partitions. Does not change leaders and ISRs. Raises OSError unless `broker` runs."""
+        """Assigns replicas to partitions. Does not change leaders and ISRs. Raises OSError if `broker` does not run."""
         self._require_running(broker)
         self.requested.append(("assign_replicas", dict(replicas)))
         for key, brokers in replicas.items():
             self.partition_states[key] = replace(self.partition_states[key], replicas=tuple(brokers))
 
     def alter_topics(self, broker: int, topics: Sequence[str], setting: str, value: str) -> None:
-        """Sets `setting` of every topic to `value`. Raises OSError unless `broker` runs."""
+        """Sets `setting` of every topic to `value`. Raises OSError if `broker` does not run."""
         self._require_running(broker)
         self.requested.append(("alter_topics", tuple(topics), setting, value))
         self.topic_settings |= {(topic, setting): value for topic in topics}
 
     def topic_setting(self, broker: int, topics: Sequence[str], setting: str) -> dict[str, str]:
-        """Returns the value of `setting` by topic. A topic without this setting is left out. Raises OSError unless
-        `broker` runs."""
+        """Returns the value of `setting` by topic. Leaves out a topic without this setting. Raises OSError if `broker`
+        does not run."""
         self._require_running(broker)
         return {
             topic: self.topic_settings[topic, setting] for topic in topics if (topic, setting) in self.topic_settings
         }
 
     def open_transactions(self, broker: int, names: Sequence[str]) -> dict[str, int]:
-        """Returns nothing, because the fake cluster has no clients. Raises OSError unless `broker` runs."""
+        """Returns an empty dictionary, because the fake cluster has no clients. Raises OSError if `broker` does not
+        run."""
         self._require_running(broker)
         return {}
 
     def fetch(self, broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:
-        """Reads the broker's replica in `logs`. Returns all batches that end after `offset`, whatever `most_bytes` is.
-        Raises OSError unless `broker` runs."""
+        """Reads the replica of `broker` in `logs`. Returns all batches that end after `offset`, and ignores
+        `most_bytes`. Raises OSError if `broker` does not run."""
         self._require_running(broker)
         batches = [batch for data in self.logs.get((broker, topic, partition), ()) for batch in whole_batches(data)]
         rest = b"".join(batch.data for batch in batches if batch.end > offset)

@@ -13,20 +13,23 @@ from delivery_verifier.model.scenario import ClusterSpec
 
 
 class FakeBackend(LeavesNothing):
-    """Starts fake clusters. `lacks` maps a capability (proxy, network or power) to the reason why the fake host lacks
-    it. The key None stands for the backend itself: its value says why the backend cannot run. `clusters` maps a
-    workspace to its cluster."""
+    """Starts fake clusters.
+
+    * `lacks` maps a capability (proxy, network or power) to the reason why the fake host lacks the capability. The key
+      None stands for the backend itself: the value says why the backend cannot run.
+    * `clusters` maps a workspace to the cluster in this workspace.
+    """
 
     def __init__(self, lacks: Mapping[Capability | None, Lack] | None = None) -> None:
         self.lacks = lacks or {}
         self.clusters: dict[Path, FakeCluster] = {}
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
-        """Returns the entry of `lacks` for `capability`; None if there is no entry."""
+        """Returns the entry of `lacks` for `capability`, or None if there is no entry."""
         return self.lacks.get(capability)
 
     def misfit(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Lack | None:
-        """Returns None, because a fake cluster is as its spec says."""
+        """Returns None, because a fake cluster always has what `spec` describes."""
         return None
 
     def versions(self) -> dict[str, str]:
@@ -38,7 +41,7 @@ class FakeBackend(LeavesNothing):
         return f"a fake cluster of {spec.brokers} brokers in memory"
 
     def start(self, request: StartRequest) -> FakeCluster:
-        """Returns a new cluster. The request's `spec` gives the number of brokers and the capabilities."""
+        """Returns a new cluster. The spec in `request` gives the number of brokers and the capabilities."""
         workspace, spec = Path(request.workspace), request.spec
         self.clusters[workspace] = FakeCluster(range(1, spec.brokers + 1), spec.equipment, workspace)
         return self.clusters[workspace]

@@ -1,4 +1,4 @@
-"""How the leader and the ISR of a partition of a fake cluster change when a broker goes or comes back."""
+"""Computes how the leader and the ISR of a partition of a fake cluster change when a broker goes or comes back."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from delivery_verifier.cluster.protocol.requests import PartitionState
 
 
 def without_broker(state: PartitionState, broker: int) -> PartitionState:
-    """Returns the state of a partition after `broker` has gone. The last broker of an ISR stays in the ISR, but does
-    not lead."""
+    """Returns the state of a partition after `broker` has gone.
+
+    If `broker` was the last broker of the ISR, it stays in the ISR, but no longer leads the partition.
+    """
     isr = tuple(member for member in state.isr if member != broker)
     if state.leader != broker:
         return replace(state, isr=isr or state.isr)
@@ -17,8 +19,11 @@ def without_broker(state: PartitionState, broker: int) -> PartitionState:
 
 
 def with_broker(state: PartitionState, broker: int) -> PartitionState:
-    """Returns the state of a partition after `broker` has come back. If the partition has a leader, `broker` joins the
-    ISR. If not, `broker` leads the partition, but only if `broker` is in the ISR."""
+    """Returns the state of a partition after `broker` has come back.
+
+    If the partition has a leader, `broker` joins the ISR. If the partition has no leader and `broker` is in the ISR,
+    `broker` becomes the leader.
+    """
     if state.leader >= 0:
         isr = tuple(member for member in state.replicas if member in state.isr or member == broker)
         return replace(state, isr=isr)

@@ -1,7 +1,7 @@
-"""Reads `__consumer_offsets`: what brokers wrote down of the commits and generations of consumer groups.
+"""Reads `__consumer_offsets`, the topic in which brokers write down the commits and generations of consumer groups.
 
-A consumer reads the records. The headers of the batches are fetched separately (`cluster.protocol.fetch`). They say
-which records belong to transactions, how these transactions ended, and whether the broker has removed records.
+A consumer reads the records. The headers of the batches are fetched separately (`cluster.protocol.fetch`). The headers
+say which records belong to transactions, how these transactions ended, and whether the broker has removed records.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class GroupLog(NamedTuple):
     """The records about `groups` in partition number `partition` of `__consumer_offsets`, in the order of the log.
 
     `removed` is the number of offsets without a record. Brokers compact this topic: they keep the last record of each
-    key, and may remove earlier records. Offsets before the run are not counted (see `read_groups`).
+    key, and may remove earlier records. `removed` does not count offsets before the run (see `read_groups`).
     """
 
     partition: int
@@ -61,10 +61,11 @@ class GroupLog(NamedTuple):
 
 
 def read_groups(cluster: Cluster, groups: Collection[str], began_ms: int) -> list[GroupLog]:
-    """Reads the partitions of `__consumer_offsets` in which `groups` are kept. Returns only records of these groups.
+    """Reads the partitions of `__consumer_offsets` that hold the records of `groups`. Returns only records of these
+    groups.
 
-    `began_ms` is a time before the first record of the groups, in ms since the epoch. Removed records are counted only
-    behind the last record that was written before `began_ms`.
+    `began_ms` is a time before the first record of the groups, in ms since the epoch. The count of removed records
+    begins behind the last record that was written before `began_ms`.
 
     The result is empty if the topic does not exist, because no group of the cluster has ever had a member. Raises
     DeadlinePassed if a transaction stays open, ConnectionError if a leader gives no answer, and UnknownFormat if a
@@ -92,8 +93,8 @@ def read_groups(cluster: Cluster, groups: Collection[str], began_ms: int) -> lis
 
 
 class _Bounds(NamedTuple):
-    """The offsets of a partition of `__consumer_offsets` that are read: from `start` up to, but without `end`.
-    `began_ms`: see `read_groups`."""
+    """The range of offsets [start, end) of a partition of `__consumer_offsets` that is read. `read_groups` explains
+    `began_ms`."""
 
     partition: int
     start: int
@@ -102,10 +103,10 @@ class _Bounds(NamedTuple):
 
 
 def _read(cluster: Cluster, leader: int, bounds: _Bounds, groups: frozenset[str]) -> GroupLog:
-    """Reads the records of one partition with a consumer, and the headers of the batches from the broker `leader`. Both
-    must agree on the number of records. If they do not, because the broker removes records meanwhile, reads again.
+    """Reads the records of one partition with a consumer, and the headers of the batches from the broker `leader`.
 
-    Raises ConnectionError if they disagree `READINGS` times.
+    The consumer and the headers must agree on the number of records. They may disagree because the broker removes
+    records meanwhile. Then reads both again. Raises ConnectionError if they disagree `READINGS` times.
     """
     for _ in range(READINGS):
         messages = _messages(cluster, bounds)
@@ -149,7 +150,7 @@ def _transactional(batches: list[Batch]) -> tuple[set[int], set[int]]:
 
 
 def _batches(address: Address, bounds: _Bounds) -> list[Batch]:
-    """Returns the headers of the batches, fetched from the leader at `address`."""
+    """Returns the headers of the batches in the range `bounds`. Fetches them from the leader at `address`."""
     batches, offset = list[Batch](), bounds.start
     while offset < bounds.end:
         data = fetch(address, CONSUMER_OFFSETS, bounds.partition, offset).data
@@ -162,7 +163,7 @@ def _batches(address: Address, bounds: _Bounds) -> list[Batch]:
 
 
 def _messages(cluster: Cluster, bounds: _Bounds) -> list[Message]:
-    """Returns the records that a read_uncommitted consumer is handed.
+    """Returns the records in the range `bounds` that a read_uncommitted consumer gets.
 
     Raises KafkaException for an error of the client, and DeadlinePassed after `READING_S` seconds.
     """

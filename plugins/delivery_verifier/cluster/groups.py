@@ -1,5 +1,7 @@
-"""Consumer groups: reads the members of a group, and reads and sets the offsets that a group has committed. The
-verifier sets offsets to play an operator who does this."""
+"""Consumer groups: reads the members of a group, and reads and sets the offsets that a group has committed.
+
+The verifier sets offsets in a fault that imitates an operator who sets them.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ TIMEOUT_S = 20.0
 
 
 def committed_offsets(client: AdminClient, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
-    """Maps each of `partitions` of `topic` to the offset that `group` has committed. The offset is 0 if the group has
-    committed none.
+    """Returns the offset that `group` has committed for each of `partitions` of `topic`. The keys are the partitions.
+    If the group has committed no offset for a partition, the offset is 0.
 
     Raises KafkaException if the coordinator of the group does not answer.
     """
@@ -26,7 +28,8 @@ def set_offsets(client: AdminClient, group: str, topic: str, offsets: Mapping[in
     """Sets the committed offsets of `group`. `offsets` maps partitions of `topic` to the new offsets. The group must
     have no members.
 
-    Raises KafkaException if the coordinator refuses the whole request, and ValueError if it refuses one partition.
+    Raises KafkaException if the coordinator refuses the whole request, and ValueError if the coordinator refuses the
+    offset of one partition.
     """
     targets = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
     (future,) = client.alter_consumer_group_offsets(
@@ -38,10 +41,10 @@ def set_offsets(client: AdminClient, group: str, topic: str, offsets: Mapping[in
 
 
 def assignments(client: AdminClient, group: str) -> dict[str, int]:
-    """Maps the client.id of each member of `group` to the number of partitions that the member has. Empty if the group
-    has no members.
+    """Returns how many partitions each member of `group` has. The keys are the client.ids of the members.
 
-    Raises KafkaException if the coordinator of the group does not answer.
+    The result is empty if the group has no members. Raises KafkaException if the coordinator of the group does not
+    answer.
     """
     (future,) = client.describe_consumer_groups([group], request_timeout=TIMEOUT_S).values()
     members = future.result(TIMEOUT_S).members
@@ -49,10 +52,11 @@ def assignments(client: AdminClient, group: str) -> dict[str, int]:
 
 
 def has_pending_offsets(client: AdminClient, group: str, topic: str, partitions: Iterable[int]) -> bool:
-    """Returns whether an open transaction is about to commit an offset of `group` in one of `partitions` of `topic`. A
-    member that asks for stable offsets (KIP-447) must then wait.
+    """Returns whether an open transaction has sent an offset of `group` for one of `partitions` of `topic`, and has not
+    ended yet.
 
-    Raises KafkaException if the coordinator of the group does not answer.
+    Until the transaction ends, a member that asks for stable offsets (KIP-447) must wait. Raises KafkaException if the
+    coordinator of the group does not answer.
     """
     asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition) for partition in partitions])
     (future,) = client.list_consumer_group_offsets([asked], require_stable=True, request_timeout=TIMEOUT_S).values()

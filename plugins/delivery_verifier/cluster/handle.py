@@ -1,4 +1,4 @@
-"""A handle on the running cluster. The steps of a run and the faults use the cluster through this handle, whichever
+"""A handle on the running cluster. The steps of a run and the faults use every cluster through this handle, whichever
 backend runs the cluster. Methods identify a broker by its id."""
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ END_DEADLINE_S = 40.0
 
 
 class ControllerDied(VerifierError, RuntimeError):
-    """The controller process has ended. No leader can be elected any more, so it is useless to wait for the cluster."""
+    """The controller process has ended. Without a controller, no leader can be elected."""
 
 
 class Cluster:
-    """The cluster of one run. Every process of the run may create its own `Cluster` object. `backend`: the running
-    cluster, as `Backend.start` or `Backend.attach` returns it.
+    """The cluster of one run. Every process of the run may create its own `Cluster` object. `backend` is the running
+    cluster that `Backend.start` or `Backend.attach` returned.
 
     Every method that sends a request to the keeper or to the proxy raises ClusterGone if the cluster has ended, and
     RuntimeError with the reason if the request is refused.
@@ -41,14 +41,14 @@ class Cluster:
 
     @classmethod
     def of_run(cls, run: RunDirectory) -> Cluster:
-        """Returns the cluster of a run. Raises IncompleteRun if the cluster was never started, and ClusterGone if the
-        cluster's folder is gone."""
+        """Returns the cluster of a run. Raises IncompleteRun if the run has not started a cluster. Raises ClusterGone
+        if the cluster's folder is gone."""
         workspace = Path(run.manifest("start_cluster").notes["workspace"])
         return cls(backend_of(run.read_scenario().cluster).attach(workspace))
 
     @property
     def workspace(self) -> Path:
-        """The folder of the cluster's data and logs, and of the files that producers write while they run."""
+        """The folder that holds the cluster's data and logs, and the files that producers write while they run."""
         return self.backend.workspace
 
     @property
@@ -58,33 +58,33 @@ class Cluster:
 
     @property
     def connection(self) -> Connection:
-        """Addresses and security settings for the verifier's own clients. These clients never use the proxy."""
+        """The addresses and security settings for the verifier's own clients. These clients never use the proxy."""
         return self.backend.connection
 
     @property
     def load_connection(self) -> Connection:
-        """Addresses and security settings for the producers under test. If there is a proxy, these are the addresses of
-        the proxy."""
+        """The addresses and security settings for the producers under test. If the cluster has a proxy, these are the
+        addresses of the proxy."""
         return self.backend.load_connection
 
     @property
     def bootstrap_servers(self) -> str:
-        """The brokers' addresses for the verifier's own clients: host:port, separated by commas."""
+        """The addresses of the brokers for the verifier's own clients, in the form host:port, separated by commas."""
         return self.connection.bootstrap_servers
 
     def address(self, broker: int) -> Address:
-        """Returns the address of a broker, for the requests of `cluster.protocol`. Raises UnsupportedSecurity unless
-        the connection is plain TCP."""
+        """Returns the address of a broker. The requests of `cluster.protocol` connect to this address. Raises
+        UnsupportedSecurity if the connection is not plain TCP."""
         return self.connection.address(broker)
 
     @property
     def brokers(self) -> list[int]:
-        """Broker ids, in ascending order."""
+        """The broker ids, in ascending order."""
         return self.backend.brokers
 
     def states(self) -> dict[int, str]:
-        """Returns the state of every broker by id: running, frozen or exited. Raises ControllerDied if a controller has
-        exited."""
+        """Returns the state of every broker by broker id. A state is running, frozen or exited. Raises ControllerDied
+        if a controller has exited."""
         status = self.backend.keeper.status()
         self._require_controllers(status)
         return {broker: status.nodes[broker].state for broker in self.brokers}
@@ -101,8 +101,7 @@ class Cluster:
             raise ControllerDied(message)
 
     def send(self, broker: int, signal_name: str) -> int:
-        """Sends the signal `signal_name`, e.g. SIGKILL, to a broker. Returns the wall time (µs) just before the
-        signal."""
+        """Sends the signal `signal_name`, e.g. SIGKILL, to a broker. Returns the wall time just before, in µs."""
         return self.backend.keeper.send(broker, signal_name)
 
     def start(self, broker: int) -> None:
@@ -115,12 +114,12 @@ class Cluster:
         return self.backend.keeper.isolate(brokers, list(links))
 
     def rejoin(self, brokers: list[int]) -> None:
-        """Lets the packets of `brokers` through again. Does no harm to brokers that are not isolated."""
+        """Lets the packets of `brokers` through again. Does nothing to a broker that is not isolated."""
         self.backend.keeper.rejoin(brokers)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Maps the id of each isolated broker to {link: number of packets dropped so far}. `isolate` explains the
-        links. Leaves out a link that lets some packets through again. The docker backend counts checks instead of
+        """Returns how many packets were dropped on each cut link so far: {broker id: {link: packets}}. `isolate` cuts
+        the links. Leaves out a link that lets some packets through again. The docker backend counts checks instead of
         packets (see `KeeperOperations.cut_off`)."""
         return self.backend.keeper.cut_off()
 
@@ -129,24 +128,26 @@ class Cluster:
         return self.backend.keeper.power_off(brokers)
 
     def is_off(self, broker: int) -> bool:
-        """Whether the disk of a broker has no power."""
+        """Returns whether the disk of a broker has no power."""
         return self.backend.is_off(broker)
 
     def sync(self, brokers: Sequence[int]) -> None:
-        """Flushes the disks of `brokers`, so that a later power cut loses nothing that was written before. Raises
-        OSError if a disk cannot be flushed, and CapabilityMissing if the cluster lacks the capability `power`."""
+        """Flushes the disks of `brokers`. A later power cut then loses nothing that was written before this call.
+        Raises OSError if a disk cannot be flushed, and CapabilityMissing if the cluster lacks the capability `power`.
+        """
         self.backend.sync(brokers)
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer (see `cluster.observer`) poll the partitions of `topics`, and of no other topic."""
+        """Makes the observer (see `cluster.observer`) poll the partitions of `topics`. The observer then polls no other
+        topic."""
         self.backend.keeper.watch(topics)
 
     def adopt(self, pid: int) -> None:
-        """Makes the keeper kill process `pid` when the cluster ends, so that this process does not outlive the run."""
+        """Makes the keeper kill process `pid` when the cluster ends, because `pid` must not outlive the run."""
         self.backend.keeper.adopt(pid)
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
-        """Sends one request to the proxy (see `cluster.proxy.server`), and returns the answer."""
+        """Sends one request to the proxy (see `cluster.proxy.server`), and returns the proxy's answer."""
         return self.backend.proxy(operation, **arguments)
 
     @property
@@ -155,21 +156,21 @@ class Cluster:
         return "proxy" in self.backend.capabilities
 
     def finish(self, keep_workspace: bool) -> None:
-        """Ends the cluster, and waits until its keeper process has ended. Removes the workspace unless `keep_workspace`
-        is true. Raises DeadlinePassed after `END_DEADLINE_S` seconds."""
+        """Ends the cluster, and waits until the keeper process has ended. If `keep_workspace` is false, the workspace
+        is removed. Raises DeadlinePassed after `END_DEADLINE_S` seconds."""
         keeper = identify(self.backend.keeper.status().pid)
         self.backend.keeper.finish(keep_workspace=keep_workspace)
         if keeper is not None:
             wait_until(lambda: not keeper.alive, f"the keeper (pid {keeper.pid}) to end", END_DEADLINE_S)
 
     def release(self) -> None:
-        """Removes from the host what a killed keeper left, e.g. mounts. The cluster's data and logs stay."""
+        """Removes what a killed keeper left on the host, e.g. mounts. The cluster's data and logs stay."""
         self.backend.release()
 
     def partitions(self, topics: list[str], via: int | None = None) -> dict[tuple[str, int], PartitionState]:
-        """Returns the state of every partition of `topics`, by (topic, partition). With `via`, the state is what the
-        broker `via` reports. Without `via`, all running brokers are asked, and `views.newest` chooses among their
-        reports. The result is empty if no broker answers."""
+        """Returns the state of every partition of `topics`, by (topic, partition). With `via`, returns what the broker
+        `via` reports. Without `via`, asks all running brokers, and `views.newest` chooses among their reports. The
+        result is empty if no broker answers."""
         states, views = self.states(), dict[int, View]()
         for broker in [via] if via is not None else self.brokers:
             if states[broker] == "running":
@@ -178,12 +179,12 @@ class Cluster:
         return newest(views)
 
     def running(self) -> list[int]:
-        """Returns the ids of the brokers whose process runs and is not frozen."""
+        """Returns the ids of the brokers whose process runs. A frozen process does not count."""
         return [broker for broker, state in self.states().items() if state == "running"]
 
     def assign_replicas(self, replicas: Mapping[tuple[str, int], Sequence[int]]) -> None:
-        """Assigns replicas to partitions. `replicas`: for each (topic, partition), the broker ids with the preferred
-        leader first. Raises OSError if the request is refused."""
+        """Assigns replicas to partitions. Raises OSError if the request is refused. `replicas` maps (topic, partition)
+        to the ids of the brokers that get a replica. The preferred leader stands first."""
         self.backend.requests.assign_replicas(self.running()[0], replicas)
 
     def alter_topics(self, topics: list[str], setting: str, value: str) -> None:
@@ -192,16 +193,15 @@ class Cluster:
         self.backend.requests.alter_topics(self.running()[0], topics, setting, value)
 
     def topic_setting(self, topics: list[str], setting: str) -> dict[str, str]:
-        """Returns the value of `setting` by topic, as a running broker reports it. Raises OSError if this broker does
+        """Returns the value of `setting` by topic, as one running broker reports it. Raises OSError if this broker does
         not answer."""
         return self.backend.requests.topic_setting(self.running()[0], topics, setting)
 
     def wait_up(self, *brokers: int, deadline_s: float = UP_DEADLINE_S) -> None:
-        """Waits until `brokers` (default: all brokers) are up, and the proxy, if there is one, takes requests.
-
-        A broker is up once it reports that all of `brokers` are unfenced. Raises StepFailed if one of `brokers` exits,
-        ControllerDied if the controller exits, and DeadlinePassed after `deadline_s` seconds.
-        """
+        """Waits until `brokers` (default: all brokers) are up. If the cluster has a proxy, also waits until the proxy
+        takes requests. A broker is up once this broker itself reports that all of `brokers` are unfenced. Raises
+        StepFailed if one of `brokers` exits, ControllerDied if the controller exits, and DeadlinePassed after
+        `deadline_s` seconds."""
         expected = set(brokers or self.brokers)
 
         def up() -> bool:
@@ -218,8 +218,8 @@ class Cluster:
         wait_until(up, f"brokers {sorted(expected)} to be up", deadline_s)
 
     def isr_full(self, topics: list[str]) -> bool:
-        """Whether every partition of `topics` has a leader and all of its replicas in sync. True only if every broker
-        runs, and every broker itself reports this state."""
+        """Returns whether every partition of `topics` has a leader and all of its replicas in sync. Returns True only
+        if every broker runs, and every broker itself reports this state."""
         if any(state != "running" for state in self.states().values()):
             return False
         for broker in self.brokers:
@@ -231,7 +231,7 @@ class Cluster:
         return True
 
     def out_of_sync(self, topics: list[str]) -> str:
-        """Returns why `isr_full` is False, as a text to put into a message. The text names brokers that do not run, and
+        """Returns why `isr_full` is False, as a text for a message. The text names brokers that do not run, and
         partitions that have no leader or whose ISR is not full."""
         reasons = [f"broker {broker} {state}" for broker, state in self.states().items() if state != "running"]
         reasons += [

@@ -1,5 +1,7 @@
-"""The heartbeats of the observer, which records the changes in the cluster. A heartbeat is an entry in the observer's
-file. It proves that the observer saw the cluster at the time of the entry."""
+"""The heartbeats of the observer, which records the changes in the cluster.
+
+A heartbeat is an entry in the observer's file. It proves that the observer saw the cluster at the time of the entry.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ class Heartbeat:
     """Decides when the observer records a heartbeat. The observer sees the cluster more often than it records
     heartbeats.
 
-    Not safe for use by several threads.
+    Only one thread at a time may use this object.
     """
 
     def __init__(self) -> None:
@@ -19,11 +21,13 @@ class Heartbeat:
         self._pause_us = 0
 
     def beat(self, at_us: int) -> Observation | None:
-        """Notes that the cluster was seen at `at_us` (µs since the epoch). Returns the heartbeat to record, or None if
-        none is due. A heartbeat is due in three cases:
+        """Notes that the observer saw the cluster at `at_us` (µs since the epoch). Returns the heartbeat to record, or
+        None if no heartbeat is due.
+
+        A heartbeat is due in three cases:
 
         * This is the first call.
-        * HEARTBEAT_US have passed since the last heartbeat.
+        * HEARTBEAT_US µs have passed since the last heartbeat.
         * The clock was set back.
         """
         pause_us = 0 if self._seen_us is None else at_us - self._seen_us

@@ -1,5 +1,8 @@
-"""The holder of the host's lock: the run or command that uses this host now. The module tells users who started the
-holder, and when the holder took the lock. If the holder is a run, the module also tells which step the run performs."""
+"""The holder of the host's lock: the run or command that uses this host now.
+
+The module tells users who started the holder, and when the holder took the lock. If the holder is a run, the module
+also tells which step of the run is in progress.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,8 @@ class Holder(Struct, frozen=True, kw_only=True):
     * `process`: the process that holds the lock. For a run, this is at first the process of the step start_cluster, and
       then the keeper.
     * `since_us`: when the lock was taken, in µs since the epoch.
-    * `run_dir`: the run directory; None for a command, or if the directory is unknown.
-    * `workspace`: the folder in which the keeper takes requests; None if there is no keeper.
+    * `run_dir`: the run directory. None for a command, or if the directory is unknown.
+    * `workspace`: the folder in which the keeper takes requests. None if there is no keeper.
     """
 
     name: str
@@ -38,8 +41,8 @@ class Holder(Struct, frozen=True, kw_only=True):
 
     @property
     def owner(self) -> ProcessId | None:
-        """The process that the run must not outlive, e.g. a `kdv run`. None if there is no such process, e.g. because
-        Airflow started the run."""
+        """The process that the run must not outlive, e.g. a `kdv run`. None if the run has no such process, e.g.
+        because Airflow started the run."""
         if self.run_dir is None:
             return None
         try:
@@ -49,7 +52,7 @@ class Holder(Struct, frozen=True, kw_only=True):
 
     @property
     def is_run(self) -> bool:
-        """Whether the holder is a run. Otherwise it is a command that cleans up, and ends soon."""
+        """Whether the holder is a run. If not, the holder is a command that cleans up and ends soon."""
         return self.run_dir is not None or self.workspace is not None
 
     def __str__(self) -> str:
@@ -74,10 +77,11 @@ class Holder(Struct, frozen=True, kw_only=True):
 
 
 def _progress(run: RunDirectory, began_at_us: int) -> str:
-    """Returns, in words, which step the run performs, and for how long already. For the step produce, gives the
-    remaining time of the load instead.
+    """Returns, in words, which step of the run is in progress, and how long ago the step began. For the step produce,
+    returns how long the load will still take.
 
-    `began_at_us`: when the run took the host's lock, in µs since the epoch. The first step counts from this time.
+    `began_at_us` is the time when the run took the host's lock, in µs since the epoch. It counts as the begin of the
+    first step.
     """
     for step in _ON_THE_HOST:
         try:
@@ -91,8 +95,12 @@ def _progress(run: RunDirectory, began_at_us: int) -> str:
 
 
 def _load_left(run: RunDirectory, began_at_us: int) -> str:
-    """Returns, in words, how much of the load's planned duration is left. `began_at_us`: the end of the step before
-    produce, in µs since the epoch."""
+    """Returns, in words, how many seconds of the planned load are left, or how many seconds longer than planned it has
+    taken.
+
+    `began_at_us` is the end of the step before produce, in µs since the epoch. If the run's scenario cannot be read,
+    returns how long the step has taken.
+    """
     try:
         load = run.read_scenario().load
     except VerifierError:
@@ -108,14 +116,14 @@ def _age_s(moment_us: int) -> float:
 
 
 def new_holder(name: str, run_dir: Path | None = None) -> Holder:
-    """Returns the holder for a lock that this process takes now. `name`: the id of the run, or the name of the command
+    """Returns a holder for a lock that this process takes now. `name` is the id of the run, or the name of the command
     that needs the host."""
     directory = None if run_dir is None else str(run_dir.absolute())
     return Holder(name=name, process=myself(), since_us=time.time_ns() // 1000, run_dir=directory)
 
 
 def write(stream: IO[str], holder: Holder) -> None:
-    """Writes `holder` into the lock file. `stream`: the open file that holds the lock."""
+    """Writes `holder` into the lock file. `stream` is the open file that holds the lock."""
     stream.seek(0)
     stream.truncate(0)
     stream.write(msgspec.json.encode(holder).decode())
@@ -123,8 +131,11 @@ def write(stream: IO[str], holder: Holder) -> None:
 
 
 def read(stream: IO[str]) -> Holder:
-    """Returns the holder that is written in the lock file. `stream`: the open lock file. If its content cannot be read,
-    returns a holder without a process, named "an unnamed process"."""
+    """Returns the holder that the lock file names. `stream` is the open lock file.
+
+    If the content of the file cannot be read, returns a holder with the name "an unnamed process" and without a
+    process.
+    """
     stream.seek(0)
     try:
         return msgspec.json.decode(stream.read(), type=Holder)

@@ -1,5 +1,7 @@
-"""What every keeper does, whichever backend runs the cluster. A keeper is a process that outlives the steps of a run,
-and makes sure that nothing of the run outlives the run, even if the run was killed.
+"""What every keeper does, whichever backend runs the cluster.
+
+A keeper is a process that outlives the steps of a run. The keeper makes sure that nothing of the run outlives the run,
+even if the run was killed.
 
 The keeper ends the cluster for one of these reasons:
 
@@ -43,12 +45,13 @@ ANSWER_DEADLINE_S = 60.0
 
 
 class KeeperSpec(Struct, frozen=True, kw_only=True):
-    """The inputs of a keeper. They are stored in the file `keeper.json` in the workspace, the folder of the cluster. A
+    """The inputs of a keeper. The file `keeper.json` in the workspace, the folder of the cluster, holds these inputs. A
     backend's own class adds the layout of its clusters.
 
-    `run_id`, `workspace`, `deadline_s` and `owner` are copied from the `StartRequest`. `lock_descriptor`: the
-    descriptor of an open file that holds the host's lock. None: the keeper takes the lock itself. `lease_s`: seconds
-    that the cluster lives after the last renewal of its lease.
+    * `run_id`, `workspace`, `deadline_s`, `owner`: the values of the `StartRequest`.
+    * `lock_descriptor`: the descriptor of an open file that holds the host's lock. None: the keeper takes the lock
+      itself.
+    * `lease_s`: the number of seconds that the cluster lives after the last renewal of its lease.
     """
 
     run_id: str
@@ -60,11 +63,11 @@ class KeeperSpec(Struct, frozen=True, kw_only=True):
 
 
 class Keeper:
-    """Carries out the requests that reach a keeper, and ends the cluster. Only the main thread changes the cluster. The
-    threads of the observer only read its state.
+    """Carries out the requests that reach a keeper, and ends the cluster.
 
-    The keeper class of a backend adds the other methods of `keeper_operations.KeeperOperations`, and the methods
-    `begin`, `observe`, `failure` and `end_cluster`.
+    Only the main thread changes the cluster. The observer's threads only read the state of the cluster. The keeper
+    class of a backend adds the other methods of `keeper_operations.KeeperOperations`, and the methods `begin`,
+    `observe`, `failure` and `end_cluster`.
     """
 
     tick_s = 0.05
@@ -88,31 +91,35 @@ class Keeper:
         raise NotImplementedError
 
     def failure(self) -> str:
-        """Returns why the cluster cannot go on; an empty text if it can."""
+        """Returns why the cluster cannot go on. Returns an empty text if the cluster can go on."""
         raise NotImplementedError
 
     def end_cluster(self) -> None:
-        """Ends the cluster, and heals what the run has damaged outside the workspace."""
+        """Ends the cluster, and heals what the run has damaged outside the workspace, e.g. removes filter rules."""
         raise NotImplementedError
 
     def renew(self) -> None:
-        """Extends the lease: without another call, the keeper ends the cluster after `lease_s` seconds."""
+        """Extends the lease by `lease_s` seconds from now. When the lease ends, the keeper ends the cluster."""
         self.lease_ends_at_s = time.monotonic() + self.lease_s
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer poll the partitions of `topics`, and of no other topic."""
+        """Makes the observer poll the partitions of `topics`. The observer then polls no other topic."""
         self.observer.watch(topics)
 
     def adopt(self, pid: int) -> None:
-        """Makes the keeper kill process `pid` when the cluster ends, so that this process does not outlive the run. If
-        process `pid` leads a process group, the keeper kills the whole group. Does nothing if there is no such process.
+        """Makes the keeper kill process `pid` when the cluster ends. So process `pid` does not outlive the run.
+
+        If process `pid` leads a process group, the keeper kills the whole group. Does nothing if there is no such
+        process.
         """
         if (process := identify(pid)) is not None:
             self.guests.append(process)
 
     def finish(self, keep_workspace: bool = False) -> None:
-        """Asks the keeper to end the cluster. Returns before the cluster has ended. The keeper removes the workspace
-        unless `keep_workspace` is true."""
+        """Asks the keeper to end the cluster. Returns before the cluster has ended.
+
+        If `keep_workspace` is false, the keeper then removes the workspace.
+        """
         self.end_reason, self.keep_workspace = "finished", keep_workspace
 
     def run(self, listener: socket.socket) -> None:
@@ -138,7 +145,7 @@ class Keeper:
         return getattr(self, operation)(**arguments)
 
     def _reason_to_end(self) -> str:
-        """Returns why the cluster has to end now; an empty text if the cluster goes on."""
+        """Returns why the cluster has to end now. Returns an empty text if the cluster goes on."""
         now_s = time.monotonic()
         if failure := self.failure():
             return failure
@@ -151,8 +158,8 @@ class Keeper:
         return ""
 
     def clean_up(self) -> None:
-        """Kills the adopted processes, and ends the cluster. Removes the workspace, unless `finish` asked to keep
-        it."""
+        """Kills the adopted processes, and ends the cluster. Then removes the workspace, except if `finish` asked to
+        keep it."""
         print(f"keeper: {self.end_reason or 'interrupted'}: cleaning up", flush=True)
         self.observer.stop()
         for guest in self.guests:
@@ -163,10 +170,11 @@ class Keeper:
 
 
 def start_keeper(module: str, spec: KeeperSpec) -> None:
-    """Writes `spec` into its file, starts `python -m module FILE` as the keeper, and waits until the keeper answers.
+    """Writes `spec` into a file, starts the keeper as `python -m <module> <file>`, and waits until the keeper takes
+    requests.
 
-    If the keeper ends before it answers, raises StepFailed with the last line of the keeper's log. Raises
-    DeadlinePassed if the keeper does not answer within `ANSWER_DEADLINE_S` seconds.
+    If the keeper ends earlier, raises StepFailed with the last line of the keeper's log. Raises DeadlinePassed after
+    `ANSWER_DEADLINE_S` seconds.
     """
     workspace = Path(spec.workspace)
     spec_file, log = workspace / KEEPER_SPEC, workspace / "keeper.log"
@@ -191,8 +199,10 @@ def start_keeper(module: str, spec: KeeperSpec) -> None:
 
 
 def keep(spec: KeeperSpec, new_keeper: Callable[[], Keeper]) -> None:
-    """Runs the keeper that `new_keeper` returns, in this process, until the cluster has ended. Takes the host's lock
-    before it calls `new_keeper`, and holds the lock until the end."""
+    """Runs the keeper that `new_keeper` returns, in this process, until the cluster has ended.
+
+    Inherits or takes the host's lock before the call of `new_keeper`, and holds the lock until the end.
+    """
     inherited = spec.lock_descriptor
     host_lock = lease.acquire_host(spec.run_id) if inherited is None else os.fdopen(inherited, "a+")
     lease.hand_over(host_lock, Path(spec.workspace))

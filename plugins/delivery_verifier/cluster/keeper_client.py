@@ -1,6 +1,6 @@
-"""Sends requests to a keeper from another process. There is one request for each method of `KeeperOperations`.
+"""Sends requests from another process to a keeper. There is one request for each method of `KeeperOperations`.
 
-A request holds the method's arguments as JSON, under the names of the method's parameters. The client converts the
+A request holds the arguments of the method as JSON, under the names of the method's parameters. The client converts the
 result to the type that the method declares.
 """
 

@@ -1,5 +1,7 @@
-"""The operations of a keeper, and the keeper's report on its cluster. A keeper is a process that outlives the steps of
-a run."""
+"""The operations of a keeper, and the keeper's report on the state of its cluster.
+
+A keeper is a process that outlives the steps of a run, and ends the run's cluster.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,11 @@ ProcessState = Literal["running", "frozen", "exited"]
 
 
 class NodeStatus(Struct, frozen=True, kw_only=True):
-    """The state of the process of one node, a broker or controller. `exit_code`: None while the process lives. If
-    signal number N killed the process, the exit code is -N. `pid`: 0 if the node is no process on this host."""
+    """The state of the process of one node. A node is a broker or a controller.
+
+    * `exit_code`: None while the process lives. If signal number N killed the process, the exit code is -N.
+    * `pid`: 0 if the node is not a process of this host.
+    """
 
     state: ProcessState
     exit_code: int | None = None
@@ -22,8 +27,12 @@ class NodeStatus(Struct, frozen=True, kw_only=True):
 
 
 class ClusterStatus(Struct, frozen=True, kw_only=True):
-    """A keeper's report on its cluster. `nodes`: the state of every broker and controller, by node id. `pid`: the
-    keeper's pid. `proxy`: the proxy's pid; None if the cluster has no proxy."""
+    """A keeper's report on its cluster.
+
+    * `nodes`: the state of every broker and controller, by node id.
+    * `pid`: the pid of the keeper.
+    * `proxy`: the pid of the proxy. None if the cluster has no proxy.
+    """
 
     nodes: dict[int, NodeStatus]
     pid: int = 0
@@ -31,13 +40,14 @@ class ClusterStatus(Struct, frozen=True, kw_only=True):
 
 
 class KeeperOperations(Protocol):
-    """The operations that a keeper, the process in charge of a cluster, carries out on request.
+    """The operations that a keeper carries out on request. The keeper is the process in charge of a cluster.
 
-    A refused operation raises RuntimeError with the reason. Nodes are given by their ids. Wall times are in µs.
+    If the keeper refuses an operation, the method raises RuntimeError with the reason. Parameters name nodes by their
+    ids. Wall times are in µs.
     """
 
     def renew(self) -> None:
-        """Extends the lease: without another call, the keeper ends the cluster after `lease.LEASE_S` seconds."""
+        """Extends the lease by `lease.LEASE_S` seconds from now. When the lease ends, the keeper ends the cluster."""
         ...
 
     def status(self) -> ClusterStatus:
@@ -45,11 +55,12 @@ class KeeperOperations(Protocol):
         ...
 
     def start(self, node: int) -> None:
-        """Starts a node that does not run. If the power of the node's disk is off, first switches the power on."""
+        """Starts a node that does not run. If the node's disk has no power, first switches the power on."""
         ...
 
     def send(self, node: int, signal_name: str) -> int:
-        """Sends SIGKILL, SIGTERM, SIGSTOP or SIGCONT to a node. Returns the wall time just before the signal."""
+        """Sends SIGKILL, SIGTERM, SIGSTOP or SIGCONT to a node. Returns the wall time just before the signal is
+        sent."""
         ...
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
@@ -58,14 +69,16 @@ class KeeperOperations(Protocol):
         ...
 
     def rejoin(self, nodes: list[int]) -> None:
-        """Lets the packets of the brokers `nodes` through again. Does no harm to brokers that are not isolated."""
+        """Lets the packets of the brokers `nodes` through again. Does nothing to a broker that is not isolated."""
         ...
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns how many packets each cut link (see `isolate`) has dropped so far: {broker id: {link: packets}}.
+        """Returns how many packets were dropped on each link that `isolate` cut: {broker id: {link: packets}}.
+
         Leaves out a link that lets some packets through again. The docker backend drops no packets, because it
-        disconnects a broker from its network. In place of packets, it counts how often it saw the broker
-        disconnected."""
+        disconnects a broker from its network. Instead of packets, the docker backend counts how often it saw that the
+        broker was disconnected.
+        """
         ...
 
     def power_off(self, nodes: list[int]) -> int:
@@ -74,16 +87,20 @@ class KeeperOperations(Protocol):
         ...
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer (`cluster.observer`) poll `topics` alone. A topic need not exist yet. With an empty list,
-        the observer polls nothing."""
+        """Makes the observer (`cluster.observer`) poll `topics`. The observer then polls no other topic. With an empty
+        list, it polls nothing.
+
+        A topic need not exist yet.
+        """
         ...
 
     def adopt(self, pid: int) -> None:
-        """Makes the keeper kill process `pid` when the cluster ends, so that this process does not outlive the run."""
+        """Makes the keeper kill process `pid` when the cluster ends. So process `pid` does not outlive the run."""
         ...
 
     def finish(self, keep_workspace: bool = False) -> None:
-        """Ends the cluster, and removes its workspace unless `keep_workspace` is true. Does not wait for the end."""
+        """Asks the keeper to end the cluster. Returns before the cluster has ended. If `keep_workspace` is false, the
+        keeper then removes the workspace."""
         ...
 
 

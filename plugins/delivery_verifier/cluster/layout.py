@@ -1,5 +1,7 @@
-"""The layout of an embedded cluster: the ports at which its nodes listen, and its workspace. The module also names the
-files of a workspace."""
+"""The layout of an embedded cluster: the ports at which its nodes listen, and its workspace.
+
+The module also defines the names of the files in a workspace, which is the folder of one cluster.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ class ClusterLayout(Struct, frozen=True, kw_only=True):
 
     @property
     def brokers(self) -> list[int]:
-        """Broker ids, in ascending order."""
+        """The broker ids, in ascending order."""
         return sorted(self.client_ports)
 
     @property
@@ -45,13 +47,17 @@ class ClusterLayout(Struct, frozen=True, kw_only=True):
 
     @property
     def load_connection(self) -> Connection:
-        """The addresses for the producers under test. If there is a proxy, these are the addresses of the proxy."""
+        """The addresses for the producers under test. If the cluster has a proxy, these are the addresses of the
+        proxy."""
         return _connection(self.proxy_ports or self.client_ports)
 
     def listeners(self, broker: int) -> dict[str, tuple[int, int]]:
-        """Returns the ports of a broker. Maps the name of a listener to two ports: the port that the broker binds, and
-        the port that it advertises. They differ only for the listener PROXIED, because there the proxy's port is
-        advertised."""
+        """Returns two ports for each listener of a broker: the port that the broker binds, and the port that the broker
+        advertises.
+
+        The keys are the names of the listeners. The two ports differ only for the listener PROXIED, for which the
+        broker advertises the proxy's port.
+        """
         client, replication = self.client_ports[broker], self.replication_ports[broker]
         ports = {"CLIENT": (client, client), "REPL": (replication, replication)}
         if self.proxy_ports:

@@ -1,7 +1,7 @@
-"""The lease, requests to the keeper, and the host's lock.
+"""The lease, the requests to the keeper, and the host's lock.
 
-The keeper is the process in charge of a cluster. It ends the cluster when the lease runs out. The steps of a run renew
-the lease. The host's lock is a locked file. It lets only one run at a time have a cluster on this host.
+The keeper is the process in charge of a cluster. The steps of a run renew the lease. When the lease runs out, the
+keeper ends the cluster. The host's lock is a locked file. It lets only one run at a time have a cluster on this host.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ANSWER_S = 5.0
 
 
 class ClusterGone(VerifierError, RuntimeError):
-    """The run's cluster has ended: its keeper or proxy does not answer, or its workspace is gone."""
+    """The run's cluster has ended: the keeper or the proxy does not answer, or the workspace is gone."""
 
 
 STOPPED = "STOPPED"
@@ -54,11 +54,11 @@ class HostBusy(VerifierError, RuntimeError):
 
 
 def lock_file() -> Path:
-    """Returns the path of the host's lock: the environment variable KDV_LOCK or, if it is unset, a file in the system's
-    temporary folder.
+    """Returns the path of the host's lock. The environment variable KDV_LOCK holds the path. If KDV_LOCK is unset, the
+    lock is a file in the system's temporary folder.
 
-    There is one lock per host and user, even if the host has several copies of the project, because two clusters at
-    once would falsify each other's timing.
+    There is one lock per host and user, even if the host has several copies of the project, because two clusters at the
+    same time would falsify each other's timing.
     """
     return variables.path("KDV_LOCK") or Path(tempfile.gettempdir()) / f"kdv-{os.getuid()}.lock"
 
@@ -66,9 +66,9 @@ def lock_file() -> Path:
 def acquire_host(name: str, run_dir: Path | None = None) -> IO[str]:
     """Takes the host's lock. Returns the open file that holds the lock.
 
-    `name`: the id of the run, or the command that needs the host. `run_dir`: the directory of the run. The lock lasts
-    until the file is closed in this process and in every child that inherited the file. Raises HostBusy, which names
-    the holder, if another process holds the lock.
+    `name` is the id of the run, or the command that needs the host. `run_dir` is the directory of the run. The lock
+    lasts until this process, and every child that inherited the file, has closed the file. Raises HostBusy if another
+    process holds the lock. The error names the holder.
     """
     stream = lock_file().open("a+")
     try:
@@ -81,13 +81,15 @@ def acquire_host(name: str, run_dir: Path | None = None) -> IO[str]:
 
 
 def hand_over(stream: IO[str], workspace: Path) -> None:
-    """Writes into the lock file that this process, the keeper of `workspace`, holds the lock from now on. Keeps the
-    other entries of the file, e.g. the id of the run. `stream`: the open file that holds the lock."""
+    """Writes into the lock file that this process, the keeper of `workspace`, holds the lock from now on.
+
+    Keeps the other entries of the file, e.g. the id of the run. `stream` is the open file that holds the lock.
+    """
     holders.write(stream, replace(holders.read(stream), process=myself(), workspace=str(workspace)))
 
 
 def require_free_host() -> None:
-    """Raises HostBusy, which names the holder, if a process holds the host's lock."""
+    """Raises HostBusy if a process holds the host's lock. The error names the holder."""
     if (busy := holder()) is not None:
         raise HostBusy(holders.busy_text(busy))
 
@@ -101,7 +103,7 @@ def _lock(stream: IO[str]) -> bool:
 
 
 def holder() -> Holder | None:
-    """Returns the holder of the host's lock; None if the lock is free."""
+    """Returns the holder of the host's lock, or None if the lock is free."""
     if not lock_file().exists():
         return None
     with lock_file().open("r+") as stream:
@@ -113,8 +115,10 @@ def holder() -> Holder | None:
 
 
 def listening(socket_path: Path) -> socket.socket:
-    """Returns a Unix socket that listens at `socket_path`. The file appears only once the socket listens, so that a
-    client that sees the file is never refused."""
+    """Returns a Unix socket that listens at `socket_path`.
+
+    The file appears only when the socket listens. So the connection of a client that sees the file is never refused.
+    """
     listener, partial = socket.socket(socket.AF_UNIX), socket_path.with_suffix(".new")
     listener.bind(str(partial))
     listener.listen(16)
@@ -128,11 +132,12 @@ def answer(
     server: str,
     timeout_s: float = ANSWER_S,
 ) -> None:
-    """Accepts one connection and answers its request.
+    """Accepts one connection, and answers the request that arrives on this connection.
 
-    `carry_out`: a function that takes the name and the arguments of an operation, and returns a result that msgspec can
-    encode. If `carry_out` raises an error, the client gets the text of this error as the answer. `server`: the name of
-    this process in its log. `timeout_s`: seconds to wait for the text of the request.
+    * `carry_out`: a function that takes the name and the arguments of an operation, and returns a result that msgspec
+      can encode. If the function raises an error, the client gets the text of this error as the answer.
+    * `server`: the name of this process in its log.
+    * `timeout_s`: the number of seconds to wait for the text of the request.
     """
     connection, _ = listener.accept()
     with connection:
@@ -152,10 +157,9 @@ def answer(
 def call(
     socket_path: Path, operation: str, timeout_s: float = 15.0, server: str = "keeper", **arguments: object
 ) -> Any:
-    """Sends a request to the process that listens at `socket_path`. Returns the result as plain data (the types of
-    JSON).
+    """Sends a request to the process that listens at `socket_path`. Returns the result in the types of JSON.
 
-    `server`: the name of that process in error messages. `arguments`: the arguments of the operation. Raises
+    `server` is the name of that process in error messages. `arguments` are the arguments of the operation. Raises
     ClusterGone if the process does not answer, and RuntimeError with the reason if the process refuses the request.
     """
     try:
@@ -179,8 +183,11 @@ def call(
 
 
 def cluster_gone(message: str, socket_path: Path) -> ClusterGone:
-    """Returns a ClusterGone with the text `message`. If a user ended the run with `kdv stop`, the ClusterGone has the
-    text of the file STOPPED instead. `socket_path`: a socket in the cluster's workspace."""
+    """Returns a ClusterGone with the text `message`. If a user ended the run with `kdv stop`, the error has the text of
+    the file STOPPED instead.
+
+    `socket_path` is a socket in the cluster's workspace.
+    """
     with suppress(OSError):
         return ClusterGone((socket_path.parent / STOPPED).read_text())
     return ClusterGone(message)
@@ -188,15 +195,15 @@ def cluster_gone(message: str, socket_path: Path) -> ClusterGone:
 
 @contextmanager
 def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> Iterator[threading.Event]:
-    """Renews the lease while the block of the `with` statement runs. Raises ClusterGone before the block if the keeper
-    is gone already.
+    """Renews the lease while the block of the `with` statement runs. If the keeper is gone already, raises ClusterGone
+    before the block begins.
 
     Yields an event, which is set when the keeper is gone or refuses a renewal. A block that waits must check this
-    event. If the block cannot check it, the caller passes the function `when_gone`. Another thread calls `when_gone`
-    once the event is set. `when_gone` must make the block fail.
+    event. If the block cannot check the event, the caller passes the function `when_gone`. Another thread calls
+    `when_gone` once the event is set. `when_gone` must make the block fail.
 
-    If the block raises an error after the event was set, or after `kdv stop`, raises ClusterGone instead, because the
-    end of the cluster caused the error.
+    If the block raises an error after the event was set, or after `kdv stop`, the end of the cluster caused the error.
+    So raises ClusterGone instead of this error.
     """
     done, gone = threading.Event(), threading.Event()
 

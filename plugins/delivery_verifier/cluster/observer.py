@@ -1,7 +1,7 @@
 """The observer: records the changes that it sees in leaders, in ISRs, and in the states of the nodes' processes.
 
-The observer does not know the fault plan, and records a change whatever caused it. Its record can therefore prove that
-a fault took effect, and that nothing else happened.
+The observer does not know the fault plan, and records every change, whatever caused the change. So the observer's
+record can prove that a fault took effect, and that nothing else happened.
 """
 
 from __future__ import annotations
@@ -31,9 +31,13 @@ VIEW_S = 0.5
 
 
 class _Answer(NamedTuple):
-    """The last answer of one broker. `view`: the states of partitions, as the broker reported them; None if the broker
-    reported no states. `serves`: whether the broker may serve clients, i.e. its process runs, and its port does not
-    refuse connections. `at_s`: the time of the answer on the monotonic clock."""
+    """The last answer of one broker.
+
+    * `view`: the states of partitions, as the broker reported them. None if the broker reported no states.
+    * `serves`: whether the broker may serve clients. True if the broker's process runs and the broker's port does not
+      refuse connections.
+    * `at_s`: the time of the answer on the monotonic clock.
+    """
 
     view: View | None
     serves: bool
@@ -44,9 +48,9 @@ class Observer:
     """Appends each change in the cluster to `file`, as an `Observation`: one JSON object per line, in the order in
     which the observer saw the changes.
 
-    Polls the partitions of the watched topics, with one thread per broker, so that a broker that does not answer delays
-    no other broker. A thread asks its broker again once the last request was answered or timed out. The caller reports
-    the states of the processes with the method `process`.
+    Polls the partitions of the watched topics. Each broker has a thread of its own, so that a broker that does not
+    answer delays no other broker. A thread asks its broker again once the last request was answered or timed out. The
+    caller reports the states of the processes with the method `process`.
     """
 
     def __init__(self, requests: BrokerRequests, brokers: Sequence[int], file: Path) -> None:
@@ -78,7 +82,8 @@ class Observer:
             thread.join(timeout=5)
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer poll the partitions of `topics`, and of no other topic. The topics need not exist yet.
+        """Makes the observer poll the partitions of `topics`. The observer then polls no other topic. The topics need
+        not exist yet.
 
         If `topics` is empty, the observer asks no broker, and records no heartbeat.
         """
@@ -86,8 +91,11 @@ class Observer:
             self._topics = sorted(topics)
 
     def process(self, broker: int, state: str, exit_code: int | None = None) -> None:
-        """Records the state of a node's process if the state has changed. `broker`: the node's id. `state`: running,
-        frozen or exited. `exit_code`: the exit code of a process that has exited."""
+        """Records the state of a node's process if the state has changed.
+
+        `broker` is the id of the node, which may also be a controller. `state` is running, frozen or exited.
+        `exit_code` is the exit code of a process that has exited.
+        """
         if self._processes.get(broker) == state:
             return
         with self._lock:
@@ -117,11 +125,10 @@ class Observer:
         return _Answer(view, serves, time.monotonic())
 
     def _take(self, broker: int, answer: _Answer) -> None:
-        """Stores `answer`, the new answer of `broker`, and records each partition whose state has changed. Records a
-        heartbeat if the cluster was seen and a heartbeat is due.
+        """Stores `answer`, the new answer of `broker`, and records the state of each partition whose state has changed.
 
         Compares the last answers of all brokers, because one answer proves nothing: a broker that was cut off, or has
-        just woken up, may report an old state.
+        just woken up, may report an old state. Also records a heartbeat if the cluster was seen and a heartbeat is due.
         """
         self._answers[broker] = answer
         views = {
@@ -142,27 +149,28 @@ class Observer:
                 self._write(heartbeat)
 
     def _is_seen(self, views: Mapping[int, View]) -> bool:
-        """Whether the last answers show the cluster as it is. `views`: the last answers that still count.
+        """Returns whether the last answers show the cluster as it is. `views` are the last answers that still count.
 
         The cluster is seen if at least half of the relevant brokers have answered. A broker is not relevant in two
         cases:
 
-        * Its process does not run, or refuses connections.
-        * Its answer differs from the recorded states. The answer is then outdated, or the partition's leader has not
-          confirmed it.
+        * The broker's process does not run, or refuses connections.
+        * The broker's answer differs from the recorded states. Then the answer is outdated, or the partition's leader
+          has not confirmed the answer.
 
-        If no broker is relevant, the reason decides. If any answer differs from the recorded states, the cluster is not
-        seen. If no broker serves clients, the cluster is seen, because no client can see another state.
+        If no broker is relevant, the result depends on the reason. If an answer differs from the recorded states, the
+        cluster is not seen. If no broker serves clients, the cluster is seen, because no client can see another state.
         """
         refusing = {broker for broker, known in self._answers.items() if not known.serves}
         current = self._brokers - refusing - self._outdated
         return 2 * len(current & views.keys()) >= len(current) if current else not self._outdated
 
     def _without_past(self, view: View, at_s: float) -> View:
-        """Returns `view` without outdated states. `at_s`: when the broker reported `view`.
+        """Returns `view` without outdated states. `at_s` is the time when the broker reported `view`.
 
-        A state is outdated if the recorded state of the partition has the same leader epoch, differs, and was reported
-        after `at_s`. Without this check, an outdated state would count again once the leader no longer answers.
+        A state in `view` is outdated if the observer has recorded a different state of the same partition in the same
+        leader epoch, and this recorded state was reported after `at_s`. Without this check, an outdated state would
+        count again once the leader no longer answers.
         """
         return {
             key: state
@@ -174,7 +182,8 @@ class Observer:
         }
 
     def _is_recorded(self, view: View) -> bool:
-        """Whether every state in `view` with an error code in READABLE equals the recorded state of its partition."""
+        """Returns whether the states in `view` equal the recorded states of their partitions. Ignores states with an
+        error code that is not in READABLE."""
         return all(
             key in self._partitions and _observed_fields(state) == _observed_fields(self._partitions[key])
             for key, state in view.items()
@@ -184,15 +193,16 @@ class Observer:
     def _note(self, key: tuple[str, int], state: PartitionState, *, by_leader: bool, at_s: float) -> None:
         """Records the state of a partition if the state differs from the last recorded state.
 
-        `by_leader`: whether the partition's leader itself reports the state. `at_s`: the time of the newest answer.
-        Ignores these states:
+        `by_leader` says whether the partition's leader itself reports the state. `at_s` is the time of the newest
+        answer. Ignores these states:
 
         * a state with an error code that is not in READABLE
         * a state with a lower leader epoch than the recorded state
-        * a state with the same leader epoch and additional brokers in the ISR, unless the leader reports it.
+        * a state with the same leader epoch as the recorded state and additional brokers in the ISR, if another broker
+          than the leader reports the state
 
         The last rule has a reason: only the leader adds brokers to the ISR (KIP-497). A broker that was cut off may
-        report an old ISR. Any broker may report that a broker has left the ISR.
+        report an old ISR. But any broker's report that a broker has left the ISR is believed.
         """
         before = self._partitions.get(key)
         if state.error not in READABLE or (before and state.leader_epoch < before.leader_epoch):
@@ -217,8 +227,11 @@ class Observer:
         )
 
     def _write(self, observation: Observation) -> None:
-        """Appends one observation to the file. The caller must take `self._lock` before it reads the clock for the
-        observation. Then the times in the file never decrease, unless the clock is set back."""
+        """Appends one observation to the file.
+
+        The caller must take `self._lock` before it reads the clock for the observation. Otherwise the times in the file
+        could decrease, even if nobody sets the clock back.
+        """
         with self._file.open("ab") as out:
             out.write(msgspec.json.encode(observation) + b"\n")
 

@@ -1,8 +1,8 @@
 """The logs of replicas. This module computes the digest of one replica's log, and compares the logs of two replicas.
 
-A follower appends the leader's batches byte by byte. So if two replicas agree, their logs have the same bytes: offsets,
-leader epochs, checksums, flags (control, transactional) and records. This module looks at whole batches, never at
-single records. It keeps only the batches of the broker's latest answer in memory.
+A follower appends the leader's batches byte by byte. So the logs of two equal replicas have the same bytes: offsets,
+leader epochs, checksums, flags (control, transactional) and records. This module compares whole batches, never single
+records. It keeps only the batches of the broker's latest answer in memory.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class ReplicaLog(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """How two logs differ. All differences are at the offsets [first, end). `detail`: the first difference in words."""
+    """A difference between two logs. All offsets at which the logs differ lie in [first, end). `detail` describes the
+    first difference in words."""
 
     first: int
     end: int
@@ -44,9 +45,11 @@ class Difference(NamedTuple):
 
 
 def log_batches(fetch: FetchAt, start: int, end: int) -> Iterator[RawBatch]:
-    """Yields the batches of a replica that contain offsets in [start, end). If the replica's high watermark is below
-    `end`, yields only the batches up to the high watermark. Raises OSError if `fetch` fails, or if a batch is
-    malformed."""
+    """Yields the batches of a replica that contain offsets in [start, end).
+
+    If the replica's high watermark is below `end`, yields only the batches below the high watermark. Raises OSError if
+    `fetch` fails, or if a batch is malformed.
+    """
     offset = start
     while offset < end:
         batches = [batch for batch in whole_batches(fetch(offset).data) if batch.end > offset]
@@ -60,8 +63,10 @@ def log_batches(fetch: FetchAt, start: int, end: int) -> Iterator[RawBatch]:
 
 
 def read_log(batches: Iterator[RawBatch], start: int) -> ReplicaLog:
-    """Reads all of `batches`, and returns a summary of them. `start`: the offset from which the log was read. If there
-    are no batches, `read_until` is `start`."""
+    """Reads all of `batches`, and returns a summary of the log.
+
+    `start` is the offset at which the reading began. If there are no batches, `read_until` of the summary is `start`.
+    """
     digest, read_until, count, epochs, sound = hashlib.sha256(), start, 0, dict[int, int](), True
     for batch in batches:
         digest.update(batch.data)
@@ -74,7 +79,7 @@ def read_log(batches: Iterator[RawBatch], start: int) -> ReplicaLog:
 
 
 def difference(leader: Iterator[RawBatch], follower: Iterator[RawBatch]) -> Difference | None:
-    """Compares two logs batch by batch. Returns None if they are equal."""
+    """Compares two logs batch by batch. Returns None if the logs are equal."""
     left, right = next(leader, None), next(follower, None)
     result: Difference | None = None
     while left is not None or right is not None:

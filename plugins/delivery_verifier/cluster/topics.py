@@ -1,6 +1,8 @@
-"""Topics and their offsets. Every arm (one delivery configuration under test) has its own topic. This module creates
-these topics, and checks the settings that keep every record in the log. All topics get the same assignment of replicas
-to brokers."""
+"""Topics and their offsets. Every arm (one delivery configuration under test) has its own topic.
+
+This module creates these topics, and checks the settings that keep every record in the log. All topics get the same
+assignment of replicas to brokers.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,15 @@ TIMEOUT_S = 20.0
 
 
 def admin(connection: Connection) -> AdminClient:
-    """Returns an admin client whose requests fail after 10 s without an answer."""
+    """Returns an admin client whose requests fail if no answer comes within 10 s."""
     return AdminClient({**connection.client_properties(), "socket.timeout.ms": 10_000, "log_level": 0})
 
 
 def assignment(scenario: Scenario, brokers: Sequence[int]) -> list[list[int]]:
-    """Returns the broker ids of the replicas, for each partition. The preferred leader stands first.
+    """Returns, for each partition, the ids of the brokers that hold a replica. The preferred leader stands first.
 
     Consecutive partitions get consecutive brokers of `brokers` as their preferred leaders. The scenario's seed decides
-    which broker leads partition 0.
+    which broker is the preferred leader of partition 0.
     """
     copies = scenario.load.replication_factor
     return [
@@ -42,15 +44,21 @@ def assignment(scenario: Scenario, brokers: Sequence[int]) -> list[list[int]]:
 
 
 def output_topics(scenario: Scenario) -> list[str]:
-    """Returns the output topic of each arm whose application writes to an output topic, and the output topic of the
-    canary. Empty if no application writes to an output topic."""
+    """Returns the output topics of all arms whose application writes to an output topic, and the output topic of the
+    canary.
+
+    The result is empty if no application writes to an output topic.
+    """
     arms = [arm for arm in scenario.loaded if arm.application and arm.application.has_output_topic]
     return [output_topic(arm.topic_name) for arm in (*arms, scenario.canary)] if arms else []
 
 
 def create(scenario: Scenario, connection: Connection) -> None:
-    """Creates one topic for each arm of the scenario, and the output topics. All topics get the same assignment of
-    replicas to brokers. Raises KafkaException with the broker's reason if a topic cannot be created."""
+    """Creates one topic for each arm of the scenario, and the output topics of the scenario's applications.
+
+    All topics get the same assignment of replicas to brokers. Raises KafkaException with the broker's reason if a topic
+    cannot be created.
+    """
     client, brokers = admin(connection), sorted(connection.brokers)
     settings = {arm.topic_name: KAFKA_DEFAULTS | _texts(arm.profile.topic) for arm in scenario.arms}
     settings |= dict.fromkeys(output_topics(scenario), _of_outputs(scenario))
@@ -73,7 +81,10 @@ def _texts(settings: Mapping[str, Setting]) -> dict[str, str]:
 
 def _of_outputs(scenario: Scenario) -> dict[str, str]:
     """Returns the settings of output topics. With these settings, no acknowledged record is lost as long as one of two
-    replicas lives. The settings are the same for every arm: the profile of an arm is about the arm's input topic."""
+    replicas lives.
+
+    The settings are the same for every arm, because the profile of an arm applies only to the arm's input topic.
+    """
     return {
         "min.insync.replicas": str(min(2, scenario.load.replication_factor)),
         "unclean.leader.election.enable": "false",
@@ -81,7 +92,8 @@ def _of_outputs(scenario: Scenario) -> dict[str, str]:
 
 
 def check_whole_log(connection: Connection, topics: list[str]) -> None:
-    """Raises ValueError unless every topic has the settings `WHOLE_LOG`. The error names the topic and the setting."""
+    """Raises ValueError if a topic does not have the settings `WHOLE_LOG`. The error names the topic and the
+    setting."""
     client = admin(connection)
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
     for resource, future in client.describe_configs(resources).items():
@@ -95,8 +107,11 @@ def offsets(
     client: AdminClient, partitions: list[tuple[str, int]], spec: OffsetSpec, isolation: IsolationLevel
 ) -> dict[tuple[str, int], int]:
     """Returns one offset of each partition, as the partition's leader reports it. `spec` selects the offset, e.g. the
-    earliest. If `spec` is the latest offset, `isolation` selects the high watermark (READ_UNCOMMITTED) or the last
-    stable offset (READ_COMMITTED)."""
+    earliest.
+
+    If `spec` selects the latest offset, `isolation` decides which one: the high watermark for READ_UNCOMMITTED, the
+    last stable offset for READ_COMMITTED.
+    """
     specs = {TopicPartition(topic, partition): spec for topic, partition in partitions}
     answers = client.list_offsets(specs, isolation_level=isolation, request_timeout=TIMEOUT_S)
     return {(key.topic, key.partition): future.result(TIMEOUT_S).offset for key, future in answers.items()}

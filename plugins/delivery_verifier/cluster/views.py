@@ -1,5 +1,7 @@
-"""Views. A view holds the states of partitions as one broker reports them. If the views of several brokers differ, this
-module decides which state the observer and the faults believe."""
+"""Views. A view holds the states of partitions as one broker reports them.
+
+If the views of several brokers differ, this module decides which state the observer and the faults believe.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ View = dict[tuple[str, int], PartitionState]
 
 
 def newest(views: Mapping[int, View]) -> View:
-    """Returns, for each partition, the state that is believed. `views`: the view of each broker, by broker id.
+    """Returns, for each partition, the state that is believed. `views` holds the view of each broker, by broker id.
 
     1. The state with the highest leader epoch is believed. A broker that is cut off from the controller, or has just
        woken up, still reports an earlier epoch.
@@ -21,8 +23,8 @@ def newest(views: Mapping[int, View]) -> View:
        the controller removes a broker that it has fenced.
     3. If the leader reports no state with this epoch, the state with the smallest ISR is believed, because without the
        leader an ISR can only lose brokers.
-    4. If several such states remain, the state that most brokers report is believed. If this leaves a tie, the broker
-       with the lowest id is believed.
+    4. If several such states remain, the state that the largest number of brokers reports is believed. If two states
+       have the same number, the state that the broker with the lowest id reports is believed.
     """
     reports: dict[tuple[str, int], list[tuple[int, PartitionState]]] = {}
     for broker, view in sorted(views.items()):
@@ -35,8 +37,8 @@ def _believed(reported: list[tuple[int, PartitionState]]) -> PartitionState:
     """Returns the state of one partition that is believed if brokers report different states.
 
     The highest leader epoch counts first, then the report of the partition's leader, then the smallest ISR, and then
-    the number of brokers that report the state (`newest` gives the reasons). `reported`: pairs of a broker id and the
-    state that this broker reports, sorted by broker id.
+    the number of brokers that report the state (`newest` gives the reasons). `reported` holds pairs of a broker id and
+    the state that this broker reports, sorted by broker id.
     """
     states = [state for _, state in reported]
     _, believed = max(

@@ -1,5 +1,4 @@
-"""Workspaces. A workspace is the folder with the data of one cluster. The data may be kept after the cluster has
-ended."""
+"""Workspaces. A workspace is the folder with the data of one cluster. It may be kept after the cluster has ended."""
 
 from __future__ import annotations
 
@@ -24,8 +23,11 @@ then keep or remove the workspace."""
 
 
 def folder() -> Path:
-    """Returns the folder of all workspaces: the environment variable KDV_WORKSPACES or, if it is unset, a folder in the
-    system's temporary folder. The path is short, because the path of a Unix socket has at most 107 bytes."""
+    """Returns the folder that holds all workspaces. The environment variable KDV_WORKSPACES names this folder. If the
+    variable is unset, it is a folder in the system's temporary folder.
+
+    The path is short, because the path of a Unix socket has at most 107 bytes.
+    """
     return variables.short_path("KDV_WORKSPACES") or Path(tempfile.gettempdir()) / f"kdv-{os.getuid()}"
 
 
@@ -35,29 +37,35 @@ def all_workspaces() -> list[Path]:
 
 
 def is_workspace(path: Path) -> bool:
-    """Whether `path` is a workspace: a folder whose name is eight small letters or digits. It must be empty or contain
-    the file `KEEPER_SPEC`."""
+    """Returns whether `path` is a workspace: a folder whose name has eight characters, small letters or digits. The
+    folder must be empty or contain the file `KEEPER_SPEC`."""
     if path.is_symlink() or not path.is_dir() or not re.fullmatch(r"[a-z0-9]{8}", path.name):
         return False
     return (path / KEEPER_SPEC).is_file() or next(path.iterdir(), None) is None
 
 
 def is_served(workspace: Path) -> bool:
-    """Whether a keeper (the process in charge of a cluster) may still run in the workspace. True if the keeper's
-    socket exists. A killed keeper leaves its socket behind, so True does not prove that the keeper lives."""
+    """Returns whether the workspace contains the socket of a keeper, which is the process in charge of a cluster.
+
+    If there is a socket, the keeper may still run. But a killed keeper leaves its socket behind.
+    """
     return (workspace / KEEPER_SOCKET).exists()
 
 
 def remove(path: Path) -> None:
-    """Removes a workspace. Does nothing if `path` is no workspace, because `path` may come from a file with a wrong
-    path."""
+    """Removes the workspace at `path`. Does nothing if `path` is not a workspace, because the caller may have read a
+    wrong path from a file."""
     if is_workspace(path):
         _erase(path)
 
 
 def is_kept(workspace: Path) -> bool:
-    """Whether a workspace must stay although no keeper (the process in charge of a cluster) serves it. True if the
-    workspace is marked as kept, or if the process that will give the verdict of its run still lives."""
+    """Returns whether a workspace must stay even if it has no keeper any more. A keeper is the process in charge of a
+    cluster.
+
+    A workspace must stay if it is marked as kept. A workspace must also stay as long as the process that will give its
+    run's verdict is alive.
+    """
     awaited = workspace / AWAITED
     return (workspace / KEPT).exists() or (awaited.is_file() and lives(awaited.read_text()))
 
@@ -66,13 +74,13 @@ def sweep() -> list[Path]:
     """Cleans up after killed runs, and returns the removed workspaces.
 
     * Removes every workspace that is not kept and has no living keeper.
-    * Finishes removals of workspaces that were interrupted.
+    * Finishes interrupted removals of workspaces.
     * Removes what killed processes left on the host outside workspaces (see `host_leftovers`).
     * Unmounts the disks of kept workspaces that have no living keeper (see `mounted`).
     * Removes the oldest kept workspaces if there are too many (see `trim`).
 
-    The caller must hold the host's lock (lease.acquire_host), because the sweep could otherwise remove the workspace of
-    a run whose keeper has not started yet. Raises DeadlinePassed if a disk is still in use.
+    The caller must hold the host's lock (lease.acquire_host). Otherwise the sweep could remove the workspace of a run
+    whose keeper has not started yet. Raises DeadlinePassed if a disk is still in use.
     """
     swept = [workspace for workspace in all_workspaces() if not is_kept(workspace) and not _keeper_lives(workspace)]
     for workspace in swept:
@@ -90,13 +98,16 @@ def sweep_host() -> list[str]:
 
 
 def host_leftovers() -> list[str]:
-    """Returns the names of what killed processes left on the host outside workspaces, e.g. in the packet filter."""
+    """Returns the names of things that killed processes left on the host outside workspaces, e.g. in the packet
+    filter."""
     return [name for backend in BACKENDS.values() for name in backend.leftovers()]
 
 
 def mounted() -> list[Path]:
-    """Returns the kept workspaces whose disks are still mounted because the keeper was killed. A keeper that ends
-    normally unmounts the disks."""
+    """Returns the kept workspaces whose disks are still mounted although their keeper has ended.
+
+    A keeper that is killed cannot unmount the disks. A keeper that ends normally unmounts them.
+    """
     return [
         workspace
         for workspace in all_workspaces()
@@ -105,8 +116,10 @@ def mounted() -> list[Path]:
 
 
 def unmount() -> list[Path]:
-    """Unmounts the disks of the workspaces that `mounted` returns, and returns these workspaces. Keeps the image files,
-    which hold the data of the disks. Raises DeadlinePassed if a disk is still in use."""
+    """Unmounts the disks of the workspaces that `mounted` returns. Returns these workspaces.
+
+    Keeps the image files, which hold the data of the disks. Raises DeadlinePassed if a disk is still in use.
+    """
     workspaces = mounted()
     for workspace in workspaces:
         _release(workspace)
@@ -114,9 +127,11 @@ def unmount() -> list[Path]:
 
 
 def sweep_unless_busy() -> list[Path]:
-    """Calls `sweep` and returns the removed workspaces. If a run uses the host, does nothing and returns an empty list.
+    """Calls `sweep`, and returns the removed workspaces. If a run uses the host, does nothing and returns an empty
+    list.
 
-    For use after a run was ended by force, because the keeper of such a run may have had no time to clean up.
+    Call this function after a run was ended by force, because the keeper of such a run may have had no time to clean
+    up.
     """
     try:
         with lease.acquire_host("a sweep"):
@@ -126,20 +141,22 @@ def sweep_unless_busy() -> list[Path]:
 
 
 def hold(workspace: Path) -> None:
-    """Protects a workspace from `sweep` as long as this process lives. This process must be the one that will decide
-    the run's verdict. After the verdict, it must call `keep` or `remove`."""
+    """Protects a workspace from `sweep` as long as this process lives.
+
+    The process that will decide the run's verdict must call this function. After the verdict, the process must call
+    `keep` or `remove`.
+    """
     (workspace / AWAITED).write_text(str(myself()))
 
 
 def keep(workspace: Path) -> None:
-    """Marks a workspace whose run is over as kept. Only the newest kept workspaces stay (see `trim`)."""
+    """Marks the workspace of a run that is over as kept. Then removes the oldest kept workspaces (see `trim`)."""
     (workspace / KEPT).touch()
     trim()
 
 
 def trim() -> list[Path]:
-    """Removes the oldest kept workspaces. The environment variable KDV_KEPT says how many kept workspaces may stay.
-    Returns the removed workspaces."""
+    """Removes the oldest kept workspaces if there are more than KDV_KEPT allows. Returns the removed workspaces."""
     old = sorted(_marked_workspaces(), reverse=True)[variables.workspaces_to_keep() :]
     for _, workspace in old:
         _erase(workspace)
@@ -147,8 +164,8 @@ def trim() -> list[Path]:
 
 
 def _erase(workspace: Path) -> None:
-    """Removes a workspace. First unmounts its disks, because a mounted loop device would still use the space of the
-    removed image."""
+    """Removes a workspace. First unmounts the workspace's disks, because a mounted loop device would still use the
+    space of the removed image."""
     _release(workspace)
     folders.remove_folder(workspace)
 
@@ -163,7 +180,7 @@ def _is_mounted(workspace: Path) -> bool:
 
 
 def _marked_workspaces() -> Iterator[tuple[int, Path]]:
-    """Yields (time of the mark, workspace) for every workspace that is marked as kept. Times are in ns since the
+    """Yields (time of the mark, workspace) for every workspace that is marked as kept. The times are in ns since the
     epoch."""
     for workspace in all_workspaces():
         try:

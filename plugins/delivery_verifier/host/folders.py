@@ -68,7 +68,10 @@ def state_dir() -> Path:
 
 
 def require_writable() -> None:
-    """Raises BadInput unless the home and the runs folder can be written, or created if they are missing."""
+    """Raises BadInput if the home or the folder of the run directories cannot be written.
+
+    If a folder is missing, checks instead that the folder can be created.
+    """
     for name, folder in (("KDV_HOME", home()), ("KDV_RUNS", runs_dir())):
         nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
         if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
@@ -81,11 +84,11 @@ def run_directory_name(run_id: str) -> str:
     """Returns the name of a run's directory: `run_id` if it is a safe name, else a safe name that is made from
     `run_id`.
 
-    A safe name has 1 to 120 of the characters `A-Za-z0-9_.-`, and begins with a letter or digit. DATA_DOCS, CATALOGUES
-    and LATEST are not safe. An unsafe run id becomes safe in these steps:
+    A safe name has 1 to 120 of the characters `A-Za-z0-9_.-`, and begins with a letter or digit. The names `data_docs`,
+    `catalogues` and `latest` are not safe. An unsafe run id becomes safe in these steps:
 
     1. Each character that is not allowed becomes `-`.
-    2. If the first character is no letter or digit, `run` is put before it.
+    2. If the first character is not a letter or digit, `run` is put before it.
     3. If the result is too long, its end is cut off.
     4. `-` and 8 hexadecimal digits of a hash of `run_id` are added. So two run ids that differ only in replaced or cut
        characters get different names.
@@ -104,7 +107,7 @@ def run_directory_name(run_id: str) -> str:
 
 
 def check_run_id(run_id: str) -> str:
-    """Returns `run_id`, which a user chose, unchanged.
+    """Checks the run id `run_id`, which a user chose. Returns `run_id` unchanged.
 
     Raises BadInput unless `run_id` has 1 to 120 of the characters `A-Za-z0-9_.~:+-` and begins with a letter or digit.
     Airflow accepts every such run id.
@@ -122,8 +125,11 @@ def run_directory(run_id: str) -> Path:
 
 
 def point_latest_at(run_dir: Path) -> None:
-    """Makes the link LATEST beside `run_dir` point at `run_dir`. Does nothing if LATEST is a folder and not a link, or
-    if the file system has no links. Raises no error then, because the link is only a convenience."""
+    """Makes the link `latest` beside `run_dir` point at `run_dir`.
+
+    Does nothing in two cases: `latest` exists but is not a link, or the link cannot be written. Raises no error in
+    these cases, because the link is only a convenience.
+    """
     link = run_dir.with_name(LATEST)
     if link.exists() and not link.is_symlink():
         return
@@ -134,7 +140,7 @@ def point_latest_at(run_dir: Path) -> None:
 
 
 def stored_runs(runs: Path | None = None) -> list[Path]:
-    """Returns the directories of all planned runs, newest first, by the time when scenario.json was written.
+    """Returns the directories of all planned runs. The run whose scenario.json was written last comes first.
 
     `runs` is the folder of the run directories, by default `runs_dir()`. The folder need not exist.
     """
@@ -155,7 +161,7 @@ def remove_folder(folder: Path) -> None:
     """Removes a folder, even if other processes still create files in it. Does nothing if there is no such folder.
 
     The folder is renamed first. Otherwise a process could create a file during the deletion, and the folder would stay.
-    If a part cannot be deleted, it stays under the new name, which ends with REMOVED.
+    The new name ends with `.removed` (REMOVED). A file that cannot be deleted stays in the folder with the new name.
     """
     doomed = folder.with_name(f".{folder.name}.{os.getpid()}{REMOVED}")
     try:

@@ -7,6 +7,7 @@ import platform
 
 
 def describe() -> str:
-    """Returns one line: how many CPUs, how much memory, the architecture, and the operating system's version."""
+    """Returns one line of text: the number of CPUs, the size of the memory, the architecture, and the operating
+    system's version."""
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     return f"{os.cpu_count()} CPUs, {memory_gb:.0f} GB, {platform.machine()}, {platform.system()} {platform.release()}"

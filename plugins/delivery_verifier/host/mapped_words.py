@@ -8,9 +8,10 @@ from pathlib import Path
 
 
 def map_words(file: Path, words: int) -> tuple[memoryview, mmap.mmap]:
-    """Maps the first `words` int64 words of `file`. Returns a shared, writable view of the words, and the map.
+    """Maps the first `words` int64 words of `file` into memory. Returns a writable view of the words, and the mmap
+    object.
 
-    A missing file is created and filled with zeros.
+    Processes that map the same file share the words. If the file is missing, creates the file and fills it with zeros.
     """
     size = words * 8
     with file.open("a+b") as stream:

@@ -1,5 +1,7 @@
-"""Free loopback ports for servers. A server starts on its port later, and starts there again after a fault has ended
-it."""
+"""Chooses free loopback ports for servers.
+
+A server does not listen on its port at once. It starts later, and after a fault it starts again on the same port.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ _LOWEST = 10_000
 def free_ports(count: int) -> list[int]:
     """Returns `count` different loopback ports on which no process listens now.
 
-    Linux gives ports of a certain range to connections. The returned ports lie below this range. So no connection takes
-    the port of a server while the server is down. If there is too little room below the range, Linux chooses the ports.
+    Linux takes the local ports of outgoing connections from a certain range. The returned ports lie below this range.
+    So no connection takes the port of a server while the server is down. If there are too few ports below the range,
+    Linux chooses the ports.
     """
     highest = int(_EPHEMERAL.read_text().split()[0])
     candidates = SystemRandom().sample(range(_LOWEST, highest), highest - _LOWEST) if highest > 2 * _LOWEST else []

@@ -34,7 +34,8 @@ class ProcessId(Struct, frozen=True):
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs. False if it is a zombie, or if the pid belongs to another process now."""
+        """Whether the process still runs. False if the process is a zombie, or if its pid belongs to another process
+        now."""
         return identify(self.pid) == self and state(self.pid) not in ("Z", "X", "")
 
     def send(self, number: int) -> bool:
@@ -48,7 +49,10 @@ class ProcessId(Struct, frozen=True):
         return True
 
     def kill(self) -> None:
-        """Sends SIGKILL to the process if it still runs. If it leads a process group, sends it to the whole group."""
+        """Sends SIGKILL to the process. Does nothing if the process has ended.
+
+        If the process leads a process group, sends SIGKILL to the whole group.
+        """
         if not self.alive:
             return
         with suppress(ProcessLookupError):
@@ -59,9 +63,9 @@ class ProcessId(Struct, frozen=True):
 
 
 def lives(name: str) -> bool:
-    """Whether the process that `name` identifies still runs. `name` has the form `pid:started` (see ProcessId).
+    """Returns whether the process that `name` identifies still runs. `name` has the form `pid:started` (see ProcessId).
 
-    False if `name` has another form.
+    Returns False if `name` has another form.
     """
     process = process_of(name)
     return process is not None and process.alive
@@ -124,10 +128,10 @@ def state(pid: int) -> str:
 
 
 def is_frozen(pid: int) -> bool:
-    """Whether every thread of the process with this pid is stopped. False if there is no such process.
+    """Returns whether every thread of the process with this pid is stopped. Returns False if there is no such process.
 
-    All threads are looked at, because SIGSTOP does not stop all threads at once, and one running thread can still
-    answer a request.
+    Looks at all threads, because SIGSTOP does not stop all threads at once. One thread that still runs can answer a
+    request.
     """
     states = set()
     try:
@@ -139,7 +143,7 @@ def is_frozen(pid: int) -> bool:
 
 
 def how_it_ended(code: int) -> str:
-    """Returns an exit code in words, e.g. `exit code -9 (killed by SIGKILL)`.
+    """Returns a text for the exit code `code` of a process, e.g. `exit code -9 (killed by SIGKILL)`.
 
     `code` has the form of `Popen.returncode`: minus the number of the signal if a signal killed the process.
     """
@@ -147,10 +151,10 @@ def how_it_ended(code: int) -> str:
 
 
 def dies_with_parent(number: int = signal.SIGKILL) -> Callable[[], None]:
-    """Returns a function that ties a child process to its parent. Pass the function to subprocess.Popen as
+    """Returns a function that ties a child process to its parent process. Pass the function to subprocess.Popen as
     `preexec_fn`.
 
-    The kernel then sends the child the signal `number` when the thread that started the child ends. The returned
+    The kernel then sends the signal `number` to the child when the parent's thread that started the child ends. The
     function also restores the default handling of SIGINT, SIGTERM and SIGQUIT in the child. Reason: a process that a
     shell starts in the background ignores SIGINT and SIGQUIT, and its children would ignore them, too.
     """
@@ -164,7 +168,8 @@ def dies_with_parent(number: int = signal.SIGKILL) -> Callable[[], None]:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """Returns the fields of /proc/<pid>/stat, from field 3 (the state) on. Returns None if there is no such process.
+    """Returns the fields of /proc/<pid>/stat, beginning with field 3 (the state). Returns None if there is no such
+    process.
 
     Source: proc(5).
     """

@@ -1,4 +1,4 @@
-"""The variables: every environment variable KDV_*, its allowed values, and warnings about unknown variables.
+"""The environment variables KDV_*: which variables exist, and which values are allowed. Warns about unknown variables.
 
 A variable that holds an empty text counts as unset.
 """
@@ -24,7 +24,10 @@ _IN_A_WORKSPACE = len("/12345678/keeper.sock")
 
 
 def path(name: str) -> Path | None:
-    """Returns the path that the variable `name` holds, or None if it is unset. Raises BadInput for a relative path."""
+    """Returns the path that the variable `name` holds, or None if the variable is unset.
+
+    Raises BadInput for a relative path.
+    """
     text = os.environ.get(name, "")
     if not text:
         return None
@@ -35,10 +38,11 @@ def path(name: str) -> Path | None:
 
 
 def short_path(name: str) -> Path | None:
-    """Returns the path that the variable `name` holds, or None if it is unset.
+    """Returns the path that the variable `name` holds, or None if the variable is unset. The path is a folder of
+    workspaces.
 
-    Raises BadInput for a relative path, and for a path that is too long for a folder of workspaces. Each workspace
-    holds a Unix socket, whose path may have at most SOCKET_PATH_BYTES bytes.
+    Raises BadInput for a relative path, and for a path that is too long. Each workspace holds a Unix socket, and Linux
+    allows at most 107 bytes (SOCKET_PATH_BYTES) for the path of a socket.
     """
     folder, most = path(name), SOCKET_PATH_BYTES - _IN_A_WORKSPACE
     if folder is not None and len(os.fsencode(folder)) > most:
@@ -47,7 +51,7 @@ def short_path(name: str) -> Path | None:
 
 
 def flag(name: str) -> bool:
-    """Whether the variable `name` is 1. Raises BadInput unless the variable is 1, 0, empty or unset."""
+    """Returns whether the variable `name` is 1. Raises BadInput unless the variable is 1, 0, empty or unset."""
     text = os.environ.get(name, "")
     if text not in ("", "0", "1"):
         raise bad_input(name, text, "0 or 1", f"e.g. {name}=1")
@@ -55,18 +59,18 @@ def flag(name: str) -> bool:
 
 
 def number(name: str, default: int, low: int, high: int) -> int:
-    """Returns the whole number that the variable `name` holds, or `default` if it is unset.
+    """Returns the whole number that the variable `name` holds, or `default` if the variable is unset.
 
-    Raises BadInput unless the variable is a whole number from `low` to `high`.
+    Raises BadInput if the value is not a whole number from `low` to `high`.
     """
     text = os.environ.get(name, "")
     return whole(name, text, low, high, example=default) if text else default
 
 
 def url(name: str, default: str) -> str:
-    """Returns the base URL that the variable `name` holds, or `default` if it is unset, without a slash at its end.
+    """Returns the base URL that the variable `name` holds, or `default` if the variable is unset.
 
-    Raises BadInput for a text that is no http or https URL.
+    The result has no slash at its end. Raises BadInput if the value is not an http or https URL.
     """
     text = os.environ.get(name, "") or default
     try:
@@ -82,10 +86,10 @@ def url(name: str, default: str) -> str:
 
 
 def cron(name: str) -> str:
-    """Returns the value of the variable `name`, a schedule: 1, 0, or a cron expression of five fields.
+    """Returns the schedule that the variable `name` holds: 1, 0, or a cron expression of five fields.
 
-    Returns an empty text if the variable is unset. Raises BadInput for any other value. The caller reads 1 as the
-    default schedule, and 0 as never.
+    The caller reads 1 as the default schedule, and 0 as never. Returns an empty text if the variable is unset. Raises
+    BadInput for any other value.
     """
     text = " ".join(os.environ.get(name, "").split())
     if text not in ("", "0", "1") and not _CRON.fullmatch(text):
@@ -94,7 +98,8 @@ def cron(name: str) -> str:
 
 
 def workspaces_to_keep() -> int:
-    """Returns how many workspaces are kept at most: KDV_KEPT or, if that variable is unset, KEPT_WORKSPACES.
+    """Returns the maximum number of workspaces that are kept: KDV_KEPT or, if that variable is unset, 3
+    (KEPT_WORKSPACES).
 
     A workspace is the folder of a run's private files. It is kept only if the run ended VIOLATED, or if KDV_KEEP is 1.
     """
@@ -134,10 +139,10 @@ The program itself or its image sets the last three variables. Users set all oth
 
 
 def check() -> list[str]:
-    """Returns a warning for each unknown variable. Raises BadInput for a variable with a value that is not allowed.
+    """Returns a warning for each unknown variable. Raises BadInput if a known variable has a value that is not allowed.
 
-    A variable is unknown if its name begins with KDV_ and KNOWN does not have it. A variable whose name begins with
-    KDV_TEST_ gets no warning, because the tests use such names.
+    An unknown variable has a name that begins with KDV_ but is missing from the table KNOWN. A variable whose name
+    begins with KDV_TEST_ gets no warning, because the tests use such names.
     """
     for name, read in KNOWN.items():
         read(name)

@@ -25,11 +25,12 @@ def wait_until(
     every_s: float = 0.05,
     detail: Callable[[], str] = str,
 ) -> T:
-    """Calls `predicate` at once and then every `every_s` seconds, until it returns a true value. Returns that value.
+    """Calls `predicate` at once, and then every `every_s` seconds until `predicate` returns a true value. Returns that
+    value.
 
-    Raises DeadlinePassed after `deadline_s` seconds, with the message
-    "waited <deadline_s> s in vain: <what> <detail()>". `what` names the awaited condition. `detail` is called when the
-    deadline passes, and describes the state at that time.
+    Raises DeadlinePassed after `deadline_s` seconds, with the message "waited <deadline_s> s in vain: <what>
+    <detail()>". `what` names the awaited condition. `detail` is called when the deadline passes, and describes the
+    state at that time.
     """
     end = time.monotonic() + deadline_s
     while True:

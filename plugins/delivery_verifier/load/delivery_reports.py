@@ -1,4 +1,4 @@
-"""Delivery reports: writes what the client reports about an attempt into the attempt's slot of the live ledger.
+"""Delivery reports: writes what the client reports about an attempt into the attempt's slot in the live ledger.
 
 A slot is the place of one attempt in a file (see live_ledger).
 """
@@ -31,9 +31,9 @@ DeliveryCallback = Callable[[KafkaError | None, Message], None]
 def delivery_callback(ledger: LiveLedger, control: Control, acks: str) -> DeliveryCallback:
     """Returns the delivery callback for records whose slots are in `ledger`.
 
-    `acks` is the producer's setting of that name. An error makes the attempt INDETERMINATE, because an error never
-    proves that the record was not written: an earlier try of the client may have written the record (docs/adr/0004).
-    The callback uses only local variables, for speed, because the client calls it for every record.
+    `acks` is the producer's setting `acks`. An error makes the attempt INDETERMINATE, because an error never proves
+    that the record was not written: an earlier try of the client may have written the record (docs/adr/0004). The
+    callback uses only local variables, for speed, because the client calls it for every record.
     """
     segments, words, clock = ledger.segments, control.words, time.time_ns
     # With acks=0 no broker sends an offset. librdkafka sometimes invents offsets (seen: 0, 1, 2 ... after a lost
@@ -65,10 +65,11 @@ def delivery_callback(ledger: LiveLedger, control: Control, acks: str) -> Delive
 
 
 def record_refusals(ledger: LiveLedger, control: Control, first: int, batch: Sequence[Mapping[str, Any]]) -> None:
-    """Marks as FAILED every record of `batch` that the client refused to queue. Such a record was certainly not sent.
+    """Marks each record of `batch` that the client refused to queue as FAILED. Such a record was certainly not sent.
 
-    `batch` holds the records from sequence `first` on. The client's `produce_batch` has added an entry `_error` to each
-    refused record. Refusals are rare, because back-pressure keeps the client's queue from being full.
+    `batch` holds consecutive records, and `first` is the sequence of its first record. The client's `produce_batch` has
+    added an entry `_error` to each refused record. Refusals are rare, because back-pressure keeps the client's queue
+    from being full.
     """
     for sequence, entry in enumerate(batch, first):
         if (error := entry.get("_error")) is not None:

@@ -1,11 +1,11 @@
-"""A load that no cluster keeps: its broker acknowledges every record, and is gone when the producer process ends.
+"""A load that is acknowledged and then lost. Its broker keeps no record after the producer process has ended.
 
 The broker is librdkafka's mock cluster, which runs inside the client (`test.mock.num.brokers` in librdkafka's
 CONFIGURATION.md). Everything else is as in any load: the process, its delivery reports, its live ledger and its
 counters. So every record of this load is acknowledged and LOST.
 
-The canary uses this load. All other rows of the canary's ledger are made by hand. Only this load shows that the ledger
-of a producer has the reports of records that are really lost.
+The canary uses this load. All other rows of the canary's ledger are made by hand. This load is the only proof that a
+real producer's ledger keeps the reports of records that are then lost.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ producer needs no address of a broker."""
 
 
 def send_and_forget(scenario: Scenario, folder: Path, records: int) -> ProducerProcess:
-    """Sends `records` records as producer PRODUCER of the canary, and waits until the process has ended.
+    """Sends `records` records as the canary's producer 1 (PRODUCER), and waits until the producer process has ended.
 
-    `folder` will hold the live ledger. Returns the producer. Raises ProducerDied if the process fails, or does not end
-    in time.
+    The process writes its live ledger to `folder`. Returns the producer. Raises ProducerDied if the process fails, or
+    does not end in time.
     """
     arm = scenario.canary
     spec = ProducerSpec(

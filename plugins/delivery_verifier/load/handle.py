@@ -1,8 +1,8 @@
-"""The handle of a running load: through this handle, the fault plan observes and steers the producers.
+"""The handle of a running load. Through this handle, the fault plan observes and steers the producers.
 
 The fault plan and the producers run in different processes. They share one block of memory per producer, the control
-block (see live_ledger.Word). The supervisor is the process that started the producers. The supervisor also kills them
-and starts them again when the fault plan asks for it.
+block (see live_ledger.Word). The supervisor is the process that started the producers. The supervisor also kills the
+producers, and starts them again, when the fault plan asks for it.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ class RunningLoad:
         return sum(arm.producers for arm in self._scenario.loaded)
 
     def reported(self) -> int:
-        """Returns how many attempts of the subject arm are reported as acknowledged or, with acks=0, as sent.
+        """Returns the number of reported attempts of the subject arm. With several subject arms, returns the lowest of
+        their numbers.
 
-        If there are several subject arms, returns the count of the arm that has the fewest.
+        An attempt is reported once the client says that the record was acknowledged or, with acks=0, that it was sent.
         """
         return min(sum(control[Word.REPORTED] for control in self._controls(arm)) for arm in self._scenario.subjects)
 
     def outstanding(self, arms: Iterable[Arm] | None = None) -> int:
-        """Returns how many attempts of `arms` have no outcome yet. Without `arms`, counts the attempts of the subject
-        arms.
+        """Returns the number of attempts of `arms` that have no outcome yet. Without `arms`, counts the attempts of the
+        subject arms.
 
-        The producer counts an attempt just before it hands the attempt over to its Kafka client.
+        An attempt counts from just before the producer hands it over to its Kafka client.
         """
         return sum(
             control[Word.ANNOUNCED]
@@ -59,8 +60,8 @@ class RunningLoad:
     def send(self, blocks: int) -> None:
         """Lets every producer of a scripted load send `blocks` more blocks to each partition.
 
-        A block is a run of consecutive records (see LoadLayout). Waits until the producers have handed over all these
-        blocks to their Kafka clients, but not for the delivery. Raises DeadlinePassed.
+        A block is a fixed number of consecutive records (see LoadLayout). Waits until the producers have handed over
+        all these blocks to their Kafka clients. Does not wait for the delivery. Raises DeadlinePassed.
         """
         load = self._scenario.load
         controls = self._all_controls()
@@ -76,7 +77,7 @@ class RunningLoad:
     def kill(self) -> None:
         """Asks the supervisor to send SIGKILL to all producers at the same moment. Waits until the producers are dead.
 
-        If the producers are still dead from an earlier call, kills nothing. Raises DeadlinePassed.
+        If an earlier call killed the producers and nobody has restarted them, kills nothing. Raises DeadlinePassed.
         """
         _, starts = self._commands()
         self._command("kill", kills=starts + 1, starts=starts)
@@ -84,8 +85,9 @@ class RunningLoad:
     def restart(self) -> None:
         """Asks the supervisor to start every killed producer again. Does nothing if no producer was killed.
 
-        Waits until each of these producers has sent again all records without a certain outcome. A producer that writes
-        transactions sends nothing again, but ends its open transaction. Raises DeadlinePassed.
+        Waits until each of these producers has sent once more each of its records that has no certain outcome. A
+        producer that writes transactions sends no record again, because its open transaction is ended instead. Raises
+        DeadlinePassed.
         """
         if all(control[Word.KILLS] == control[Word.STARTS] for control in self._all_controls()):
             return
@@ -98,7 +100,8 @@ class RunningLoad:
         )
 
     def resend(self) -> None:
-        """Makes every producer send again all records whose last attempt is INDETERMINATE. All producers must be alive.
+        """Makes every producer send once more each of its records whose last attempt is INDETERMINATE. All producers
+        must be alive.
 
         Waits until the producers have handed over these records to their Kafka clients. Raises DeadlinePassed.
         """
@@ -113,7 +116,7 @@ class RunningLoad:
         )
 
     def exits(self) -> dict[str, int]:
-        """Returns the exit codes of the producers that were killed by `kill` and were not started again since then.
+        """Returns the exit codes of the producers that `kill` killed and that nobody has started again since then.
 
         The keys are `<arm>/<producer>`. A code below zero is minus the number of the signal that ended the process.
         """
@@ -125,24 +128,23 @@ class RunningLoad:
         }
 
     def resent(self) -> dict[str, int]:
-        """Maps the name of each arm that carries load to the number of records that it sent again in the last round of
-        resends.
+        """Returns, for each arm that carries load, how many records the arm's producers sent again in their last round
+        of resends.
 
-        In a round, a producer sends once more each record whose last attempt is INDETERMINATE.
+        The keys are the names of the arms. In a round, a producer sends once more each record whose last attempt is
+        INDETERMINATE.
         """
         return {
             arm.name: sum(control[Word.LAST_ROUND] for control in self._controls(arm)) for arm in self._scenario.loaded
         }
 
     def _commands(self) -> tuple[int, int]:
-        """Returns two numbers: how often the fault plan has asked for a kill, and how often it has asked for a
-        start."""
+        """Returns two numbers: how many kills and how many starts the fault plan has asked for so far."""
         controls = self._all_controls()
         return max(control[Word.KILLS] for control in controls), max(control[Word.STARTS] for control in controls)
 
     def _command(self, verb: str, kills: int, starts: int) -> None:
-        """Writes two numbers for the supervisor: how many kills and how many starts the fault plan has asked for so
-        far.
+        """Tells the supervisor how many kills and how many starts the fault plan has asked for so far.
 
         Waits until the supervisor has carried out all of these kills and starts. If the wait is too long, raises
         DeadlinePassed. `verb` names the command in the error's message.

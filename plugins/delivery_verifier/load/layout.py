@@ -1,12 +1,12 @@
-"""The layout of a load: which partition a sequence goes to, and how much of the load fits into the client's queue.
+"""The layout of a load: which partition each record goes to, and how many records fit into the client's queue.
 
 * A sequence is the number of a record among all records of its producer.
 * A partition sequence is the number of an attempt among its producer's attempts to the same partition.
-* A block is a fixed number of consecutive sequences. Each block goes to one partition, and the blocks go to the
-  partitions in turn.
+* A block is a fixed number of consecutive sequences. All records of a block go to one partition. Successive blocks go
+  to the partitions in turn.
 
 Sequences and partition sequences begin at 0 and have no gaps. So loss, duplication and order can be checked without a
-join. The layout is computed and never stored. It ignores resends (see `resends`).
+join. The layout is computed and never stored. The layout ignores resends (see `resends`).
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ queue (see `queue_limit`)."""
 class LoadLayout(NamedTuple):
     """The layout of one producer's load.
 
-    `block` consecutive sequences go to one partition, and the next `block` sequences go to the next partition. After
-    the last of the `partitions` partitions, the first partition follows again.
+    `block` consecutive sequences go to one partition, and the next `block` sequences go to the next partition. The last
+    of the `partitions` partitions is followed by the first partition.
     """
 
     block: int
     partitions: int
 
     def partition(self, sequence: int) -> int:
-        """Returns the partition to which the record with the number `sequence` goes."""
+        """Returns the partition of the record with the number `sequence`."""
         return sequence // self.block % self.partitions
 
     def partition_sequence(self, sequence: int) -> int:
@@ -54,14 +54,15 @@ class LoadLayout(NamedTuple):
         return sequence // self.block // self.partitions * self.block + sequence % self.block
 
     def count_in(self, partition: int, end: int) -> int:
-        """Returns how many of the first `end` records go to `partition`. `end` is a multiple of `block`."""
+        """Returns the number of records that go to `partition`, among the first `end` records. `end` is a multiple of
+        `block`."""
         return (end // self.block - partition + self.partitions - 1) // self.partitions * self.block
 
     def columns(self, first: int, count: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """Returns two arrays about the records with the numbers [first, first + count).
+        """Returns two arrays about the `count` records whose numbers begin with `first`.
 
         The first array holds the partition of each record. The second array holds the partition sequence of each
-        record's first attempt. The result ignores resends.
+        record's first attempt. Both arrays are right only for a load without resends.
         """
         sequence = np.arange(first, first + count, dtype=np.int64)
         block = sequence // self.block
@@ -71,9 +72,12 @@ class LoadLayout(NamedTuple):
 def choose(records: int, rate: float, partitions: int, payload_bytes: int = 100, room: int | None = None) -> LoadLayout:
     """Returns a layout for a producer that sends `records` records of `payload_bytes` at `rate` records per second.
 
-    The blocks are so small that the producer sends about 150 or more per second, and each partition gets about ten or
-    more. A block has at most LARGEST_BLOCK records, and at most LARGEST_BLOCK_BYTES bytes if it has more than one
-    record. Three blocks fit into the client's queue. `room` is the result of `queue_room`.
+    A block is as large as these limits allow. If the limits allow no block, a block has one record.
+
+    * The producer sends at least 150 blocks per second (BLOCKS_PER_SECOND).
+    * Each partition gets at least ten blocks.
+    * A block has at most 2000 records (LARGEST_BLOCK) and at most 1 MB (LARGEST_BLOCK_BYTES).
+    * Three blocks fit into the client's queue. `room` is the result of `queue_room`.
     """
     bounds = [LARGEST_BLOCK, LARGEST_BLOCK_BYTES // payload_bytes, int(rate / BLOCKS_PER_SECOND)]
     bounds.append(records // (partitions * 10))
@@ -83,7 +87,7 @@ def choose(records: int, rate: float, partitions: int, payload_bytes: int = 100,
 
 
 def queue_room(settings: Mapping[str, Setting], payload_bytes: int) -> int | None:
-    """Returns how many records fit into the client's queue. Returns None if `settings` set no limit for the queue.
+    """Returns the number of records that fit into the client's queue, or None if `settings` set no limit for the queue.
 
     `settings` are the producer's settings. `payload_bytes` is the size of one record.
     """
@@ -93,9 +97,10 @@ def queue_room(settings: Mapping[str, Setting], payload_bytes: int) -> int | Non
 
 
 def require_room(settings: Mapping[str, Setting], payload_bytes: int) -> None:
-    """Raises BadInput unless the client's queue has room for LEAST_ROOM records.
+    """Raises BadInput if fewer than 3000 records (LEAST_ROOM) fit into the client's queue.
 
     With little room, the client could refuse some records of a block. `settings` are the producer's settings.
+    `payload_bytes` is the size of one record.
     """
     room = queue_room(settings, payload_bytes)
     if room is not None and room < LEAST_ROOM:
@@ -106,10 +111,10 @@ def require_room(settings: Mapping[str, Setting], payload_bytes: int) -> None:
 
 
 def queue_limit(settings: Mapping[str, Setting], payload_bytes: int, block: int) -> int:
-    """Returns the greatest length of the client's queue, in records, at which a producer still hands over a block.
+    """Returns the greatest length of the client's queue, in records, at which a producer may hand over a block.
 
-    At this length the queue has room for two more blocks, so that the client refuses no record. `settings` are the
-    producer's settings. `payload_bytes` is the size of one record.
+    At this length the queue has room for two more blocks of `block` records, so that the client refuses no record.
+    `settings` are the producer's settings. `payload_bytes` is the size of one record.
     """
     limit = max(4 * block, min(QUEUE_RECORDS, QUEUE_BYTES // payload_bytes))
     room = queue_room(settings, payload_bytes)

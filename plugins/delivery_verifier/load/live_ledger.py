@@ -50,10 +50,14 @@ class Word(IntEnum):
     """The words of a producer's control block: int64 numbers in memory that several processes share.
 
     The value of an item of this enumeration is the index of its word in the block. The docstring of an item says what
-    its word holds. The producer writes the word, unless the docstring names another writer. The supervisor is the
-    process that started the producer. A resend is an attempt of a record after the first. In a round of resends, the
-    producer sends once more each record whose last attempt is INDETERMINATE. The warm-up is one block of records to
-    each partition, before the load. A scripted load is sent only as the fault plan asks for it.
+    its word holds. The producer writes the word, unless the docstring of the item names another writer. Terms of these
+    docstrings:
+
+    * The supervisor is the process that started the producer.
+    * A resend is an attempt of a record after the record's first attempt.
+    * In a round of resends, the producer sends once more each record whose last attempt is INDETERMINATE.
+    * The warm-up is one block of records to each partition, before the load.
+    * A scripted load is sent only as the fault plan asks for it.
     """
 
     ANNOUNCED = 0
@@ -128,8 +132,9 @@ WORDS = 32
 
 
 class State(IntEnum):
-    """How far a producer has come: `STARTING` (it has no Kafka client yet), `READY` (it has a client), `WARM` (every
-    record of the warm-up has an outcome), `LOADING` (it sends its load), `DONE` (it has ended and counted its load)."""
+    """How far a producer has come. `STARTING`: the producer has no Kafka client yet. `READY`: it has a client. `WARM`:
+    every record of the warm-up has an outcome. `LOADING`: it sends its load. `DONE`: it has ended its load, and has
+    counted its attempts."""
 
     STARTING = 0
     READY = 1
@@ -139,8 +144,8 @@ class State(IntEnum):
 
 
 class Gate(IntEnum):
-    """How far a producer may go. `CLOSED`: it sends nothing. `WARM_UP`: it sends the warm-up. `GO`: it sends its load.
-    `RELEASE`: it may end its load."""
+    """How far a producer may go. `CLOSED`: the producer sends nothing. `WARM_UP`: it sends the warm-up. `GO`: it sends
+    its load. `RELEASE`: it may end its load."""
 
     CLOSED = 0
     WARM_UP = 1
@@ -179,9 +184,11 @@ class Control:
 
 
 class LiveLedger:
-    """The producer's side of the live ledger: opens the slot (place) of each attempt before the attempt is sent.
+    """The producer's view of its live ledger: opens a slot for each attempt before the attempt is sent.
 
-    Unmaps segments (files of slots) in which every slot is settled. `segments` holds the mapped segments by number.
+    A slot is the place of one attempt in a file. A segment is a file of slots. `segments` maps the numbers of the
+    mapped segments to the segments. When a new segment is mapped, the segments in which every slot is settled are
+    unmapped.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -190,9 +197,8 @@ class LiveLedger:
         self.segments: dict[int, Segment] = {}
 
     def open(self, first: int, count: int, sent_ns: int) -> None:
-        """Maps the slots (places) of `count` attempts, and notes in them that the attempts are sent at `sent_ns`.
-
-        `first` is the number of the first record, and the others follow. `sent_ns` is in ns since the epoch.
+        """Opens one slot for each of `count` attempts: writes `sent_ns` into the slot as the time of sending. `first`
+        is the sequence of the first record. The other records follow without a gap. `sent_ns` is in ns since the epoch.
         """
         for number in range(first >> SHIFT, (first + count - 1 >> SHIFT) + 1):
             if number not in self.segments:
@@ -215,18 +221,14 @@ def map_segment(folder: Path, number: int) -> Segment:
 
 
 def read_segment(folder: Path, number: int) -> npt.NDArray[np.int64]:
-    """Returns the columns result, sent and settled of segment `number`, a file in the producer's `folder`.
-
-    The array has the shape (3, SLOTS), and shows later changes of the file too.
-    """
+    """Returns the columns result, sent and settled of segment `number`, a file in the producer's `folder`. The array
+    has the shape (3, SLOTS). If the file changes later, the array changes, too."""
     return np.memmap(folder / f"segment-{number:06d}", np.int64, mode="r", shape=(3, SLOTS))
 
 
 def outcome_of(result: int) -> Outcome:
-    """Returns the outcome that an attempt's `result` in the live ledger stands for.
-
-    The result 0 means that no report about the attempt came. It stands for INDETERMINATE.
-    """
+    """Returns the outcome that the number `result` in an attempt's slot stands for. 0 means that the client has not
+    reported on the attempt. It stands for INDETERMINATE."""
     if result > 0 or result == ACKED_NOWHERE:
         return Outcome.ACKED
     if result == SENT:
@@ -235,15 +237,14 @@ def outcome_of(result: int) -> Outcome:
 
 
 def encode_error(base: int, code: int) -> int:
-    """Returns the result of an attempt that ended with librdkafka's error `code` (-1000 < code < 1000).
-
-    `base` is the outcome of the attempt: FAILED or INDETERMINATE.
-    """
+    """Returns the number that the slot of an attempt holds after librdkafka's error `code` (-1000 < code < 1000).
+    `base` is the outcome of the attempt: FAILED or INDETERMINATE."""
     return base - code
 
 
 def error_code(result: int) -> int | None:
-    """Returns librdkafka's error code in an attempt's `result`, or None if the result holds no error code."""
+    """Returns librdkafka's error code that the number `result` in an attempt's slot holds. Returns None if `result`
+    holds no error code."""
     if result > FAILED_UP_TO:
         return None
     return (FAILED if result > NEVER_KNOWN else INDETERMINATE) - result

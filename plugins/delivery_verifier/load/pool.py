@@ -1,4 +1,5 @@
-"""The pool of producers: all producer processes of a run. The pool starts them together, and checks that none dies."""
+"""The pool of producers: all producer processes of a run. The pool starts the processes together, and notices if a
+process dies."""
 
 from __future__ import annotations
 
@@ -32,16 +33,17 @@ class ProducerDied(VerifierError, RuntimeError):
 class AlreadySent(VerifierError, RuntimeError):
     """The load of this run was begun before.
 
-    A second load would give its records the same numbers as the first load, so all its records would be DUPLICATED.
+    The records of a second load would have the same numbers as the records of the first load. So all of them would be
+    DUPLICATED.
     """
 
 
 @dataclass
 class ProducerProcess:
-    """One producer, with the control block (shared memory) through which it is observed and steered.
+    """One producer. The supervisor and the fault plan observe and steer it through its control block (shared memory).
 
-    The fault plan may have a producer killed and started again, with the same ledger. `process` is the producer's
-    latest process.
+    The fault plan may have a producer killed and started again. The producer then keeps its ledger, and `process` is
+    its latest process.
     """
 
     arm: Arm
@@ -54,7 +56,7 @@ class ProducerProcess:
         """The producer's name in the counts of produce.json: `<arm>/<producer>/<session>`.
 
         `produce.json` is an output of the step `produce`. `session` is a number in the headers of the producer's
-        records, and not a session of Kafka. It stays the same when the producer is killed and started again.
+        records, and not a session of Kafka. The number stays the same when the producer is killed and started again.
         """
         return f"{self.arm.name}/{self.spec.producer}/{self.spec.session}"
 
@@ -70,12 +72,12 @@ class ProducerProcess:
 
     @property
     def killed_by_plan(self) -> bool:
-        """Whether SIGKILL ended the producer because the fault plan asked for this, and it was not started again."""
+        """Whether the fault plan had the producer killed with SIGKILL, and the producer was not started again."""
         is_down = self.control[Word.KILLS_DONE] > self.control[Word.STARTS_DONE]
         return is_down and self.control[Word.EXIT] == -signal.SIGKILL
 
     def may_end(self, code: int) -> bool:
-        """Whether the run may go on after the producer's process has ended with the exit code `code`.
+        """Returns whether the run may go on after the producer's process has ended with the exit code `code`.
 
         * 0 is allowed once the load has ended.
         * 3 is always allowed: the load ended early, e.g. after a fatal client error, which is a result of the run.
@@ -90,8 +92,8 @@ class ProducerPool:
     """All producers of a run. A new pool starts their processes.
 
     `connection` has the client properties with which the producers reach the cluster. The live ledgers are written to
-    the folder `live` below `workspace`. Raises AlreadySent if the run had a pool before, because a run has only one
-    load.
+    the folder `live` below `workspace`. A run has only one load. So raises AlreadySent if there was a pool for this run
+    before.
     """
 
     def __init__(self, scenario: Scenario, connection: Mapping[str, str], workspace: Path) -> None:
@@ -105,15 +107,13 @@ class ProducerPool:
         self._deadline_s = scenario.load.deadline_s
 
     def open(self, gate: Gate) -> None:
-        """Lets all producers go as far as `gate` allows (see Gate), all at the same time."""
+        """Opens `gate` for all producers at the same time. `Gate` says how far a producer may then go."""
         for producer in self.producers:
             producer.control[Word.GATE] = gate
 
     def wait_for(self, state: State, deadline_s: float | None = None) -> None:
-        """Waits until every producer has reached `state`. Raises ProducerDied and DeadlinePassed.
-
-        `deadline_s` is in seconds. None stands for the deadline of the load.
-        """
+        """Waits until every producer has reached `state`. Raises ProducerDied and DeadlinePassed. `deadline_s` is in
+        seconds. None means the deadline that the scenario sets for the load."""
         wait_until(
             lambda: self.check() and all(producer.control[Word.STATE] >= state for producer in self.producers),
             f"all producers to be {state.name}",
@@ -122,7 +122,8 @@ class ProducerPool:
         )
 
     def check(self) -> bool:
-        """Raises ProducerDied if a producer ended before it was done. Returns True otherwise."""
+        """Raises ProducerDied if a producer's process has ended and the run may not go on (see
+        `ProducerProcess.may_end`). Otherwise returns True."""
         for producer in self.producers:
             code = producer.process.poll()
             if code is not None and not producer.may_end(code):
@@ -133,10 +134,11 @@ class ProducerPool:
         return True
 
     def apply_commands(self, adopt: Callable[[int], None]) -> None:
-        """Carries out the latest command of the fault plan, once the command is in the control blocks of all producers.
+        """Carries out the latest command of the fault plan, once the control blocks of all producers hold the command.
 
         For a kill, sends SIGKILL to all producers at once. For a start, gives a new process to every producer that the
-        plan had killed, and calls `adopt` with the pid of the new process, so that this process ends with the cluster.
+        fault plan had killed. Calls `adopt` with the pid of each new process, so that the process ends with the
+        cluster.
         """
         commands = {(producer.control[Word.KILLS], producer.control[Word.STARTS]) for producer in self.producers}
         if len(commands) != 1:
@@ -161,7 +163,7 @@ class ProducerPool:
             producer.control[Word.KILLS_DONE] = kills
 
     def kill(self) -> None:
-        """Sends SIGKILL to all producers. Waits until all have ended, and notes each exit code (see Word.EXIT)."""
+        """Sends SIGKILL to all producers. Waits until all have ended, and writes each exit code to Word.EXIT."""
         for producer in self.producers:
             if producer.process.poll() is None:
                 producer.process.send_signal(signal.SIGKILL)
@@ -170,10 +172,10 @@ class ProducerPool:
 
 
 def _settings(arm: Arm, number: int) -> dict[str, Setting]:
-    """Returns the arm's producer settings for its producer `number`.
+    """Returns the settings of the arm's producer with the number `number`.
 
-    Every producer has its own client.id and, if the arm has a transactional.id, its own transactional.id. Brokers and
-    the proxy tell producers apart by these ids.
+    Every producer has a client.id of its own. If the arm has a transactional.id, every producer has a transactional.id
+    of its own, too. Brokers and the proxy tell producers apart by these ids.
     """
     settings: dict[str, Setting] = {"client.id": f"{arm.name}-{number}", **arm.profile.producer}
     if arm.transactional_id:
@@ -217,14 +219,15 @@ def _process(scenario: Scenario, arm: Arm, number: int, connection: Mapping[str,
 
 
 def _start_again(producer: ProducerProcess, life: int) -> None:
-    """Starts a new process for a killed producer. `life`: how often the producer was killed."""
+    """Starts a new process for a killed producer. `life` is the number of times that the producer was killed."""
     producer.spec = msgspec.structs.replace(producer.spec, life=life)
     producer.control[Word.STATE] = State.STARTING
     producer.process = start_process(producer.spec)
 
 
 def start_process(spec: ProducerSpec) -> subprocess.Popen[bytes]:
-    """Starts the producer that `spec` describes, as a child that dies with this process. `spec.folder` must exist."""
+    """Starts the producer that `spec` describes, as a child process. The child dies with this process. The folder
+    `spec.folder` must exist."""
     folder = Path(spec.folder)
     (folder / "spec.json").write_bytes(dumps(spec))
     with (folder / "stderr").open("wb") as stderr:

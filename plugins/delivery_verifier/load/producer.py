@@ -37,9 +37,10 @@ class SequencedProducer:
     """Sends blocks of records in the order of their sequence numbers.
 
     * `sequence`: the number of the first record that was never sent.
-    * `resent`: how often records were sent again. `shifts`: how often in each partition (see `partition_shifts`).
-    * `limit`: the greatest length of the client's queue at which a block is still handed over.
-    * `fatal`: what ended the load early: a fatal client error or an unended transaction. None: nothing ended it early.
+    * `resent`: the number of resends so far. `shifts`: this number per partition (see `partition_shifts`).
+    * `limit`: the greatest length of the client's queue, in records, at which a block may be handed over.
+    * `fatal`: what ended the load early: a fatal client error, or a transaction that could not be ended. Otherwise
+      None.
     """
 
     def __init__(self, spec: ProducerSpec) -> None:
@@ -77,7 +78,7 @@ class SequencedProducer:
             self.fatal = str(error)
 
     def send_block(self) -> None:
-        """Counts the next block as sent, and hands it over to the client. Records refused by the client are FAILED."""
+        """Counts the next block as sent, and hands it over to the client. Marks refused records as FAILED."""
         block, first = self.spec.block, self.sequence
         self._make_room()
         if self.transactions:
@@ -91,7 +92,7 @@ class SequencedProducer:
             self.transactions.after_block(self.sequence)
 
     def _make_room(self) -> None:
-        """Waits until the client's queue is no longer than `limit`. This is the back-pressure on the load."""
+        """Waits until the client's queue holds at most `limit` records. So the load never outruns the client."""
         while len(self.client) > self.limit:
             self.client.poll(0.005)
 
@@ -105,11 +106,9 @@ class SequencedProducer:
         self.client.poll(0)
 
     def send_again(self, include_open: bool) -> None:
-        """Does one round of resends: sends again each record whose last attempt is INDETERMINATE, as a new attempt.
-
-        With `include_open`, an attempt without a delivery report counts as INDETERMINATE, too. Use this only if the
-        process that sent the attempt is gone.
-        """
+        """Does one round of resends: sends a new attempt of each record whose last attempt is INDETERMINATE. With
+        `include_open`, an attempt without a delivery report counts as INDETERMINATE, too. Set `include_open` only if
+        the process that sent the attempt is gone."""
         folder, control = Path(self.spec.folder), self.control
         earlier = read_rounds(folder)
         sequences = unanswered(folder, self.sequence, earlier, include_open)
@@ -136,8 +135,9 @@ class SequencedProducer:
             self.control[Word.ROUNDS_DONE] += 1
 
     def take_over(self) -> None:
-        """Resumes after a kill. Counts the outcomes in the ledger. Without transactions, resends the records without a
-        certain outcome. With transactions, resends nothing: the open transaction may have been committed."""
+        """Resumes after a kill. First counts the outcomes in the ledger. A producer without transactions then resends
+        the records without a certain outcome. A producer with transactions resends nothing, because the transaction
+        that was open at the kill may have been committed."""
         self.resent = recount(Path(self.spec.folder), self.control, self.sequence)[Word.RESENT]
         if self.transactions:
             self.transactions.take_over(self.sequence)
@@ -145,7 +145,7 @@ class SequencedProducer:
             self.send_again(include_open=True)
 
     def warm_up(self) -> None:
-        """Sends one block to each partition, and waits until every record has an outcome. Raises TimeoutError."""
+        """Sends one block to each partition. Raises TimeoutError if a record has no outcome in time."""
         for _ in range(self.spec.partitions):
             self.send_block()
         unsettled = self.client.flush(self.spec.deadline_s)
@@ -153,7 +153,7 @@ class SequencedProducer:
             raise TimeoutError(f"{unsettled} warm-up records were not settled within {self.spec.deadline_s:g} s")
 
     def load(self) -> None:
-        """Sends at the planned rate until `spec.records` are sent and the supervisor has opened Gate.RELEASE."""
+        """Sends at the planned rate. Ends when `spec.records` are sent and the supervisor has opened Gate.RELEASE."""
         spec, control = self.spec, self.control
         start, sequence_at_start = time.monotonic(), self.sequence
         while self.fatal is None:
@@ -168,8 +168,8 @@ class SequencedProducer:
                 self.client.poll(min(0.01, (self.sequence + spec.block - due) / spec.rate) if spec.rate else 0)
 
     def play(self) -> None:
-        """Sends a scripted load: all blocks that the fault plan asks for. At the end, sends one more block to each
-        partition."""
+        """Sends a scripted load: sends each block when the fault plan asks for it. When the supervisor opens
+        Gate.RELEASE, sends one more block to each partition and returns."""
         control, warm_up_records = self.control, self.spec.block * self.spec.partitions
         while self.fatal is None:
             self._send_again_if_asked()
@@ -185,7 +185,8 @@ class SequencedProducer:
                 self.send_block()
 
     def run(self) -> None:
-        """Sends warm-up and load, and waits for a `Gate` before each. A producer that was killed resumes at once."""
+        """Sends the warm-up and then the load. Waits for Gate.WARM_UP before the warm-up, and for Gate.GO before the
+        load. A producer that was killed and started again sends no warm-up, and resumes its load at once."""
         if self.transactions:
             self.transactions.init()
         if self.spec.life:
@@ -206,10 +207,8 @@ class SequencedProducer:
 
     def _unless_fatal(self, work: Callable[[], object]) -> None:
         """Calls `work`. If a fatal client error or Unended stops `work`, notes the error in `fatal`. Raises any other
-        error.
-
-        The client's `poll` raises KafkaException. Its `flush` raises KafkaError, which is no subclass of Exception.
-        """
+        error. The client's `poll` raises KafkaException. The client's `flush` raises KafkaError, which is not a
+        subclass of Exception."""
         try:
             work()
         except (KafkaException, KafkaError) as raised:  # type: ignore[misc]  # KafkaError is no Exception
@@ -229,7 +228,8 @@ class SequencedProducer:
 
 
 def main() -> int:
-    """Runs one producer. Returns 0 if the load was sent, 3 if an error ended it early, 1 for refused settings."""
+    """Runs one producer, and returns the exit code of the process. The code is 0 if the load was sent, 3 if an error
+    ended the load early, and 1 if the client refused its settings."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=ProducerSpec)
     try:
         producer = SequencedProducer(spec)

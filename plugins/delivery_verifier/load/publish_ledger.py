@@ -1,6 +1,6 @@
-"""Publishing: a producer's live ledger becomes rows of the run's ledger.
+"""Publishing: turns a producer's live ledger into rows of the run's ledger.
 
-The live ledger's segments are read one after the other, so that memory stays constant.
+The segments (files) of the live ledger are read one after the other, so that memory stays constant.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ def publish_ledger(
 ) -> int:
     """Writes all attempts of the producer in `folder` to the file `target`. Returns the number of attempts.
 
-    The file has `ledger.SCHEMA`. The first attempts of all records come first. The resends follow, in the order in
-    which they were sent. An attempt without a delivery report is INDETERMINATE, and its `made_by` is `recovery`.
-    `session`: the number of the session in the headers of the records. `transaction_records`: the number of records in
-    a transaction, or 0 if the producer uses no transactions.
+    The file has the columns of `ledger.SCHEMA`. The first attempts of all records come first. The resends follow, in
+    the order in which they were sent. An attempt without a delivery report is INDETERMINATE, and its `made_by` is
+    `recovery`. `session` is the number of the session in the headers of the records. `transaction_records` is the
+    number of records in a transaction, or 0 if the producer uses no transactions.
     """
     owner = LedgerOwner(arm, producer, session, folder, layout, transaction_records)
     rounds, control = read_rounds(folder), Control(folder)
@@ -79,7 +79,8 @@ def counted_outcomes(control: Control, acks: str) -> dict[str, int]:
     """Returns how many reports of each outcome the producer counted, and the number of miscounted reports (MISCOUNTED).
 
     The numbers come from the control block alone, so that they can be compared with the ledger, which comes from the
-    slots. `acks` is the producer's setting. With acks=0 the reports without an error count as SENT, otherwise as ACKED.
+    slots. `acks` is the producer's setting `acks`. Reports without an error count as SENT with acks=0, otherwise as
+    ACKED.
     """
     return {
         Outcome.ACKED: 0 if acks == "0" else control[Word.REPORTED],
@@ -91,15 +92,17 @@ def counted_outcomes(control: Control, acks: str) -> dict[str, int]:
 
 
 def _resend_table(owner: LedgerOwner, resend: SequenceRange) -> pa.Table:
-    """Returns the resends in the range `resend` as a table with `ledger.SCHEMA`. The resends are of consecutive
-    records."""
+    """Returns a table with the columns of `ledger.SCHEMA` and one row for each resend in the range `resend`.
+
+    The range holds consecutive records.
+    """
     slots = read_slots(attempt_folder(owner.folder, resend.attempt), resend.first, resend.count)
     partition_sequences = np.arange(resend.partition_sequence, resend.partition_sequence + resend.count, dtype=np.int64)
     return _table(slots, owner, resend.first, partition_sequences, resend.attempt)
 
 
 def _partition_sequences(first: int, count: int, rounds: Iterable[Round], layout: LoadLayout) -> Numbers:
-    """Returns the partition sequences of the first attempts to send the records [first, first + count).
+    """Returns the partition sequences of the first attempts of `count` records whose numbers begin with `first`.
 
     A partition sequence is the number of an attempt among its producer's attempts to the same partition. It is the sum
     of two numbers: the number from `layout`, which ignores resends, and the number of earlier resends to the same
@@ -115,10 +118,12 @@ def _partition_sequences(first: int, count: int, rounds: Iterable[Round], layout
 
 
 def _table(slots: Numbers, owner: LedgerOwner, first: int, partition_sequences: Numbers, attempt: int = 0) -> pa.Table:
-    """Returns a table with `ledger.SCHEMA`. It has one row, i.e. one attempt, for each of several consecutive records.
+    """Returns a table with the columns of `ledger.SCHEMA` about consecutive records. Each row is one attempt of one
+    record.
 
-    `first` is the sequence of the first record. `attempt` is the attempt number: 0 for first attempts. `slots` has one
-    column per attempt. Its three rows are the columns result, sent and settled of the live ledger.
+    The records have the sequences `first`, `first` + 1, and so on. `attempt` is the attempt number: 0 for first
+    attempts. `slots` has one column per attempt. The three rows of `slots` hold result, sent and settled, which are the
+    columns of the live ledger.
     """
     result, sent_ns, settled_ns = slots
     count = len(result)

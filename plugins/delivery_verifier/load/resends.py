@@ -1,7 +1,7 @@
-"""Resends: which records an application sends again, and which attempt number and partition sequence a resend gets.
+"""Resends: which records a producer sends again, and which attempt number and partition sequence a resend gets.
 
-In a round of resends, a producer sends once more each record whose last attempt is INDETERMINATE. Before it sends any
-of these records, it writes the round to a file.
+In a round of resends, a producer sends once more each record whose last attempt is INDETERMINATE. Before the producer
+sends any of these records, it writes the round to a file.
 
 * A record's attempts have the numbers 0 (the first attempt), 1, 2 and so on. The folder `attempt-n` in the producer's
   folder stores the slots (see `live_ledger`) of all attempts with the number n > 0.
@@ -39,9 +39,9 @@ COUNTERS = (Word.REPORTED, Word.FAILED, Word.INDETERMINATE)
 
 
 class SequenceRange(Struct, frozen=True):
-    """`count` consecutive sequences, from `first` on, that go to one partition with the same attempt number `attempt`.
+    """`count` consecutive sequences, from `first` on, that go to one partition with the attempt number `attempt`.
 
-    Their partition sequences are consecutive too, from `partition_sequence` on.
+    The partition sequences of these attempts are consecutive too, from `partition_sequence` on.
     """
 
     attempt: int
@@ -51,9 +51,9 @@ class SequenceRange(Struct, frozen=True):
 
 
 class Round(Struct, frozen=True):
-    """One round of resends: the sequences of `ranges` are sent again, in this order.
+    """One round of resends: sends the sequences of `ranges` again, in this order.
 
-    Sequences below `frontier` were first sent before the round, all others after the round.
+    A sequence below `frontier` was first sent before the round. Every other sequence is first sent after the round.
     """
 
     frontier: int
@@ -70,14 +70,16 @@ def attempt_folder(folder: Path, attempt: int) -> Path:
 
 
 def read_rounds(folder: Path) -> list[Round]:
-    """Returns all rounds of resends of the producer in `folder`, in order."""
+    """Returns all rounds of resends of the producer in `folder`, in the order in which they were sent."""
     return [msgspec.json.decode(file.read_bytes(), type=Round) for file in sorted(folder.glob("round-*.json"))]
 
 
 def write_round(folder: Path, number: int, resends: Round) -> None:
-    """Writes the round `resends` to a file in the producer's `folder`. `number` is the round's number, from 1 on.
+    """Writes the round `resends` to a file in the producer's `folder`. `number` is the round's number; the first round
+    has 1.
 
-    The file gets its final name once it is complete. So a producer that is killed meanwhile leaves no broken file.
+    The file gets its final name only when it is complete. So a kill of the producer during the write leaves no broken
+    file.
     """
     file = folder / f"round-{number:06d}.json"
     file.with_suffix(".new").write_bytes(msgspec.json.encode(resends))
@@ -85,7 +87,8 @@ def write_round(folder: Path, number: int, resends: Round) -> None:
 
 
 def unanswered(folder: Path, frontier: int, rounds: Iterable[Round], include_open: bool) -> dict[int, int]:
-    """Maps each sequence below `frontier` whose last attempt is INDETERMINATE to the number of this attempt.
+    """Returns the sequences below `frontier` whose last attempt is INDETERMINATE. Maps each sequence to the number of
+    this attempt.
 
     `folder` is the producer's folder, and `rounds` are all its rounds of resends so far. With `include_open`, an
     attempt without a delivery report counts as INDETERMINATE, too. Set `include_open` only if the process that sent the
@@ -107,10 +110,10 @@ def unanswered(folder: Path, frontier: int, rounds: Iterable[Round], include_ope
 
 
 def next_round(sequences: Mapping[int, int], frontier: int, earlier: Iterable[Round], layout: LoadLayout) -> Round:
-    """Returns the next round of resends, which sends each of `sequences` once more.
+    """Returns the next round of resends, which sends each sequence in `sequences` once more.
 
     `sequences` maps each sequence, in ascending order, to the number of its last attempt. `frontier` is the first
-    sequence that was never sent. A block begins with `frontier`. `earlier` are all earlier rounds.
+    sequence that was never sent. It is also the first sequence of a block. `earlier` are all earlier rounds.
     """
     shifts = partition_shifts(earlier, layout)
     next_partition_sequence = {
@@ -125,10 +128,10 @@ def next_round(sequences: Mapping[int, int], frontier: int, earlier: Iterable[Ro
 
 
 def partition_shifts(rounds: Iterable[Round], layout: LoadLayout) -> Counter[int]:
-    """Maps each partition to the number of resends in `rounds` that went to the partition.
+    """Returns, for each partition, the number of resends in `rounds` that went to the partition.
 
-    Every resend takes one partition sequence. So each later first attempt to the same partition has a partition
-    sequence that is higher by one.
+    Every resend takes one partition sequence. So each resend raises the partition sequences of all later first attempts
+    to the same partition by one.
     """
     shifts: Counter[int] = Counter()
     for resend in _ranges(rounds):
@@ -139,9 +142,9 @@ def partition_shifts(rounds: Iterable[Round], layout: LoadLayout) -> Counter[int
 def count_outcomes(folder: Path, frontier: int) -> dict[Word, int]:
     """Counts the attempts in the live ledger of a producer whose process is gone.
 
-    The keys are the words in COUNTERS, and the words ABANDONED and RESENT (see `Word`). An attempt without a report is
-    ABANDONED, because no report about it can come any more. A resend counts twice: as RESENT, and by its outcome.
-    `folder` is the producer's folder. `frontier` is the first sequence that was never sent.
+    The keys are the words in COUNTERS, and the words ABANDONED and RESENT (see `Word`). An attempt without a report
+    counts as ABANDONED, because no report about the attempt can come any more. A resend counts twice: as RESENT, and by
+    its outcome. `folder` is the producer's folder. `frontier` is the first sequence that was never sent.
     """
     rounds = read_rounds(folder)
     first_attempts = [SequenceRange(0, first, min(SLOTS, frontier - first), 0) for first in range(0, frontier, SLOTS)]
@@ -158,12 +161,11 @@ def count_outcomes(folder: Path, frontier: int) -> dict[Word, int]:
 
 
 def recount(folder: Path, control: Control, frontier: int) -> dict[Word, int]:
-    """Sets the counters of a killed producer to the counts of its slots, and returns these counts (see
-    `count_outcomes`).
+    """Sets the counters of a killed producer to the counts of its slots. Returns these counts (see `count_outcomes`).
 
     The producer writes each report into its slot, and then counts the report. If the kill came in between, one counter
     is 1 too low. Any other difference means that slots or counters are wrong. Such a difference is added to
-    Word.MISCOUNTED, and breaks a law of the books (`outcomes_agree`).
+    Word.MISCOUNTED, and breaks the law `outcomes_agree` of the books.
     """
     counts = count_outcomes(folder, frontier)
     behind = [counts[word] - control[word] for word in COUNTERS]
@@ -175,7 +177,8 @@ def recount(folder: Path, control: Control, frontier: int) -> dict[Word, int]:
 
 
 def read_slots(folder: Path, first: int, count: int) -> Numbers:
-    """Returns the columns result, sent and settled of the attempts to send the records [first, first + count).
+    """Returns the columns result, sent and settled of the attempts to send `count` records whose numbers begin with
+    `first`.
 
     `folder` is the result of `attempt_folder`. The attempts may lie in several files. The result has the shape (3,
     count).
@@ -195,8 +198,8 @@ def _consecutive(sequences: Mapping[int, int], block: int) -> Iterator[tuple[int
     """Splits `sequences` into ranges. Yields (attempt, first, count) for each range.
 
     `sequences` maps each sequence to the number of its last attempt. A range has `count` consecutive sequences, from
-    `first` on. All of them lie in one block, and their last attempts have the same number. `attempt` is this number
-    plus 1.
+    `first` on. All sequences of a range lie in one block, and their last attempts have the same number. `attempt` is
+    this number plus 1.
     """
     attempt, first, count = -1, -1, 0
     for sequence, last_attempt in sequences.items():
@@ -212,9 +215,10 @@ def _consecutive(sequences: Mapping[int, int], block: int) -> Iterator[tuple[int
 
 
 def _indeterminate(folder: Path, first: int, count: int, include_open: bool) -> Numbers:
-    """Returns the indices of the sequences [first, first + count) whose attempt is INDETERMINATE. `first` has index 0.
+    """Returns which of the sequences [first, first + count) have an attempt that is INDETERMINATE.
 
-    With `include_open`, an attempt without a delivery report counts as INDETERMINATE, too.
+    Each sequence is returned as an index: `first` has the index 0. With `include_open`, an attempt without a delivery
+    report counts as INDETERMINATE, too.
     """
     results = read_slots(folder, first, count)[0]
     return np.flatnonzero((results <= NEVER_KNOWN) | ((results == 0) & include_open)).astype(np.int64)

@@ -11,19 +11,19 @@ class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """All inputs of one producer process.
 
     * `folder`: the folder of the producer's live ledger.
-    * `connection`: the client properties with which the producer connects, by librdkafka's names. They may hold
-      secrets, so a spec is never written into a run directory.
+    * `connection`: the client properties with which the producer connects, by librdkafka's names. The properties may
+      hold secrets, so a spec is never written into a run directory.
     * `run_token`, `arm`, `producer`, `session`: identify the producer in the header of each record's value. `session`
       is not a session of Kafka.
-    * `records`: the least number of records to send. If the load is `scripted`, the fault plan decides how many records
-      are sent.
+    * `records`: the minimum number of records to send. If the load is `scripted`, the fault plan decides how many
+      records are sent.
     * `rate`: records per second. None: the producer sends as fast as it can.
-    * `block`: how many consecutive records go to one partition (see LoadLayout).
-    * `deadline_s`: how many seconds one step, e.g. the warm-up, may take.
-    * `life`: how often the producer was killed before. If it is above 0, the producer continues after the last record
-      in its ledger.
-    * `transaction_records`: the number of records in a transaction, a whole number of blocks. 0: no transactions.
-    * `abort_every`: how often the producer aborts a transaction on purpose (see Transactions). 0: never.
+    * `block`: the number of consecutive records that go to one partition (see LoadLayout).
+    * `deadline_s`: the maximum duration of one step, e.g. the warm-up, in seconds.
+    * `life`: the number of times that the producer was killed before. If it is above 0, the producer continues after
+      the last record in its ledger.
+    * `transaction_records`: the number of records in a transaction, a multiple of `block`. 0: no transactions.
+    * `abort_every`: every how many transactions the producer aborts one on purpose (see Transactions). 0: never.
     """
 
     folder: str

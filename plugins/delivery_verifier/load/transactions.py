@@ -1,4 +1,5 @@
-"""Transactions of one producer: which sequences a transaction holds, how it is ended, and a file of all outcomes.
+"""Transactions of one producer: which sequences belong to a transaction, how a transaction is ended, and which outcome
+each transaction had.
 
 A transaction holds a fixed number of consecutive sequences. So a record's transaction is computed and never stored. If
 the producer was killed and started again, its next transaction begins with the first sequence that was not sent yet.
@@ -44,9 +45,9 @@ class Unended(VerifierError, RuntimeError):
 def size(records: int, block: int, partitions: int, rate: float | None = None) -> int:
     """Returns the number of records in one transaction: `records`, or fewer if the load is slow.
 
-    * `rate` is in records per second. With a rate, the number is at most what the load sends in MOST_S seconds. None:
-      the load has no rate.
-    * `block` consecutive records go to one partition. The number is rounded up to whole blocks.
+    * `rate` is in records per second. With a rate, a transaction holds at most the records of MOST_S seconds. None: the
+      load has no rate.
+    * `block` consecutive records go to one partition. The number is then rounded up to whole blocks.
     * With two or more partitions, the number is at least two blocks, so that a transaction spans two partitions.
     """
     if rate is not None:
@@ -57,9 +58,9 @@ def size(records: int, block: int, partitions: int, rate: float | None = None) -
 class Transactions:
     """Begins and ends the transactions of `client`. Each transaction has `size` sequences.
 
-    `abort_every`: the second transaction, and every `abort_every`th transaction after it, is aborted on purpose, once
-    all of its records have delivery reports. 1: all transactions are aborted, even the first. 0: no transaction is
-    aborted on purpose.
+    `abort_every` says which transactions are aborted on purpose: the second transaction, and every `abort_every`th
+    transaction after it. With 1, all transactions are aborted, even the first. With 0, no transaction is aborted on
+    purpose. A transaction is aborted once all of its records have delivery reports.
 
     `deadline_s` is the longest time, in seconds, for which one call of the client is repeated. It is also the longest
     wait for delivery reports.
@@ -73,16 +74,17 @@ class Transactions:
     def init(self) -> None:
         """Registers the transactional.id with its coordinator.
 
-        This fences any earlier producer with the same transactional.id, and aborts that producer's open transaction.
+        The coordinator then fences any earlier producer with the same transactional.id, and aborts that producer's open
+        transaction.
         """
         self._insist(self._client.init_transactions, "init_transactions")
 
     def take_over(self, sequence: int) -> None:
-        """Goes on after a kill. The next transaction begins with the record that has the number `sequence`.
+        """Resumes after a kill. The next transaction begins with the record that has the number `sequence`.
 
         The call of `init` has ended the transaction that was open at the kill. Nobody told the producer whether this
         transaction was committed or aborted, so its outcome is INDETERMINATE. Sets the counters of transactions to the
-        counts from the files, and adds any unexplained difference to Word.MISCOUNTED.
+        counts from the files. Adds any difference that the kill does not explain to Word.MISCOUNTED.
         """
         with (self._folder / _CUTS).open("a") as file:
             file.write(f"{sequence}\n")
@@ -105,16 +107,16 @@ class Transactions:
             self._control[Word.BEGUN] += 1
 
     def after_block(self, sequence: int) -> None:
-        """Ends the transaction if the record with the number `sequence`, which is the next record, belongs to another
-        transaction."""
+        """Ends the open transaction if the next record belongs to another transaction. `sequence` is the number of the
+        next record."""
         if (sequence - self._first) % self._size == 0:
             self.end()
 
     def end(self) -> None:
-        """Commits or aborts the open transaction, if a transaction is open.
+        """Commits or aborts the open transaction. Does nothing if no transaction is open.
 
-        Raises Unended if the client cannot end the transaction in time, and KafkaException after an error that a retry
-        cannot cure. The transaction is then INDETERMINATE.
+        Raises Unended if the client cannot end the transaction in time. Raises KafkaException after an error that a
+        retry cannot cure. After either error the transaction is INDETERMINATE.
         """
         if not self._open:
             return
@@ -126,11 +128,11 @@ class Transactions:
             self._note(outcome)
 
     def _is_to_be_aborted(self) -> bool:
-        """Whether the open transaction must be aborted on purpose.
+        """Returns whether the open transaction must be aborted on purpose.
 
-        True for the second transaction of the load, and for every `abort_every`th transaction after it. (Even a short
-        load has a second transaction.) If `abort_every` is 1, the result is true for the first transaction, too. If
-        `abort_every` is 0, the result is always false.
+        Returns True for the second transaction of the load, and for every `abort_every`th transaction after it. (Even a
+        short load has a second transaction.) If `abort_every` is 1, returns True for the first transaction, too. If
+        `abort_every` is 0, always returns False.
         """
         if not self._abort_every:
             return False
@@ -154,7 +156,7 @@ class Transactions:
         return TransactionOutcome.ABORTED
 
     def _insist(self, call: Callable[[float], None], what: str) -> None:
-        """Makes `call`, and repeats it after each retriable error until it succeeds.
+        """Calls the function `call`. Repeats the call after each retriable error, until a call succeeds.
 
         `what` names the call in an error message. Raises KafkaException for any other error, and Unended after the
         deadline.
@@ -207,9 +209,11 @@ def transactions_of(spec: ProducerSpec, client: Producer) -> Transactions | None
 
 
 def _segments(folder: Path, size: int) -> list[tuple[int, int]]:
-    """Returns (first sequence, number of transactions before it) for each life of the producer in `folder`.
+    """Returns the lives of the producer in `folder`: one pair (first sequence, number of earlier transactions) per
+    life.
 
-    `size`: the number of records in a whole transaction.
+    A life begins when the producer is started, and ends when it is killed. `size` is the number of records in a whole
+    transaction.
     """
     cuts = [int(line) for line in (folder / _CUTS).read_text().split()] if (folder / _CUTS).exists() else []
     segments = [(0, 0)]

@@ -1,4 +1,5 @@
-"""Writes the bundle: a zip file with the evidence of a run, for a ticket. Secrets are removed from its files."""
+"""Writes the bundle: a zip file with the evidence of a run, for a ticket. Secrets are removed from the bundled
+files."""
 
 from __future__ import annotations
 
@@ -35,11 +36,12 @@ LOG_BYTES = 2_000_000
 class About(Struct, kw_only=True):
     """The content of about.json, which describes the bundle.
 
-    * `run`: the name of the run directory. `verifier`: the version of this program.
+    * `run`: the name of the run directory.
+    * `verifier`: the version of this program.
     * `full`: whether the bundle also holds ledger/ and log/.
     * `members`: the names of all files in the bundle except about.json.
     * `left_out`: maps each file or folder that is not in the bundle to the reason.
-    * `redacted`: maps each file with secrets to the number of secrets that were replaced in it.
+    * `redacted`: maps each file that held secrets to the number of its secrets that were replaced.
     """
 
     run: str
@@ -54,7 +56,8 @@ def write(run_dir: Path, file: Path, *, full: bool = False) -> About:
     """Writes the bundle of the run in `run_dir` to `file`. Returns the content of about.json.
 
     The run need not have a verdict. With `full`, the bundle also holds ledger/ and log/, which can be large. Raises
-    BadInput if `file` is inside the run directory, which must not change, and OSError if `file` cannot be written.
+    OSError if `file` cannot be written. Raises BadInput if `file` is inside the run directory, because a run directory
+    must not change.
     """
     if file.absolute().is_relative_to(run_dir.absolute()):
         raise BadInput(
@@ -73,7 +76,8 @@ def write(run_dir: Path, file: Path, *, full: bool = False) -> About:
 
 
 class _Packer:
-    """Adds files to the bundle without their secrets. `about` says which files were added, changed or left out."""
+    """Adds files to the bundle, without the secrets in these files. `about` says which files were added, changed or
+    left out."""
 
     def __init__(self, archive: zipfile.ZipFile, about: About) -> None:
         self.archive, self.about, self.secrets = archive, about, known_secrets()
@@ -85,7 +89,10 @@ class _Packer:
         self._put(name, text.encode())
 
     def table(self, name: str, file: Path) -> None:
-        """Adds a Parquet file unchanged. Leaves out a table that holds a known secret: only text can be redacted."""
+        """Adds a Parquet file unchanged, under the name `name`.
+
+        Leaves out a file that holds a known secret, because secrets can only be removed from text files.
+        """
         if any(_holds_secret(file, secret) for secret in self.secrets):
             self.about.left_out[name] = "it holds a secret"
         else:
@@ -142,7 +149,7 @@ def _logs(run_dir: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _workspace(run_dir: Path) -> Path | None:
-    """Returns the folder of the run's cluster, the workspace; None if this folder no longer exists."""
+    """Returns the run's workspace, the folder of its cluster. Returns None if this folder does not exist any more."""
     try:
         workspace = workspaces.folder() / RunDirectory(run_dir).read_scenario().run_token
     except (IncompleteRun, BadInput):
@@ -151,7 +158,8 @@ def _workspace(run_dir: Path) -> Path | None:
 
 
 def _tail(file: Path) -> str:
-    """Returns the last LOG_BYTES bytes of a file as text. If the file is longer, a first line gives its size."""
+    """Returns the last 2,000,000 bytes (LOG_BYTES) of a file as text. If the file is longer, a line with the file's
+    size stands before them."""
     with file.open("rb") as stream:
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size - LOG_BYTES))
@@ -160,7 +168,8 @@ def _tail(file: Path) -> str:
 
 
 def _holds_secret(file: Path, secret: str) -> bool:
-    """Returns whether a table holds `secret` in a column that can hold text. True also for an unreadable table."""
+    """Returns whether the table in `file` holds `secret` in a column that can hold text. Returns True for an unreadable
+    table, too."""
     try:
         table = pq.read_table(file)
     except (OSError, pa.ArrowException):
@@ -169,5 +178,6 @@ def _holds_secret(file: Path, secret: str) -> bool:
 
 
 def _may_hold_text(kind: pa.DataType) -> bool:
-    """Returns whether a column of this type can hold text. Numbers, booleans, dates and times cannot."""
+    """Returns whether a column of the type `kind` can hold text. A column of numbers, booleans, dates or times
+    cannot."""
     return not (pa.types.is_primitive(kind) or pa.types.is_null(kind))

@@ -16,7 +16,7 @@ from delivery_verifier.planning.preflight import Check
 def examine() -> list[Check]:
     """Checks whether this host has what a run needs, and whether ended runs left anything behind.
 
-    Returns all checks. A check says what was found and, if the check failed, gives the remedy.
+    Returns all checks, passed and failed. Each check says what was found. A failed check also says what to do.
     """
     general = preflight.general(preflight.look())
     return [_system(), _java(), *general, *preflight.equipment(), _port(), _lock(), _leftovers()]
@@ -25,13 +25,15 @@ def examine() -> list[Check]:
 def heal() -> Iterator[str]:
     """Removes what ended runs left behind. Yields a line after each action.
 
-    If a run holds this host, touches nothing, because this run may be healthy. The only line that is then yielded says
-    who uses the host. Does not end a run: the command for that is `kdv stop`. (A keeper ends its cluster by itself when
-    the run's owner has ended, or when nobody has renewed the lease for `lease.LEASE_S` seconds.)
+    If a run uses this host, touches nothing, because this run may be healthy. Then yields one line, which says who uses
+    the host. Does not end a run: the command for that is `kdv stop`. (A keeper ends its cluster by itself when the
+    run's owner has ended, or when nobody has renewed the lease for `lease.LEASE_S` seconds.)
 
-    * Unmounts the disks of kept workspaces (folders with the data of one cluster) that have no keeper.
+    A workspace is the folder with the data of one cluster. Its keeper is the process in charge of the cluster.
+
+    * Unmounts the disks of each kept workspace whose keeper has ended.
     * Undoes changes outside workspaces, for example rules of the packet filter.
-    * Removes workspaces that have no keeper, except those for which `workspaces.is_kept` is true.
+    * Removes each workspace whose keeper has ended, except those for which `workspaces.is_kept` is true.
     * If too many workspaces are marked as kept, removes the oldest of them (see `workspaces.trim`).
     """
     try:

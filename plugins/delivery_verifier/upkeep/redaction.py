@@ -46,18 +46,18 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = 
 
 
 def known_secrets() -> list[str]:
-    """Returns the secret values that the local Airflow and the environment of this process hold.
+    """Returns the secret values in the local Airflow's state folder and in the environment of this process.
 
-    Longer values come first. So if a value is part of a longer value, `redact` replaces the longer value first.
+    Longer values come first. So if one value is part of another value, `redact` replaces the longer value first.
     """
     values = {value for value in (*_airflow_secrets(), *_environment_secrets()) if len(value) >= SHORTEST}
     return sorted(values, key=lambda value: (-len(value), value))
 
 
 def redact(text: str, secrets: list[str], *, by_pattern: bool = True) -> tuple[str, int]:
-    """Returns `text` with REDACTED in place of each of `secrets`, and the number of replacements.
+    """Replaces each of `secrets` in `text` by `[redacted]`. Returns the new text and the number of replacements.
 
-    With `by_pattern`, values that look like secrets are replaced, too: for example the value of `password=...`, or a
+    With `by_pattern`, also replaces values that look like secrets, for example the value of `password=...`, or a
     private key.
     """
     count = 0
@@ -82,7 +82,10 @@ def _airflow_secrets() -> Iterator[str]:
 
 
 def _environment_secrets() -> Iterator[str]:
-    """Yields the values of environment variables whose names suggest a secret, and passwords of Airflow connections."""
+    """Yields the secrets in this process's environment variables.
+
+    They are the values of variables whose names suggest a secret, and the passwords of Airflow connections.
+    """
     for name, value in os.environ.items():
         if name.startswith("AIRFLOW_CONN_"):
             yield from _connection_passwords(value)

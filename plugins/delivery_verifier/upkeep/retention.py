@@ -1,4 +1,4 @@
-"""Retention: removes the oldest runs and catalogue runs, but nothing that may still be in progress."""
+"""Retention: removes the oldest runs and catalogue runs. Never removes a run that may still be in progress."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Retained(Struct, frozen=True, kw_only=True):
     * `path`: the directory of the run or of the catalogue run.
     * `runs`: the run directories of a catalogue run; empty for a single run.
     * `size`: the number of bytes in all directories of the unit.
-    * `planned_at`: when the run was planned, in seconds since the epoch. For a catalogue run: when its newest run was
-      planned, or when its record was last written, whichever is later.
+    * `planned_at`: a time in seconds since the epoch. For a single run: when the run was planned. For a catalogue run:
+      when its newest run was planned, or when the catalogue run's record was last written, whichever is later.
     """
 
     path: Path
@@ -40,11 +40,10 @@ class Retained(Struct, frozen=True, kw_only=True):
 
 
 def runs(folder: Path) -> list[Retained]:
-    """Returns each run directory in `folder` as a unit of its own, newest first.
+    """Returns each run directory in `folder` as a unit of its own. The newest run comes first.
 
-    Runs that belong to a catalogue run are included.
-
-    A run directory is a folder, not a link, in which the step `plan` has published scenario.json.
+    The result includes the runs that belong to a catalogue run. A run directory is a folder, not a link, in which the
+    step `plan` has published scenario.json.
     """
     run_units = []
     for path in folder.iterdir() if folder.is_dir() else ():
@@ -70,7 +69,10 @@ def catalogues(folder: Path) -> list[Retained]:
 
 
 def units(folder: Path) -> list[Retained]:
-    """Returns all units of retention in `folder`, newest first: catalogue runs, and runs outside catalogue runs."""
+    """Returns all units of retention in `folder`. The newest unit comes first.
+
+    A unit is a catalogue run, or a run that belongs to no catalogue run.
+    """
     catalogue_units = catalogues(folder)
     member_runs = {run for unit in catalogue_units for run in unit.runs}
     all_units = [*catalogue_units, *(run for run in runs(folder) if run.path not in member_runs)]
@@ -120,12 +122,12 @@ def _is_real_folder(path: Path) -> bool:
 
 
 def _is_in_progress(unit: Retained) -> bool:
-    """Returns whether a unit may be in progress. For a single run, `in_progress` decides.
+    """Returns whether a unit may be in progress. For a single run, returns the result of `in_progress`.
 
     A catalogue run may be in progress in two cases:
 
     * One of its runs may be in progress.
-    * The catalogue run has not ended, and its file catalogue.json changed within the last IDLE_S seconds.
+    * The catalogue run has not ended, and its file catalogue.json changed within the last hour (IDLE_S).
     """
     if unit.path.parent.name != folders.CATALOGUES:
         return in_progress(unit.path)
@@ -134,22 +136,21 @@ def _is_in_progress(unit: Retained) -> bool:
 
 
 def _began_run(catalogue: Path, run: str) -> bool:
-    """Returns whether the run directory named `run` belongs to the catalogue run in the directory `catalogue`.
+    """Returns whether the catalogue run in the directory `catalogue` began the run whose directory is named `run`.
 
-    The run belongs to it if the name `run` begins with the name of `catalogue`, a hyphen, and the name of an entry of
-    the catalogue run. The file catalogue.json does not help for a run under way, because it names a run only when the
-    run has ended.
+    The answer is yes if `run` begins with the name of `catalogue`, a hyphen, and the name of an entry of the catalogue
+    run. The file catalogue.json cannot give the answer, because it names a run only when the run has ended.
     """
     return any(run.startswith(f"{catalogue.name}-{name}") for name in catalogue_runs.names(catalogue))
 
 
 def in_progress(path: Path) -> bool:
-    """Returns whether the run in the run directory `path` may be in progress. The run may be in progress if
+    """Returns whether the run in the run directory `path` may be in progress. The run may be in progress in four cases:
 
-    * a living process is writing the output of a step there
-    * the run holds the host's lock
-    * it has no verdict, and the process that asked for it still lives
-    * it has no verdict, and its directory changed within the last IDLE_S seconds.
+    * A living process is writing the output of a step into the directory.
+    * The run holds the host's lock.
+    * The run has no verdict, and the process that asked for the run still lives.
+    * The run has no verdict, and its directory changed within the last hour (IDLE_S).
     """
     if any(_is_being_written(entry.name) for entry in path.iterdir()):
         return True

@@ -1,4 +1,5 @@
-"""Ends a run on purpose, in an orderly way: the run's keeper ends the brokers, and the current step then fails."""
+"""Ends a run on purpose, in an orderly way. The run's keeper ends the brokers. The current step of the run then
+fails."""
 
 from __future__ import annotations
 
@@ -24,9 +25,9 @@ ENDED_WITHIN_S = 60.0
 
 
 def running(name: str | None) -> Holder:
-    """Returns the run that uses this host. `name` is the name of the run that the user means; None for any run.
+    """Returns the run that uses this host. `name` is the name of the run that the user means; None means any run.
 
-    Raises BadInput if no run uses this host, or if the run has another name than `name`.
+    Raises BadInput if no run uses this host, or if the name of the run that uses this host differs from `name`.
     """
     holder = lease.holder()
     if holder is None or not holder.is_run:
@@ -37,13 +38,13 @@ def running(name: str | None) -> Holder:
 
 
 def end(holder: Holder) -> str:
-    """Ends `holder`, the run that uses this host. Returns what happened, in words, once the host is free.
+    """Ends `holder`, the run that uses this host. Waits until the host is free. Returns what happened, in words.
 
-    The keeper ends the brokers. What happens to the run depends on how far it is:
+    The keeper ends the brokers. What happens to the run depends on how far the run has come:
 
-    * If it still needs the brokers, the current step fails with a text that this function writes into the workspace.
-      The run then removes the workspace.
-    * If it has already read its topics, it continues to its verdict.
+    * If the run still needs the brokers, its current step fails. The error shows a text that this function writes into
+      the workspace. The run then removes the workspace.
+    * If the run has already read its topics, it continues to its verdict.
 
     Raises StepFailed if the keeper does not answer, and DeadlinePassed if the run does not end in time.
     """
@@ -69,13 +70,13 @@ def end(holder: Holder) -> str:
 
 
 def _wait_for_listener(workspace: Path, holder: Holder) -> None:
-    """Waits until the keeper takes requests, or the run has ended. Raises DeadlinePassed if neither happens in time."""
+    """Waits until the keeper takes requests or the run has ended. Raises DeadlinePassed if neither happens in time."""
     socket = workspace / KEEPER_SOCKET
     wait_until(lambda: socket.exists() or not _holds(holder), "the keeper to take requests", LISTENING_WITHIN_S)
 
 
 def _outlook(holder: Holder) -> str:
-    """Returns in words whether the run, whose cluster has ended, may still get a verdict."""
+    """Returns a text that says whether the run may still get a verdict. The run's cluster has ended."""
     if holder.run_dir is None:
         return "it gets no verdict, unless its topics had been read already"
     run = RunDirectory(Path(holder.run_dir))
@@ -87,7 +88,7 @@ def _outlook(holder: Holder) -> str:
 
 
 def _workspace(holder: Holder) -> Path | None:
-    """Returns the folder of the run's cluster (the workspace); None until the run's keeper has started.
+    """Returns the run's workspace, the folder of its cluster. Returns None as long as the run's keeper has not started.
 
     If the run no longer uses this host, the result is meaningless.
     """

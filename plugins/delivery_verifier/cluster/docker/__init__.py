@@ -1,2 +1,2 @@
-"""The docker backend: the brokers of a docker-compose.yml are the cluster under test. The fault door is the only
-service that may change their containers."""
+"""The docker backend: the brokers of a docker-compose.yml are the cluster under test. Only one service, the fault door,
+may change the brokers' containers."""

@@ -1,7 +1,7 @@
-"""The docker backend: the brokers of docker-compose.yml, which run all the time. A run gets new topics, but no new
-brokers.
+"""The docker backend: the brokers of docker-compose.yml are the cluster under test. These brokers run all the time. A
+run gets new topics, but no new brokers.
 
-Only the fault door (see `docker.door`) changes the containers.
+Only the fault door changes the brokers' containers. The fault door is a small service (see `docker.door`).
 """
 
 from __future__ import annotations
@@ -39,15 +39,18 @@ LACKS: dict[Capability, str] = {
 
 
 class DockerBackend(LeavesNothing):
-    """A backend that uses the composed brokers. The environment variables `VARIABLES` say where the brokers and the
-    fault door are.
+    """A backend that uses the brokers that Docker Compose runs. The environment variables in `VARIABLES` say where
+    these brokers and the fault door are.
 
-    If a killed run damaged containers, the door heals them by itself.
+    If a killed run damaged containers, the fault door heals the containers by itself.
     """
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
-        """Returns why `capability` is missing, or why there are no composed brokers; None if nothing is missing. Asks
-        the door at each call."""
+        """Returns why `capability` is missing, or why no brokers of Docker Compose can be used. Returns None if nothing
+        is missing.
+
+        Asks the fault door anew at each call.
+        """
         if capability in LACKS:
             return Lack(LACKS[capability])
         if unset := [name for name in VARIABLES if not os.environ.get(name)]:
@@ -63,9 +66,12 @@ class DockerBackend(LeavesNothing):
         return _lack_of_network(brokers) if capability == "network" else None
 
     def misfit(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Lack | None:
-        """Returns how the composed cluster differs from `spec`, or which links of `plan` cannot be cut here; None if
-        nothing is wrong. First asks the door to heal the containers. `Lack.failed` is True if a broker stays down, or
-        if the door does not answer."""
+        """Returns how the cluster that Docker Compose runs differs from `spec`, or which links of `plan` cannot be cut
+        there. Returns None if the cluster fits.
+
+        First asks the fault door to heal the containers. `Lack.failed` is True if a broker stays down, or if the fault
+        door does not answer.
+        """
         try:
             different = composed.differences(spec, _healed_nodes(_door()))
         except (DoorGone, DoorRefused, StepFailed, KafkaException, OSError) as error:
@@ -82,11 +88,11 @@ class DockerBackend(LeavesNothing):
         return f"the composed Apache Kafka {spec.kafka_version}: {spec.brokers} brokers in containers; new topics"
 
     def start(self, request: StartRequest) -> DockerCluster:
-        """Asks the door to heal the composed cluster, waits until all brokers are up, and starts the keeper. Removes
-        the topics of runs whose workspace is gone.
+        """Asks the fault door to heal the containers, waits until all brokers are up, and starts the keeper. Also
+        removes the topics of runs whose workspace is gone.
 
-        Raises StepFailed if the composed cluster differs from the spec in `request`. Raises DoorGone, DoorRefused (e.g.
-        because another run holds the lease), KafkaException and DeadlinePassed.
+        Raises StepFailed if the cluster that Docker Compose runs differs from the spec in `request`. Raises DoorGone,
+        DoorRefused (e.g. because another run holds the lease), KafkaException and DeadlinePassed.
         """
         client, workspace = _door(), Path(request.workspace)
         client.heal()
@@ -118,14 +124,15 @@ class DockerBackend(LeavesNothing):
 
 
 def _door() -> DoorClient:
-    """Returns the client of the door. Raises StepFailed if KDV_DOOR_URL is not set."""
+    """Returns a client of the fault door. Raises StepFailed if KDV_DOOR_URL is not set."""
     if (client := door()) is None:
         raise StepFailed("KDV_DOOR_URL is not set: run it in the stack of docker-compose.yml, or unset KDV_CLUSTER")
     return client
 
 
 def _lack_of_network(brokers: Sequence[Node]) -> Lack | None:
-    """Returns why these brokers cannot be cut off from each other and the controllers; None if they can."""
+    """Returns why these brokers cannot be cut off from each other and from the controllers. Returns None if they can be
+    cut off."""
     if uncut := [broker.container for broker in brokers if not (broker.connected or broker.cut)]:
         return Lack(f"{', '.join(uncut)}: no network that may be cut: check the labels of docker-compose.yml")
     if astray := [f"{broker.container}: {broker.astray}" for broker in brokers if broker.astray]:
@@ -136,7 +143,7 @@ def _lack_of_network(brokers: Sequence[Node]) -> Lack | None:
 def _uncuttable(plan: FaultPlan) -> list[str]:
     """Returns a text for each set of links that a step of `plan` cuts but that this backend cannot cut.
 
-    A container can only lose all of LINKS_OF_THE_NETWORK together.
+    This backend can only cut both of the links LINKS_OF_THE_NETWORK (controller and replication) together.
     """
     cuts = {links_cut(step.options) for step in plan.steps if step.action == "isolate"}
     return [
@@ -147,8 +154,11 @@ def _uncuttable(plan: FaultPlan) -> list[str]:
 
 
 def _healed_nodes(client: DoorClient) -> list[Node]:
-    """Asks the door to heal the containers, and returns the nodes. If the door healed something, first waits until one
-    of these happens: all brokers are up, a container has exited again, or `UP_DEADLINE_S` seconds have passed."""
+    """Asks the fault door to heal the containers, and returns the nodes.
+
+    If something was healed, first waits until one of three things happens: all brokers are up, a container has exited
+    again, or `UP_DEADLINE_S` seconds have passed.
+    """
     try:
         damage = client.heal()
     except DoorRefused:  # a run holds the lease, or the engine cannot start a container: the nodes show what is down

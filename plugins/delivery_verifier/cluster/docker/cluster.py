@@ -1,4 +1,4 @@
-"""Access to the composed cluster of one run, for any process of the run."""
+"""Access to the composed cluster (brokers that Docker Compose runs) of one run, for any process of the run."""
 
 from __future__ import annotations
 
@@ -21,8 +21,12 @@ from delivery_verifier.model.scenario import ClusterSpec
 
 
 class DockerLayout(Struct, frozen=True, kw_only=True):
-    """The nodes of a composed cluster. `containers`: the name of the container of each broker and each controller, by
-    node id. `addresses`: host and port of each broker, by node id."""
+    """The nodes of a composed cluster, whose brokers run in containers of Docker Compose.
+
+    * `spec`: the cluster that the run's scenario asks for.
+    * `containers`: the name of the container of each broker and each controller, by node id.
+    * `addresses`: host and port of each broker, by node id.
+    """
 
     spec: ClusterSpec
     containers: dict[int, str]
@@ -30,7 +34,7 @@ class DockerLayout(Struct, frozen=True, kw_only=True):
 
     @property
     def brokers(self) -> list[int]:
-        """Broker ids, in ascending order."""
+        """The broker ids, in ascending order."""
         return sorted(self.addresses)
 
     @property
@@ -45,8 +49,10 @@ class DockerLayout(Struct, frozen=True, kw_only=True):
 
 
 class DockerCluster:
-    """A composed cluster. The constructor reads the cluster's nodes from `workspace`, and raises ClusterGone if the
-    workspace is gone."""
+    """A composed cluster, whose brokers run in containers of Docker Compose.
+
+    The constructor reads the cluster's nodes from `workspace`. It raises ClusterGone if the workspace is gone.
+    """
 
     def __init__(self, workspace: Path) -> None:
         spec_file = workspace / KEEPER_SPEC
@@ -61,11 +67,12 @@ class DockerCluster:
 
     @property
     def capabilities(self) -> tuple[Capability, ...]:
-        """The capabilities that the run's scenario requires. A run starts only if the backend has all of them."""
+        """The capabilities that the run's scenario requires. The backend has all of them, because otherwise the run
+        would not have started."""
         return self.layout.spec.equipment
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
-        """Raises CapabilityMissing, because there is no proxy before composed brokers."""
+        """Raises CapabilityMissing, because the docker backend has no proxy."""
         raise CapabilityMissing("proxy")
 
     def proxy_listens(self) -> bool:
@@ -81,9 +88,10 @@ class DockerCluster:
         return False
 
     def last_log(self, node: int) -> str:
-        """Returns the command that shows the node's log, because the door does not show logs."""
+        """Returns the shell command that shows the node's log, because the fault door does not show logs."""
         return f"see: docker logs {self.layout.containers[node]}"
 
     def release(self) -> None:
-        """Removes the socket of a killed keeper. The door itself heals the containers when the keeper's lease ends."""
+        """Removes the socket of a killed keeper. Heals no container, because the fault door does that when the keeper's
+        lease ends."""
         self.socket.unlink(missing_ok=True)

@@ -1,5 +1,8 @@
-"""The composed cluster as its brokers describe it: their addresses, settings and features. `differences` compares this
-cluster with the cluster that a scenario asks for."""
+"""The composed cluster (brokers that Docker Compose runs) as its brokers describe themselves: their addresses, settings
+and features.
+
+`differences` compares this cluster with the cluster that a scenario asks for.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def bootstrap_servers() -> str:
 
 
 def connection() -> Connection:
-    """Returns how clients reach the brokers that are up now, by the addresses that they advertise.
+    """Returns a connection to the brokers that are up now. The addresses are those that the brokers advertise.
 
     Raises KafkaException if no broker of KDV_BOOTSTRAP_SERVERS answers.
     """
@@ -41,10 +44,11 @@ def connection() -> Connection:
 
 
 def differences(spec: ClusterSpec, nodes: Sequence[Node]) -> list[str]:
-    """Returns in words how the composed cluster differs from the cluster that `spec` describes. `nodes`: the nodes of
-    the composed cluster.
+    """Returns a text for each difference between the cluster that Docker Compose runs and the cluster that `spec`
+    describes.
 
-    Raises StepFailed if a broker is down, and KafkaException or OSError if a broker does not answer.
+    `nodes` are the nodes that Docker Compose runs. Raises StepFailed if a broker is down, and KafkaException or OSError
+    if a broker does not answer.
     """
     brokers = [node for node in nodes if node.broker]
     if len(brokers) != spec.brokers:
@@ -78,13 +82,16 @@ def _different_settings(spec: ClusterSpec, reached: Connection) -> Iterator[str]
 
 
 def _tag(image: str) -> str:
-    """Returns the tag in the name of an image, without the digest; an empty text if the name has no tag."""
+    """Returns the tag in the name of an image, e.g. `4.3.1`, without the digest. Returns an empty text if the name has
+    no tag."""
     return image.partition("@")[0].rpartition("/")[2].partition(":")[2]
 
 
 def remove_old_topics(reached: Connection, workspaces: Path) -> list[str]:
-    """Removes the topics of all runs whose workspace is gone. `workspaces`: the folder of all workspaces. Returns the
-    names of the removed topics. Raises KafkaException if a topic cannot be removed."""
+    """Removes the topics of all runs whose workspace is gone. Returns the names of the removed topics.
+
+    `workspaces` is the folder of all workspaces. Raises KafkaException if a topic cannot be removed.
+    """
     client = topics.admin(reached)
     names = client.list_topics(timeout=ANSWER_S).topics
     old = [name for name in names if (run := _TOPIC.fullmatch(name)) and not (workspaces / run[1]).exists()]
@@ -94,7 +101,7 @@ def remove_old_topics(reached: Connection, workspaces: Path) -> list[str]:
 
 
 def lists_all(nodes: Sequence[Node]) -> bool:
-    """Whether all brokers of `nodes` are up. False if no broker answers."""
+    """Returns whether all brokers of `nodes` are up. Returns False if no broker answers."""
     try:
         return set(connection().brokers) == {node.node for node in nodes if node.broker}
     except KafkaException:

@@ -1,21 +1,23 @@
-"""The fault door: the only service that may change containers. It carries out only the operations in
+"""The fault door: the only service that may change the brokers' containers. It carries out only the operations in
 `engine.OPERATIONS`.
 
-A process with access to the engine's socket can do anything to the host. So only this service has the socket. The door
-and the tasks of a run share a network that no other service is in. The door answers these requests. It answers any
-other request with 403.
+A process with access to the Docker engine's socket can do anything to the host. So only the fault door has the socket.
+The fault door and the tasks of a run share a network that no other service is in.
 
-* `GET /health`: returns 200. Every other request needs the token in KDV_DOOR_TOKEN.
+The fault door answers these requests, and answers any other request with status 403:
+
+* `GET /health`: returns 200. Every other request needs the token in KDV_DOOR_TOKEN. Without this token, the status is
+  401.
 * `GET /nodes`: returns the nodes (`nodes.Node`).
-* `POST /leases` with `holder` and `seconds`: heals the containers, and returns the id of a new lease. 409 if another
-  lease runs.
-* `PUT /leases/ID`: renews a lease, and returns the nodes. 409 if this lease does not run.
-* `DELETE /leases/ID`: ends a lease, and heals the containers. 409 if this lease does not run.
-* `POST /containers/NAME/OPERATION` with `lease` and the options of the operation: changes a container. 409 if this
-  lease does not run.
-* `POST /heal`: heals the containers, and returns in words what was damaged. 409 if a lease runs.
+* `POST /leases` with `holder` and `seconds`: heals the containers, and returns the id of a new lease. Status 409 if
+  another lease runs.
+* `PUT /leases/ID`: renews a lease, and returns the nodes. Status 409 if this lease does not run.
+* `DELETE /leases/ID`: ends a lease, and heals the containers. Status 409 if this lease does not run.
+* `POST /containers/NAME/OPERATION` with `lease` and the options of the operation: changes a container. Status 409 if
+  this lease does not run.
+* `POST /heal`: heals the containers, and returns in words what was damaged. Status 409 if a lease runs.
 
-Bodies of requests and answers are JSON. If the engine fails, the answer is 502.
+The bodies of requests and answers are JSON. If the engine fails, the answer has status 502.
 """
 
 from __future__ import annotations
@@ -51,13 +53,14 @@ _STATUS: dict[type[Exception], int] = {Refusal: 403, Conflict: 409, EngineError:
 
 
 class _Routes:
-    """The routes of the door. `token`: the token that every request except `GET /health` needs."""
+    """The routes (paths and methods) that the fault door serves. Every request except `GET /health` needs the token
+    `token`."""
 
     def __init__(self, leased: LeasedEngine, token: str) -> None:
         self._leased, self._token = leased, token
 
     def all(self) -> list[Route]:
-        """Returns all routes of the door."""
+        """Returns all routes of the fault door."""
         return [
             Route("/health", _health, methods=["GET"]),
             self._guarded("/nodes", "GET", self._nodes),
@@ -96,8 +99,10 @@ class _Routes:
         return None
 
     def _guarded(self, path: str, method: str, answer: Callable[[Request], Awaitable[object]]) -> Route:
-        """Returns a route that answers only requests with the token, and turns errors into the statuses of
-        `_STATUS`."""
+        """Returns a route that refuses requests without the token. The route calls `answer` for all other requests.
+
+        If `answer` raises an error, the route returns the status that `_STATUS` gives for this error.
+        """
 
         async def endpoint(request: Request) -> Response:
             expected = f"Bearer {self._token}".encode()
@@ -112,7 +117,8 @@ class _Routes:
 
 
 def app(engine: Engine, token: str) -> Starlette:
-    """Returns the door's web application. Raises ValueError for a token of less than `SHORTEST_TOKEN` characters."""
+    """Returns the fault door's web application. Raises ValueError if the token has less than `SHORTEST_TOKEN`
+    characters."""
     if len(token) < SHORTEST_TOKEN:
         raise ValueError(f"KDV_DOOR_TOKEN needs {SHORTEST_TOKEN} characters or more")
     leased = LeasedEngine(engine)
@@ -133,8 +139,10 @@ def app(engine: Engine, token: str) -> Starlette:
 
 
 def _end_with(watch: asyncio.Task[None]) -> None:
-    """Ends this process if `watch`, which watches the lease, has failed. A door that no longer heals must not look
-    alive."""
+    """Ends this process if the task `watch` has failed. `watch` heals the containers after a lease has ended.
+
+    A fault door that no longer heals must not look alive.
+    """
     if not watch.cancelled() and (error := watch.exception()) is not None:
         log(f"the watch over the lease ended: {type(error).__name__}: {error}")
         os._exit(1)
@@ -149,7 +157,7 @@ async def _forbidden(request: Request, error: Exception) -> Response:
 
 
 async def _body(request: Request) -> dict[str, Any]:
-    """Returns the JSON object in the body of a request. Raises Refusal for anything else."""
+    """Returns the JSON object in the body of a request. Raises Refusal if the body is anything else."""
     data = b""
     async for chunk in request.stream():
         data += chunk
@@ -166,7 +174,10 @@ def _answer(status: int, content: object) -> Response:
 
 
 def main() -> None:
-    """Serves the door at port `PORT`. The environment variable KDV_DOOR_PROJECT names the brokers' Compose project."""
+    """Serves the fault door. The environment variable KDV_DOOR_PROJECT names the brokers' Compose project.
+
+    KDV_DOOR_PORT holds the port. If KDV_DOOR_PORT is unset, the port is `PORT`.
+    """
     project, token = os.environ.get("KDV_DOOR_PROJECT", ""), os.environ.get("KDV_DOOR_TOKEN", "")
     if not project:
         sys.exit("door: KDV_DOOR_PROJECT is empty: name the Compose project of the brokers")

@@ -1,4 +1,4 @@
-"""Sends requests to the fault door (see `docker.door`), from the tasks of a run."""
+"""Sends requests from the tasks of a run to the fault door (see `docker.door`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEAL_S = 60.0
 
 
 class DoorGone(VerifierError, RuntimeError):
-    """The fault door does not answer. So nobody can know the states of the brokers' containers any more."""
+    """The fault door does not answer. So nobody knows the states of the brokers' containers any more."""
 
 
 class DoorRefused(VerifierError, RuntimeError):
@@ -27,8 +27,11 @@ class DoorRefused(VerifierError, RuntimeError):
 
 
 class DoorClient:
-    """Sends requests to the door at `url`. Every method raises DoorGone if the door does not answer in time, and
-    DoorRefused with the reason if the door refuses the request."""
+    """Sends requests to the fault door at `url`.
+
+    Every method raises DoorGone if the fault door does not answer in time, and DoorRefused with the reason if it
+    refuses the request.
+    """
 
     def __init__(self, url: str, token: str, answer_s: float = ANSWER_S) -> None:
         self._http = httpx.Client(
@@ -36,29 +39,30 @@ class DoorClient:
         )
 
     def nodes(self) -> list[Node]:
-        """Returns the nodes of the composed cluster, sorted by node id."""
+        """Returns the brokers and controllers that Docker Compose runs, sorted by node id."""
         return self._nodes(self._request("GET", "/nodes"))
 
     def begin(self, holder: str, seconds: float) -> str:
-        """Asks the door to heal all containers, and to begin a lease of `seconds` for `holder`. Returns the id of the
-        lease."""
+        """Asks the fault door to heal all containers, and to begin a lease of `seconds` for `holder`. Returns the id of
+        the lease."""
         return str(self._request("POST", "/leases", {"holder": holder, "seconds": seconds}, HEAL_S))
 
     def renew(self, lease: str) -> list[Node]:
-        """Renews a lease. Returns the nodes of the composed cluster."""
+        """Renews a lease. Returns the brokers and controllers that Docker Compose runs."""
         return self._nodes(self._request("PUT", f"/leases/{lease}"))
 
     def end(self, lease: str) -> list[str]:
-        """Ends a lease, and asks the door to heal all containers. Returns in words what was damaged."""
+        """Ends a lease, and asks the fault door to heal all containers. Returns in words what was damaged."""
         return msgspec.convert(self._request("DELETE", f"/leases/{lease}", patience_s=HEAL_S), list[str])
 
     def heal(self) -> list[str]:
-        """Asks the door to heal all containers. Returns in words what was damaged. The door refuses this while a lease
-        runs."""
+        """Asks the fault door to heal all containers. Returns in words what was damaged. The fault door refuses this
+        request while a lease runs."""
         return msgspec.convert(self._request("POST", "/heal", patience_s=HEAL_S), list[str])
 
     def carry_out(self, lease: str, container: str, operation: str, **options: str) -> None:
-        """Asks the door to carry out an operation (see `engine.OPERATIONS`) on a container."""
+        """Asks the fault door to carry out an operation (see `engine.OPERATIONS`) on a container. `lease` is the id of
+        a running lease."""
         self._request("POST", f"/containers/{container}/{operation}", {"lease": lease, **options})
 
     def _nodes(self, content: Any) -> list[Node]:
@@ -81,8 +85,10 @@ class DoorClient:
 
 
 def door() -> DoorClient | None:
-    """Returns a client of the door at the URL in KDV_DOOR_URL, with the token in KDV_DOOR_TOKEN. Returns None if
-    KDV_DOOR_URL is unset. Raises BadInput if its value is not a URL."""
+    """Returns a client of the fault door. KDV_DOOR_URL holds the fault door's URL, and KDV_DOOR_TOKEN holds the token.
+
+    Returns None if KDV_DOOR_URL is unset. Raises BadInput if the value of KDV_DOOR_URL is not a URL.
+    """
     if not os.environ.get("KDV_DOOR_URL"):
         return None
     return DoorClient(variables.url("KDV_DOOR_URL", "http://fault-door:8700"), os.environ.get("KDV_DOOR_TOKEN", ""))

@@ -1,9 +1,9 @@
-"""The part of the engine's API that the fault door uses. The door looks at the containers and networks that have its
-labels, and carries out the operations in `OPERATIONS`.
+"""The part of the Docker engine's API that the fault door uses. The fault door sees only containers and networks with
+certain labels, and carries out only the operations in `OPERATIONS`.
 
 Source: Docker Engine API v1.41, https://docs.docker.com/reference/api/engine/version/v1.41/. If an engine no longer
-supports this version (e.g. Docker 29), the door uses the oldest version that the engine supports. A client of the door
-can only choose a container, an operation of `OPERATIONS` and the options of this operation.
+supports this version (e.g. Docker 29), the fault door uses the oldest version that the engine supports. A client of the
+fault door can only choose a container, an operation of `OPERATIONS` and the options of this operation.
 """
 
 from __future__ import annotations
@@ -42,16 +42,18 @@ OPERATIONS = (*ON_A_PROCESS, *ON_A_NETWORK)
 
 
 class EngineError(VerifierError, RuntimeError):
-    """The engine does not answer, or refuses a request. The message contains the engine's reason."""
+    """The Docker engine does not answer, or refuses a request. The message contains the engine's reason."""
 
 
 class Refusal(VerifierError, RuntimeError):
-    """The door does not allow a request, because of its operation, its options, its container or its network."""
+    """The fault door does not allow a request, because of the request's operation, options, container or network."""
 
 
 class Engine:
-    """The Docker engine at the Unix socket `socket`. The door sees only the containers and networks of the Compose
-    project `project` that have the label `FAULT_LABEL`."""
+    """The Docker engine at the Unix socket `socket`.
+
+    Shows only the containers and networks of the Compose project `project` that have the label `FAULT_LABEL`.
+    """
 
     def __init__(self, socket: Path, project: str) -> None:
         self._http = httpx.AsyncClient(
@@ -61,8 +63,10 @@ class Engine:
         self._labels = {FAULT_LABEL: ALLOWED, PROJECT_LABEL: project}
 
     async def nodes(self) -> list[Node]:
-        """Returns the nodes in all containers with the door's labels, sorted by node id. Raises EngineError. Raises
-        NotANode if a container with these labels is no node of Kafka."""
+        """Returns the nodes in all containers with the labels that the fault door looks for, sorted by node id.
+
+        Raises EngineError. Raises NotANode if a container with these labels is not a node of Kafka.
+        """
         networks = await self._networks()
         listed = await self._request("GET", "/containers/json", {"all": "true", "filters": self._filter()})
         inspections = (self._request("GET", f"/containers/{each['Id']}/json") for each in listed)
@@ -70,9 +74,11 @@ class Engine:
         return sorted((node_of(container, list(networks)) for container in containers), key=lambda node: node.node)
 
     async def carry_out(self, container: str, operation: str, options: Mapping[str, Any]) -> None:
-        """Carries out `operation` on the container with the name `container`. `options`: `signal` for the operation
-        kill, and `network` for the operations connect and disconnect. Raises Refusal if the door does not allow this
-        request, and EngineError."""
+        """Carries out `operation` on the container with the name `container`.
+
+        `options` holds `signal` for the operation kill, and `network` for the operations connect and disconnect. Raises
+        EngineError. Raises Refusal if the fault door does not allow this request.
+        """
         if operation not in OPERATIONS:
             raise Refusal(f"{operation} is not allowed; allowed: {', '.join(OPERATIONS)}")
         known = {"kill": {"signal"}, "connect": {"network"}, "disconnect": {"network"}}
@@ -93,8 +99,10 @@ class Engine:
 
     async def heal(self) -> list[str]:
         """Heals all damaged containers: connects them to the networks that they belong to, and resumes or starts them.
-        Leaves a container alone that was never started. Returns in words what was damaged. If a container cannot be
-        healed, first heals all others, and then raises EngineError."""
+
+        Ignores containers that were never started. Returns in words what was damaged. If a container cannot be healed,
+        first heals all other containers, and then raises EngineError.
+        """
         damaged, errors = [node for node in await self.nodes() if not node.is_whole and not node.fresh], list[str]()
         for node in damaged:
             steps: list[tuple[str, dict[str, str]]] = [("connect", {"network": network}) for network in node.cut]
@@ -114,8 +122,11 @@ class Engine:
         await self._http.aclose()
 
     async def _container(self, name: str) -> Any:
-        """Returns the engine's description of the container with this name. Raises Refusal if no container with the
-        door's labels has this name. The id of a container does not count as a name."""
+        """Returns the engine's description of the container with the name `name`.
+
+        Raises Refusal if no container with this name has the labels that the fault door looks for. The id of a
+        container does not count as a name.
+        """
         listed = await self._request("GET", "/containers/json", {"all": "true", "filters": self._filter()})
         for each in listed:
             if f"/{name}" in each["Names"]:
@@ -138,7 +149,8 @@ class Engine:
         await self._request("POST", f"/networks/{networks[str(network)]}/{operation}", body=body)
 
     async def _networks(self) -> dict[str, str]:
-        """Returns the ids of the networks with the door's labels, by name."""
+        """Returns the networks with the labels that the fault door looks for. Maps the name of each network to its
+        id."""
         listed = await self._request("GET", "/networks", {"filters": self._filter()})
         return {each["Name"]: each["Id"] for each in listed}
 
@@ -146,8 +158,11 @@ class Engine:
         return json.dumps({"label": [f"{name}={value}" for name, value in self._labels.items()]})
 
     async def _request(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None) -> Any:
-        """Sends one request in a version that the engine speaks. Returns the answer's JSON; None for an empty answer.
-        Raises EngineError."""
+        """Sends one request in an API version that the engine supports. Returns the JSON of the answer, or None for an
+        empty answer.
+
+        Raises EngineError.
+        """
         if not self._version:
             oldest = str((await self._send("GET", "/version")).get("MinAPIVersion") or "1.0")
             major, minor = max(VERSION, tuple(int(part) for part in oldest.split(".")))

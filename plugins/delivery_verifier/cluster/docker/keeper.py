@@ -1,8 +1,9 @@
-"""The keeper of a composed cluster (see `cluster.keeper`): a process in the container of the run's tasks.
+"""The keeper of a composed cluster, which Docker Compose runs (see `cluster.keeper`). The keeper is a process in the
+container that runs the tasks of the run.
 
-The keeper holds the lease at the fault door during the run. It ends the run's cluster if the door does not answer, has
-been restarted, or reports other containers than at the start. When the keeper ends or is killed, the door heals the
-containers.
+During the run, the keeper holds the lease at the fault door. The keeper ends the run's cluster if the fault door does
+not answer, has been restarted, or reports other containers than at the start. When the keeper ends or is killed, the
+fault door heals the containers.
 """
 
 from __future__ import annotations
@@ -48,14 +49,17 @@ _OPERATIONS = {
 
 
 class DockerKeeperSpec(KeeperSpec, frozen=True, kw_only=True):
-    """The inputs of the keeper of a composed cluster."""
+    """The inputs of the keeper of a cluster that Docker Compose runs."""
 
     layout: DockerLayout
 
 
 class Keeper(keeper.Keeper):
-    """The keeper of a composed cluster. The constructor takes the lease at the door. It raises DoorGone or DoorRefused
-    if the door does not give the lease."""
+    """The keeper of a cluster that Docker Compose runs.
+
+    The constructor takes the lease at the fault door. It raises DoorGone or DoorRefused if the fault door does not give
+    the lease.
+    """
 
     tick_s = 0.1
 
@@ -74,19 +78,23 @@ class Keeper(keeper.Keeper):
         """Does nothing, because the containers are already running."""
 
     def observe(self) -> None:
-        """Renews the lease at the door, and reports the states of the nodes to the observer."""
+        """Renews the lease at the fault door, and reports the states of the nodes to the observer."""
         try:
             self._look()
         except (DoorGone, DoorRefused, StepFailed) as error:
             self._failure = error
 
     def failure(self) -> str:
-        """Returns why the containers are out of control; an empty text if the door answers."""
+        """Returns why the keeper can no longer see or change the cluster's containers. Returns an empty text if the
+        keeper still can."""
         return str(self._failure or "")
 
     def end_cluster(self) -> None:
-        """Ends the lease at the door. The door then heals the containers. If the door does not answer, it heals the
-        containers later: when it starts again, or when it finds that the lease has run out."""
+        """Ends the lease at the fault door. The fault door then heals the containers.
+
+        If the fault door does not answer, it heals the containers later: when it starts again, or when it finds that
+        the lease has run out.
+        """
         if isinstance(self._failure, DoorGone):
             return
         try:
@@ -101,16 +109,19 @@ class Keeper(keeper.Keeper):
         return ClusterStatus(nodes=statuses, pid=os.getpid())
 
     def start(self, node: int) -> None:
-        """Starts the container of a node. Raises ValueError if the container already runs."""
+        """Starts the container of a node. Raises ValueError if the container has not exited."""
         container = self._look()[node]
         if container.state != "exited":
             raise ValueError(f"broker {node} is already running")
         self._door.carry_out(self._lease, container.container, "start")
 
     def send(self, node: int, signal_name: str) -> int:
-        """Sends SIGKILL or SIGTERM to a node, or freezes (SIGSTOP) or resumes (SIGCONT) the node's container. Returns
-        the wall time (µs) just before the operation. Raises ValueError if the node does not run. Also raises ValueError
-        for SIGTERM to a frozen node, because the engine would resume the node."""
+        """Sends a signal to a node. SIGKILL and SIGTERM go to the node's process. SIGSTOP freezes and SIGCONT resumes
+        the node's container.
+
+        Returns the wall time (µs) just before the operation. Raises ValueError if the node does not run. Also raises
+        ValueError for SIGTERM to a frozen node, because the engine would resume the node.
+        """
         container = self._look()[node]
         if container.state == "exited":
             raise ValueError(f"broker {node} is not running")
@@ -125,9 +136,12 @@ class Keeper(keeper.Keeper):
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
         """Disconnects the brokers `nodes` from the network of the brokers and controllers. Clients still reach these
-        brokers. Returns the wall time (µs) just before the first broker is disconnected. Raises CapabilityMissing if
-        the run lacks the capability `network`. Raises ValueError if `links` are not LINKS_OF_THE_NETWORK, or if a
-        broker is isolated already."""
+        brokers.
+
+        Returns the wall time (µs) just before the first broker is disconnected. Raises CapabilityMissing if the run
+        lacks the capability `network`. Raises ValueError if `links` differs from LINKS_OF_THE_NETWORK, or if a broker
+        is isolated already.
+        """
         self._require("network")
         if set(links) != set(LINKS_OF_THE_NETWORK):
             raise ValueError(f"docker cuts the links {' and '.join(LINKS_OF_THE_NETWORK)} together, and no others")
@@ -141,19 +155,19 @@ class Keeper(keeper.Keeper):
         return at_us
 
     def rejoin(self, nodes: list[int]) -> None:
-        """Connects the brokers `nodes` to their networks again. Does no harm to brokers that are not isolated."""
+        """Connects the brokers `nodes` to their networks again. Does nothing to a broker that is not isolated."""
         current = self._look()
         for node in nodes:
             for network in current[node].cut:
                 self._door.carry_out(self._lease, current[node].container, "connect", network=network)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Maps the id of each isolated broker to {link: number}. The number says how often the keeper has seen that the
-        broker is off the network.
+        """Returns, for each isolated broker, how often the keeper has seen that the broker is disconnected: {broker id:
+        {link: number}}.
 
-        The number is 0 if the broker has another way to the controller. This is so if the broker was off the network
-        for longer than its session, and no other broker reports it as fenced. (The controller fences a broker whose
-        session has ended.)
+        The number is 0 if the broker has another way to the controller. The keeper concludes this if the broker was
+        disconnected for longer than its session, and no other broker reports it as fenced. (The controller fences a
+        broker whose session has ended.)
         """
         self._look()
         session_s = self.layout.spec.session_timeout_ms / 1000 + FENCED_WITHIN_S
@@ -163,8 +177,8 @@ class Keeper(keeper.Keeper):
         return {node: dict.fromkeys(LINKS_OF_THE_NETWORK, number) for node, number in looks.items()}
 
     def _fenced(self) -> set[int]:
-        """Asks one running broker that is not cut off. Returns the brokers that this broker reports as fenced. The
-        result is empty if no such broker answers."""
+        """Returns the brokers that are fenced, as one running broker that is not cut off reports them. The result is
+        empty if no such broker answers."""
         for broker in self.layout.brokers:
             if self._nodes[broker].is_whole:
                 with suppress(OSError):
@@ -176,8 +190,11 @@ class Keeper(keeper.Keeper):
         raise CapabilityMissing("power")
 
     def _look(self) -> dict[int, Node]:
-        """Renews the lease at the door. Reports the states of the nodes to the observer, and returns the nodes by id.
-        Raises DoorGone and DoorRefused. Raises StepFailed if the cluster has other containers than at the start."""
+        """Renews the lease at the fault door, and reports the states of the nodes to the observer. Returns the nodes by
+        id.
+
+        Raises DoorGone and DoorRefused. Raises StepFailed if the cluster has other containers than at the start.
+        """
         nodes = {node.node: node for node in self._door.renew(self._lease)}
         if {number: node.container for number, node in nodes.items()} != self.layout.containers:
             raise StepFailed(f"the containers of the cluster are others now: {sorted(nodes)}")

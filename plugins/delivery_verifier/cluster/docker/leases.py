@@ -1,9 +1,9 @@
-"""The lease of the fault door: the right of one run to damage containers. When the lease ends, the door heals the
+"""The lease of the fault door: the right of one run to damage containers. When the lease ends, the fault door heals the
 containers.
 
-The door stores nothing. It looks at the containers to see which of them have to be healed. So a door that was killed
-heals them at its next start. A container that was asked to stop may exit after the end of the lease. So the door looks
-again for some time.
+The fault door stores nothing. It looks at the containers to see which of them have to be healed. So a fault door that
+was killed heals the containers at its next start. A container that was asked to stop may exit after the end of the
+lease. So the fault door keeps looking at the containers for some time after each lease.
 """
 
 from __future__ import annotations
@@ -29,8 +29,12 @@ LOOK_EVERY_S: seconds between two looks at the containers in this time."""
 
 
 class Lease(NamedTuple):
-    """The right of one run to damage containers. `seconds`: how long the lease lasts after each renewal. `ends_at_s`:
-    the end of the lease on the monotonic clock."""
+    """The right of one run to damage containers.
+
+    * `holder`: the run that holds the lease.
+    * `seconds`: how long the lease lasts after each renewal.
+    * `ends_at_s`: the end of the lease on the monotonic clock.
+    """
 
     id: str
     holder: str
@@ -39,12 +43,14 @@ class Lease(NamedTuple):
 
 
 class Conflict(VerifierError, RuntimeError):
-    """A lease does not allow a request: another lease runs, or the lease that the request names does not run."""
+    """A request conflicts with a lease: another lease runs, or the lease that the request names does not run."""
 
 
 class LeasedEngine:
-    """Carries out operations under a lease, and heals the containers when there is no lease. Never makes two changes at
-    the same time."""
+    """Carries out operations on containers as long as a lease runs, and heals the containers when the lease has ended.
+
+    Never makes two changes at the same time.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -53,7 +59,7 @@ class LeasedEngine:
         self._changes = asyncio.Lock()
 
     async def nodes(self) -> list[Node]:
-        """Returns the nodes in all containers with the door's labels."""
+        """Returns the nodes in all containers with the labels that the fault door looks for."""
         return await self._engine.nodes()
 
     async def begin(self, holder: str, seconds: float) -> str:
@@ -70,13 +76,15 @@ class LeasedEngine:
         return lease.id
 
     def renew(self, lease_id: str) -> None:
-        """Extends the lease. Raises Conflict if the lease with the id `lease_id` does not run."""
+        """Extends the lease with the id `lease_id`. Raises Conflict if this lease does not run."""
         lease = self._running(lease_id)
         self._lease = lease._replace(ends_at_s=time.monotonic() + lease.seconds)
 
     async def end(self, lease_id: str) -> list[str]:
-        """Ends the lease, and heals the containers. Returns in words what was damaged. Raises Conflict if this lease
-        does not run."""
+        """Ends the lease with the id `lease_id`, and heals the containers. Returns in words what was damaged.
+
+        Raises Conflict if this lease does not run.
+        """
         async with self._changes:
             self._running(lease_id)
             self._lease = None
@@ -98,7 +106,10 @@ class LeasedEngine:
             await self._engine.carry_out(container, operation, options)
 
     async def watch(self) -> None:
-        """Heals the containers at the start, and for WATCH_S seconds after the end of each lease. Never returns."""
+        """Heals the containers at the start and after the end of each lease. Never returns.
+
+        Looks at the containers again for 60 s (WATCH_S) after the start and after the end of each lease.
+        """
         complaint = ""
         while True:
             async with self._changes:
@@ -114,7 +125,7 @@ class LeasedEngine:
             await asyncio.sleep(CHECK_EVERY_S)
 
     def _watch(self) -> None:
-        """Makes the task `watch` heal the containers now, and look at them again for `WATCH_S` seconds."""
+        """Makes the task `watch` heal the containers now, and look at them again for 60 s (WATCH_S)."""
         self._look_at_s = time.monotonic()
         self._watch_ends_at_s = self._look_at_s + WATCH_S
 
@@ -142,5 +153,5 @@ class LeasedEngine:
 
 
 def log(line: str) -> None:
-    """Writes a line into the log of the door, which is the standard output of this process."""
+    """Writes a line into the log of the fault door, which is the standard output of this process."""
     print(f"door: {line}", flush=True)

@@ -1,4 +1,5 @@
-"""The nodes of a composed cluster. A node is a container with a broker or controller, as the fault door reports it."""
+"""The nodes of a composed cluster, which Docker Compose runs. A node is a container with a broker or controller, as the
+fault door reports it."""
 
 from __future__ import annotations
 
@@ -29,17 +30,18 @@ _KILLED = 137
 class Node(Struct, frozen=True, kw_only=True):
     """The state of one container with a broker or controller.
 
-    * `container`: the name of the container. `image`: the name of the container's image.
+    * `container`: the name of the container.
+    * `image`: the name of the container's image.
     * `image_id`: the digest of the image's content.
     * `node`: the node id in Kafka.
     * `broker`: True for a broker, False for a node that is only a controller.
-    * `state`, `exit_code`: the state of the container's process, in the form of keeper_operations.NodeStatus.
+    * `state`, `exit_code`: the state of the container's process, as in keeper_operations.NodeStatus.
     * `fresh`: whether the container was never started.
-    * `started_at`: when the container's process started, in the engine's format. Changes with every start.
-    * `connected`: the networks with `FAULT_LABEL` that the container is in.
-    * `cut`: the networks with `FAULT_LABEL` that the container belongs to, but is not in.
-    * `astray`: why other brokers might still reach the broker by another network when it is disconnected from the
-      networks with `FAULT_LABEL`. An empty text if they cannot.
+    * `started_at`: when the container's process started, in the engine's format. The value changes with every start.
+    * `connected`: the networks with the label `FAULT_LABEL` that the container is in.
+    * `cut`: the networks with the label `FAULT_LABEL` that the container belongs to, but is not in.
+    * `astray`: why other brokers might still reach this broker after it is disconnected from the networks in
+      `connected`. An empty text if no other network leads to the broker.
     """
 
     container: str
@@ -62,7 +64,7 @@ class Node(Struct, frozen=True, kw_only=True):
 
     @property
     def damage(self) -> str:
-        """What has to be healed, in words; an empty text if the container is whole."""
+        """What has to be healed, in words. An empty text if the container is whole."""
         parts = [
             *([self.state] if self.state != "running" else []),
             *(f"cut off from {network}" for network in self.cut),
@@ -75,8 +77,11 @@ class NotANode(VerifierError, RuntimeError):
 
 
 def node_of(container: Mapping[str, Any], networks: Sequence[str]) -> Node:
-    """Returns the node in `container`, the engine's answer to ContainerInspect. `networks`: the names of all networks
-    with `FAULT_LABEL`. Raises NotANode if KAFKA_NODE_ID or KAFKA_PROCESS_ROLES is missing."""
+    """Returns the node that runs in `container`, which is the engine's answer to ContainerInspect.
+
+    `networks` are the names of all networks with the label `FAULT_LABEL`. Raises NotANode if the container's
+    environment lacks KAFKA_NODE_ID or KAFKA_PROCESS_ROLES.
+    """
     config, state = container["Config"], container["State"]
     name = container["Name"].removeprefix("/")
     settings = dict(line.partition("=")[::2] for line in config["Env"] or ())
@@ -104,9 +109,12 @@ def node_of(container: Mapping[str, Any], networks: Sequence[str]) -> Node:
 def _why_astray(
     settings: Mapping[str, str], alias: str, joined: Mapping[str, Mapping[str, Any]], networks: Sequence[str]
 ) -> str:
-    """Returns why the other brokers might reach this broker by another network than `networks`; an empty text if they
-    cannot. Other brokers look up the name that this broker advertises on its inter-broker listener. `alias`: the
-    broker's name in `networks`."""
+    """Returns why the other brokers might reach this broker by another network than `networks`. Returns an empty text
+    if they cannot.
+
+    Other brokers look up the name that this broker advertises on its inter-broker listener. `alias` is the broker's
+    name in `networks`. `settings` is the container's environment. `joined` are the networks that the container is in.
+    """
     listener = settings.get("KAFKA_INTER_BROKER_LISTENER_NAME", "")
     pairs = (text.strip().partition("://") for text in settings.get("KAFKA_ADVERTISED_LISTENERS", "").split(","))
     host = next((address.rpartition(":")[0] for name, _, address in pairs if name == listener), "")
@@ -121,7 +129,7 @@ def _why_astray(
 def _exit_code(code: int) -> int:
     """Converts an exit code of the engine to the exit code of NodeStatus.
 
-    The code 137 becomes -9, because a JVM exits with 137 only if SIGKILL ended it. All other codes stay unchanged: for
-    example, a JVM that shuts down on SIGTERM exits with 143 by itself.
+    The code 137 becomes -9, because a JVM exits with 137 only if SIGKILL ended the JVM. All other codes stay unchanged:
+    for example, a JVM that shuts down on SIGTERM exits with 143 by itself.
     """
     return -9 if code == _KILLED else code

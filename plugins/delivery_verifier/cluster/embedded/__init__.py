@@ -1,1 +1,1 @@
-"""The embedded backend: real Apache Kafka as processes on this host, and the keeper, their parent process."""
+"""The embedded backend: runs real Apache Kafka as processes on this host. Their parent process is the keeper."""

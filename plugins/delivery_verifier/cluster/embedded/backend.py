@@ -1,5 +1,5 @@
-"""The embedded backend: Apache Kafka as processes of this host. Every cluster has a keeper of its own, the parent
-process of these processes."""
+"""The embedded backend: runs Apache Kafka as processes on this host. Every cluster has a keeper of its own, which is
+the parent process of the cluster's other processes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ class EmbeddedBackend:
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
         """Returns why this host lacks `capability`, or None if the host has it. Tries each capability only once per
-        process. Without `capability` the result is always None, because a cluster without capabilities runs on every
-        host that passes `kdv doctor`."""
+        process.
+
+        Without `capability` the result is always None, because every host that passes `kdv doctor` can run a cluster
+        without capabilities.
+        """
         return None if capability is None else equipment.tried(capability)
 
     def misfit(self, spec: ClusterSpec, plan: FaultPlan | None = None) -> Lack | None:
@@ -49,8 +52,8 @@ class EmbeddedBackend:
         """Fills the workspace with configurations and data folders, and starts the keeper. Returns the cluster once the
         keeper answers.
 
-        If the keeper ends before it answers, raises StepFailed with the last line of the keeper's log. Raises
-        DeadlinePassed if the keeper does not answer in time.
+        If the keeper ends before it answers, raises StepFailed with the last line of the keeper's log. If the keeper
+        does not answer in time, raises DeadlinePassed.
         """
         workspace = Path(request.workspace)
         spec = EmbeddedKeeperSpec(
@@ -69,7 +72,7 @@ class EmbeddedBackend:
         return EmbeddedCluster(workspace)
 
     def is_mounted(self, workspace: Path) -> bool:
-        """Whether a disk is mounted in the folder `workspace`."""
+        """Returns whether a disk is mounted in the folder `workspace`."""
         return bool(disks.mounts(workspace))
 
     def release(self, workspace: Path) -> None:
@@ -78,8 +81,11 @@ class EmbeddedBackend:
         disks.release(workspace)
 
     def leftovers(self) -> list[str]:
-        """Returns the names of all things that killed processes left on this host: chains of rules in the packet
-        filter, and temporary folders in which processes tried the capability `power` (see `equipment.abandoned`)."""
+        """Returns the names of all things that killed processes left on this host.
+
+        They are chains of rules in the packet filter, and temporary folders in which processes tried the capability
+        `power` (see `equipment.abandoned`).
+        """
         return [chain.name for chain in packet_filter.abandoned()] + [folder.name for folder in equipment.abandoned()]
 
     def sweep(self) -> list[str]:

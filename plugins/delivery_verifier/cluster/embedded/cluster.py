@@ -1,4 +1,4 @@
-"""Access to one embedded cluster, for any process of its run."""
+"""Access to one embedded cluster (brokers that run as processes on this host), for any process of the cluster's run."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ from delivery_verifier.model.act import Capability
 
 
 class EmbeddedCluster:
-    """A cluster that runs as processes of this host. The constructor reads the cluster's ports and capabilities from
-    `workspace`, and raises ClusterGone if the workspace is gone."""
+    """A cluster that runs as processes on this host.
+
+    The constructor reads the cluster's ports and capabilities from `workspace`. It raises ClusterGone if the workspace
+    is gone.
+    """
 
     def __init__(self, workspace: Path) -> None:
         spec_file = workspace / KEEPER_SPEC
@@ -46,34 +49,43 @@ class EmbeddedCluster:
 
     @property
     def load_connection(self) -> Connection:
-        """The addresses for the producers under test. If there is a proxy, these are the addresses of the proxy."""
+        """The addresses for the producers under test. If the cluster has a proxy, these are the addresses of the
+        proxy."""
         return self.layout.load_connection
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
-        """Sends one request to the proxy (see `cluster.proxy.server`), and returns the answer. Raises ClusterGone if
-        the proxy does not answer, RuntimeError with the reason if the proxy refuses, and CapabilityMissing if the
-        cluster has no proxy."""
+        """Sends one request to the proxy (see `cluster.proxy.server`), and returns the proxy's answer.
+
+        Raises ClusterGone if the proxy does not answer, RuntimeError with the reason if the proxy refuses, and
+        CapabilityMissing if the cluster has no proxy.
+        """
         self._require("proxy")
         return lease.call(self.workspace / PROXY_SOCKET, operation, server="proxy", **arguments)
 
     def proxy_listens(self) -> bool:
-        """Whether the proxy already takes requests. True if the cluster has no proxy."""
+        """Returns whether the proxy takes requests yet. Returns True if the cluster has no proxy."""
         return "proxy" not in self.capabilities or (self.workspace / PROXY_SOCKET).exists()
 
     def sync(self, brokers: Sequence[int]) -> None:
-        """Flushes the disks of `brokers`, so that a power cut loses nothing that was written before. Raises OSError if
-        a disk cannot be flushed, and CapabilityMissing if the cluster was started without the capability `power`."""
+        """Flushes the disks of `brokers`. A later power cut then loses nothing that was written before this call.
+
+        Raises OSError if a disk cannot be flushed, and CapabilityMissing if the cluster was started without the
+        capability `power`.
+        """
         self._require("power")
         for broker in brokers:
             Disk.of_broker(self.workspace, broker).sync()
 
     def is_off(self, broker: int) -> bool:
-        """Whether the disk of a broker has no power."""
+        """Returns whether the disk of a broker has no power."""
         return "power" in self.capabilities and Disk.of_broker(self.workspace, broker).is_off()
 
     def last_log(self, node: int) -> str:
-        """Returns the last three error lines of a node's log. An error line contains ERROR or Exception. If the log has
-        no error line, returns the last three lines of the log."""
+        """Returns the last three error lines of a node's log. If the log has no error line, returns its last three
+        lines.
+
+        An error line contains ERROR or Exception.
+        """
         lines = (self.workspace / f"logs/{node}.log").read_text(errors="replace").splitlines()
         return " | ".join([line for line in lines if "ERROR" in line or "Exception" in line][-3:] or lines[-3:])
 
@@ -81,7 +93,7 @@ class EmbeddedCluster:
         """Removes what a killed keeper left on the host: its rules in the packet filter, the mounts of the brokers'
         disks, and the sockets of the keeper and the proxy. Keeps the logs, and the image files with the brokers' data.
 
-        Also removes the rules that other killed processes left in the packet filter.
+        Also removes the packet filter's rules that other killed processes left behind.
         """
         packet_filter.sweep()
         disks.release(self.workspace)

@@ -1,7 +1,7 @@
-"""Disks: file systems for the data of single brokers. The power of a disk can be cut.
+"""Disks: file systems that hold the data of one broker each. The power of a disk can be cut.
 
 Each disk is an ext4 file system in a sparse file, mounted through a loop device. To cut the power, the kernel shuts the
-file system down without a flush of its journal (`EXT4_IOC_SHUTDOWN` with `NOLOGFLUSH`). Data that had not reached the
+file system down without a flush of the journal (`EXT4_IOC_SHUTDOWN` with `NOLOGFLUSH`). Data that had not reached the
 disk are then lost, as after a power failure of the host. A kill of the broker's process alone does not lose these data:
 they stay in the page cache.
 """
@@ -36,7 +36,7 @@ class DiskError(VerifierError, RuntimeError):
 
 
 class Disk(NamedTuple):
-    """One file system. `image`: the sparse file that holds the file system. `folder`: its mount point."""
+    """One file system. `image` is the sparse file that holds the file system. `folder` is the mount point."""
 
     image: Path
     folder: Path
@@ -61,9 +61,11 @@ class Disk(NamedTuple):
         _call("mount", "-o", _OPTIONS, str(self.image), str(self.folder))
 
     def remount(self) -> None:
-        """Switches the power on again: unmounts and mounts the disk. Does nothing if the power is on. Afterwards, only
-        the data that had reached the disk before the power cut can be read. Raises DiskError if the disk cannot be
-        mounted, and DeadlinePassed if the disk stays in use."""
+        """Switches the power on again: unmounts and mounts the disk. Does nothing if the power is on.
+
+        Afterwards, only the data that had reached the disk before the power cut can be read. Raises DiskError if the
+        disk cannot be mounted, and DeadlinePassed if the disk stays in use.
+        """
         if self.is_off():
             unmount(self.folder)
             self.mount()
@@ -87,8 +89,11 @@ class Disk(NamedTuple):
             os.close(descriptor)
 
     def is_off(self) -> bool:
-        """Whether the disk is mounted, but has no power. The method tries to create a temporary file without a name.
-        Without power, this fails. With power, the file vanishes when the method closes it."""
+        """Returns whether the disk is mounted, but has no power.
+
+        Tries to create a temporary file without a name. Without power, this fails. With power, the file vanishes at
+        once.
+        """
         try:
             os.close(os.open(self.folder, os.O_TMPFILE | os.O_RDWR))
         except OSError:
@@ -96,13 +101,16 @@ class Disk(NamedTuple):
         return False
 
     def is_mounted(self) -> bool:
-        """Whether the disk is mounted."""
+        """Returns whether the disk is mounted."""
         return self.folder.resolve() in mounts(self.folder)
 
 
 def mounts(below: Path) -> list[Path]:
-    """Returns the mount points at `below` and in its subfolders. The newest mount comes first, so the mounts can be
-    unmounted in the order of the list. Source: proc(5), mountinfo, field 5."""
+    """Returns the mount points at the folder `below` and in its subfolders. The newest mount comes first, so that the
+    caller can unmount in the order of the list.
+
+    Source: proc(5), mountinfo, field 5.
+    """
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     points = [Path(re.sub(r"\\([0-7]{3})", _unescaped, line.split()[4])) for line in lines]
     real = below.resolve()
@@ -110,14 +118,16 @@ def mounts(below: Path) -> list[Path]:
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    """Returns the character for an octal escape in mountinfo, e.g. a space for the escape 040. `match`: its group 1 has
+    """Returns the character for an octal escape in mountinfo, e.g. a space for the escape 040. Group 1 of `match` holds
     the octal digits."""
     return chr(int(match[1], 8))
 
 
 def unmount(folder: Path) -> None:
-    """Unmounts the disk at `folder`, which also frees its loop device. Waits while a process uses the disk. Raises
-    DeadlinePassed after `FREE_DEADLINE_S` seconds."""
+    """Unmounts the disk at `folder`, which also frees the disk's loop device. Waits while a process uses the disk.
+
+    Raises DeadlinePassed after `FREE_DEADLINE_S` seconds.
+    """
     wait_until(lambda: _quietly("umount", str(folder)), f"{folder} to be unmounted", FREE_DEADLINE_S)
 
 

@@ -1,4 +1,5 @@
-"""Equipment: finds out which capabilities (see model.act.Capability) this host has. Some faults need a capability.
+"""Equipment: finds out which capabilities (see model.act.Capability) this host has. A capability is something that some
+faults need, e.g. rules in the packet filter.
 
 For each capability there is a trial: a function that uses the capability on this host, and then cleans up.
 """
@@ -37,14 +38,19 @@ capability that is tried. The message of a host without loop devices proves this
 
 @cache
 def tried(equipment: Capability) -> Lack | None:
-    """Returns why this host lacks the capability `equipment`; None if the host has it. In each process, every
-    capability is tried only once. Later calls return the same result."""
+    """Returns why this host lacks the capability `equipment`, or None if the host has it.
+
+    Each process tries every capability at most once. Later calls return the result of the first call.
+    """
     return _TRIALS[equipment]()
 
 
 def _network() -> Lack | None:
-    """Tries the capability `network`: adds a rule to the packet filter, and reads the rule back. If the rule is missing
-    but no tool reported an error, `Lack.failed` is True."""
+    """Tries the capability `network`: adds a rule to the packet filter, and reads the rule back. Returns why the trial
+    failed, or None if it succeeded.
+
+    If the rule is missing but no tool reported an error, `Lack.failed` is True.
+    """
     if reason := _lacks("iptables", "iptables", "iptables-save", "iptables-restore"):
         return Lack(reason)
     chain = packet_filter.Chain.own("trial")
@@ -62,9 +68,11 @@ def _network() -> Lack | None:
 
 
 def _power() -> Lack | None:
-    """Tries the capability `power`: makes a small disk, and cuts the disk's power. The disk must then fail. If it does,
-    returns None. Otherwise, returns what is lacking. If the disk still works but no tool reported an error,
-    `Lack.failed` is True."""
+    """Tries the capability `power`: makes a small disk, and cuts the disk's power. Returns None if the disk then fails,
+    as it must. Otherwise returns what is lacking.
+
+    If the disk still works but no tool reported an error, `Lack.failed` is True.
+    """
     if reason := _lacks("e2fsprogs and mount", "mkfs.ext4", "mount", "umount"):
         return Lack(reason)
     me = myself()
@@ -84,9 +92,11 @@ def _power() -> Lack | None:
 
 
 def abandoned() -> list[Path]:
-    """Returns the temporary folders that killed processes left behind when they tried the capability `power`. A disk
-    may still be mounted in such a folder. Leaves out folders of other users, because any user may create a folder with
-    such a name."""
+    """Returns the temporary folders of trials of the capability `power` whose process was killed. A disk may still be
+    mounted in such a folder.
+
+    Leaves out folders of other users, because any user may create a folder with such a name.
+    """
     folders = []
     for folder in Path(tempfile.gettempdir()).glob("kdv-trial-*"):
         name = _TRIAL_FOLDER.fullmatch(folder.name)
@@ -112,20 +122,21 @@ def sweep() -> list[Path]:
 
 
 def _refused(message: str, error: Exception) -> Lack:
-    """Returns a `Lack` for the error of a trial. `message`: the reason and the remedy, in words.
+    """Returns a `Lack` for the error of a trial. `message` holds the reason and the remedy, in words.
 
-    `Lack.failed` says that only the trial failed, and that the host may have the capability. It is False if `error`
-    proves that the host lacks the capability. One error needs a second look: `mount` reports the same error on
-    a host without loop devices, and on a host whose loop devices are all busy. If this process may open
-    /dev/loop-control, the host has loop devices, and the error proves nothing.
+    `Lack.failed` is False if `error` proves that the host lacks the capability. Otherwise it is True: then only the
+    trial failed, and the host may have the capability.
+
+    `mount` reports the same error on a host without loop devices, and on a host whose loop devices are all busy. If
+    this process may open /dev/loop-control, the host has loop devices, and this error proves nothing.
     """
     no_loop_devices = "failed to setup loop device" in str(error) and not os.access(LOOP_CONTROL, os.R_OK | os.W_OK)
     return Lack(message, failed=not no_loop_devices and _REFUSALS.search(str(error)) is None)
 
 
 def _clear(folder: Path) -> None:
-    """Unmounts the disk in the temporary folder of a trial, and removes the folder. Raises StepFailed if the disk stays
-    in use."""
+    """Unmounts the disk in `folder`, the temporary folder of a trial, and removes the folder. Raises StepFailed if the
+    disk stays in use."""
     try:
         disks.release(folder)
     except DeadlinePassed as error:
@@ -134,8 +145,10 @@ def _clear(folder: Path) -> None:
 
 
 def _lacks(packages: str, *programs: str) -> str | None:
-    """Returns why this process cannot use `programs`, with the remedy; None if it can use them. `packages`: the names
-    of the packages that contain the programs. The remedy for missing programs quotes these names."""
+    """Returns why this process cannot use `programs`, with the remedy. Returns None if the process can use all of them.
+
+    `packages` names the packages that contain the programs. The remedy for missing programs quotes `packages`.
+    """
     if os.geteuid():
         return "only root may do that: run as root"
     missing = [program for program in programs if shutil.which(program) is None]

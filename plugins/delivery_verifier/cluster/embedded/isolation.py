@@ -13,8 +13,8 @@ from delivery_verifier.model.step_options import Link
 def rules(layout: ClusterLayout, broker: int, links: Iterable[Link]) -> list[FilterRule]:
     """Returns the rules with which the packet filter cuts `broker` off from the peers that `links` names.
 
-    The rules stop the broker's requests to these peers, and the peers' requests to the broker. For each link, they drop
-    these packets:
+    The rules stop the broker's requests to these peers, and the peers' requests to the broker. The rules of each link
+    drop these packets:
 
     * `controller`: the packets that the broker sends to the controller's port. The controller itself sends no requests
       to brokers.
@@ -40,8 +40,11 @@ def rules(layout: ClusterLayout, broker: int, links: Iterable[Link]) -> list[Fil
 
 
 class Isolation:
-    """Cuts brokers of one cluster off, and remembers which brokers are cut off. Adds all its rules to one chain of the
-    packet filter. `token`: up to eight characters, which become part of the chain's name."""
+    """Cuts brokers of one cluster off, and remembers which brokers are cut off.
+
+    All rules go into one chain of the packet filter. `token` has up to eight characters, and becomes part of the
+    chain's name.
+    """
 
     def __init__(self, layout: ClusterLayout, token: str) -> None:
         self._layout, self._chain = layout, Chain.own(token)
@@ -49,8 +52,10 @@ class Isolation:
         self._used = False
 
     def cut(self, broker: int, links: Iterable[Link]) -> None:
-        """Cuts `broker` off from the peers that `links` names. Raises ValueError if the broker is cut off already, and
-        FilterError if the packet filter cannot be changed."""
+        """Cuts `broker` off from the peers that `links` names.
+
+        Raises ValueError if the broker is cut off already, and FilterError if the packet filter cannot be changed.
+        """
         if broker in self._rules:
             raise ValueError(f"broker {broker} is cut off already")
         self._used = True
@@ -58,17 +63,19 @@ class Isolation:
         self._chain.add(self._rules[broker])
 
     def mend(self, broker: int) -> None:
-        """Lets the packets of `broker` through again. Does no harm if `broker` is not cut off. Raises FilterError if
-        the kernel still drops packets of `broker`."""
+        """Lets the packets of `broker` through again. Does nothing if `broker` is not cut off.
+
+        Raises FilterError if the packet filter still drops packets of `broker` afterwards.
+        """
         self._chain.remove(self._rules.get(broker, []))
         if remaining := [name for name, _ in self._read() if name.startswith(f"{broker}.")]:
             raise FilterError(f"broker {broker} is still cut off: {', '.join(remaining)}")
         self._rules.pop(broker, None)
 
     def dropped(self) -> dict[int, dict[str, int]]:
-        """Returns how many packets each cut link has dropped so far: {broker id: {link: packets}}.
+        """Returns how many packets were dropped on each cut link so far: {broker id: {link: packets}}.
 
-        Leaves out a link if the kernel lacks one of the link's rules.
+        Leaves out a link if one of the link's rules is missing in the kernel.
         """
         counters, packets_of = self._read(), dict[int, dict[str, int]]()
         for broker, filter_rules in self._rules.items():
@@ -86,6 +93,8 @@ class Isolation:
             self._chain.destroy()
 
     def _read(self) -> list[tuple[str, int]]:
-        """Returns (name, number of dropped packets) for every rule that the kernel has in this process's chain. The
-        result is empty if no broker is cut off."""
+        """Returns the name and the number of dropped packets of every rule that the kernel has in this process's chain.
+
+        The result is empty if no broker is cut off.
+        """
         return self._chain.dropped() if self._rules else []

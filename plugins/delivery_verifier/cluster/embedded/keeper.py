@@ -1,7 +1,7 @@
 """The keeper of an embedded cluster: the parent process of the brokers (see `cluster.keeper`).
 
-When the cluster ends, the keeper kills its children. It also ends the cluster when the proxy has ended. If the keeper
-itself is killed, the kernel kills the keeper's children.
+When the cluster ends, the keeper kills its child processes. If the proxy ends, the keeper ends the cluster, too. If the
+keeper itself is killed, the kernel kills the keeper's child processes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Keeper(NodeProcesses, keeper.Keeper):
         NodeProcesses.__init__(self, workspace, layout, observer)
 
     def begin(self) -> None:
-        """Starts the controller, the brokers and the proxy, if the cluster has one."""
+        """Starts the controller and the brokers. Starts the proxy, too, if the cluster has one."""
         for node in (CONTROLLER, *self.layout.brokers):
             self.start(node)
         if self.layout.proxy_ports:
@@ -43,8 +43,11 @@ class Keeper(NodeProcesses, keeper.Keeper):
         return f"the proxy ended with {ended}, by no plan" if ended else ""
 
     def end_cluster(self) -> None:
-        """Kills the keeper's children, removes the cluster's rules from the packet filter, and unmounts the brokers'
-        disks. After the request `finish`, calls `keep_class_archive` while the brokers still run."""
+        """Kills the keeper's child processes, removes the cluster's rules from the packet filter, and unmounts the
+        brokers' disks.
+
+        If a request `finish` ends the cluster, first calls `keep_class_archive` while the brokers still run.
+        """
         if self.end_reason == "finished":
             self.keep_class_archive()
         self.kill_all()

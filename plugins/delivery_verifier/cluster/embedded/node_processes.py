@@ -1,5 +1,5 @@
-"""The processes of an embedded cluster, and the operations on them. This code runs in the keeper, which is their parent
-process."""
+"""The processes of an embedded cluster, and the operations on these processes. This code runs in the keeper, which is
+the parent process of all of them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,11 @@ ARCHIVE_DEADLINE_S = 20.0
 
 
 class NodeProcesses:
-    """The controller, the brokers and the proxy of one cluster. This object reports every change of a process's state
-    to `observer`. Several threads must not use this object at the same time."""
+    """The controller, the brokers and the proxy of one cluster. Reports every change of a process's state to
+    `observer`.
+
+    Only one thread at a time may use this object.
+    """
 
     def __init__(self, workspace: Path, layout: ClusterLayout, observer: Observer) -> None:
         self.workspace, self.layout, self.observer = workspace, layout, observer
@@ -38,8 +41,10 @@ class NodeProcesses:
         self.isolation = Isolation(layout, workspace.name[:8])
 
     def start(self, node: int) -> None:
-        """Starts the process of a node. If the power of the broker's disk is off, first switches the power on. Raises
-        ValueError if the node already runs."""
+        """Starts the process of a node. If the node's disk has no power, first switches the power on.
+
+        Raises ValueError if the node already runs.
+        """
         running = self.processes.get(node)
         if running is not None and running.poll() is None:
             raise ValueError(f"broker {node} is already running")
@@ -78,12 +83,18 @@ class NodeProcesses:
 
     def _group(self, node: int) -> int | None:
         """Returns the group id (gid) for the process of a broker. The packet filter recognises the broker's packets by
-        this gid. Returns None if `node` is the controller, or if the cluster lacks the capability `network`."""
+        this gid.
+
+        Returns None if `node` is the controller, or if the cluster lacks the capability `network`.
+        """
         return GROUPS + node if node in self.layout.brokers and self._has("network") else None
 
     def send(self, node: int, signal_name: str) -> int:
-        """Sends SIGKILL, SIGTERM, SIGSTOP or SIGCONT to a node. Returns the wall time (µs) just before the signal.
-        Raises ValueError if the node does not run."""
+        """Sends SIGKILL, SIGTERM, SIGSTOP or SIGCONT to a node. Returns the wall time (µs) just before the signal is
+        sent.
+
+        Raises ValueError if the node does not run.
+        """
         process = self.processes[node]
         if process.poll() is not None:
             raise ValueError(f"broker {node} is not running")
@@ -114,15 +125,17 @@ class NodeProcesses:
         return at_us
 
     def rejoin(self, nodes: list[int]) -> None:
-        """Lets the packets of the brokers `nodes` through again. Does no harm to brokers that are not isolated. Raises
-        FilterError if a broker stays cut off."""
+        """Lets the packets of the brokers `nodes` through again. Does nothing to a broker that is not isolated.
+
+        Raises FilterError if a broker stays cut off.
+        """
         for node in nodes:
             self.isolation.mend(node)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns how many packets each cut link (see `isolate`) has dropped so far: {broker id: {link: packets}}.
+        """Returns how many packets were dropped on each link that `isolate` cut: {broker id: {link: packets}}.
 
-        Leaves out a link if the packet filter lacks one of the link's rules.
+        Leaves out a link if one of the link's rules is missing in the packet filter.
         """
         return self.isolation.dropped()
 
@@ -147,7 +160,10 @@ class NodeProcesses:
 
     def proxy_ended(self) -> str:
         """Returns, in words, how the proxy ended. Returns an empty text if the proxy runs, or if the cluster has no
-        proxy. No fault ends a proxy, so a run whose proxy has ended cannot go on."""
+        proxy.
+
+        No fault ends a proxy. So a run whose proxy has ended cannot go on.
+        """
         exit_code = self.proxy.poll() if self.proxy is not None else None
         return "" if exit_code is None else how_it_ended(exit_code)
 
@@ -162,10 +178,10 @@ class NodeProcesses:
         self.isolation.end()
 
     def keep_class_archive(self) -> None:
-        """Makes the class data archive of the brokers, a file of loaded classes that makes later clusters boot faster.
+        """Makes the class data archive of the brokers: a file of loaded classes that makes later clusters boot faster.
 
-        A JVM writes the archive when it exits. This method therefore sends SIGTERM to the broker with the highest id,
-        and waits for its end. Does nothing if the archive exists already, or if this broker does not run.
+        A JVM writes the archive when the JVM exits. So this method sends SIGTERM to the broker with the highest id, and
+        waits until this broker has ended. Does nothing if the archive exists already, or if this broker does not run.
         """
         last, archive = self.processes.get(max(self.layout.brokers)), nodes.archive(self.layout)
         if last is None or last.poll() is not None or archive.file.exists():

@@ -1,5 +1,8 @@
-"""The nodes of an embedded cluster: one KRaft controller and up to three brokers, real Apache Kafka on loopback. The
-module writes their configurations and data folders, and composes their command lines."""
+"""The nodes of an embedded cluster: one KRaft controller and up to three brokers. They are real Apache Kafka and listen
+on loopback ports.
+
+The module writes the nodes' configurations and data folders, and builds the command lines that start the nodes.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +47,8 @@ _SIZES = {
 
 
 def lay_out(workspace: Path, spec: ClusterSpec) -> ClusterLayout:
-    """Chooses free loopback ports, and writes configurations and formatted data folders into `workspace`. Returns the
-    layout.
+    """Prepares a cluster in `workspace`: chooses free loopback ports, writes configurations, and formats data folders.
+    Returns the layout.
 
     If the cluster has the capability `power`, each broker's data folder is a file system of its own. Raises StepFailed
     if a data folder cannot be formatted, and DiskError if a file system cannot be made.
@@ -78,29 +81,40 @@ def lay_out(workspace: Path, spec: ClusterSpec) -> ClusterLayout:
 
 
 def _disks(layout: ClusterLayout) -> list[Disk]:
-    """Returns the brokers' disks. The result is empty if the cluster lacks the capability `power`. The controller has
-    no disk of its own, because it never loses power."""
+    """Returns the brokers' disks. The result is empty if the cluster lacks the capability `power`.
+
+    The controller has no disk of its own, because no fault cuts the power of the controller.
+    """
     has_own = "power" in layout.spec.equipment
     return [Disk.of_broker(Path(layout.workspace), broker) for broker in layout.brokers] if has_own else []
 
 
 def command(layout: ClusterLayout, node: int) -> list[str]:
-    """Returns the command line that starts one node. The JVM uses the class data archive (see `archive`). If there is
-    no archive yet, the JVM of the broker with the highest id writes the archive when it exits."""
+    """Returns the command line that starts the node `node`.
+
+    The node's JVM uses the class data archive (see `archive`). If there is no archive yet, the JVM of the broker with
+    the highest id writes the archive when this JVM exits.
+    """
     classes = archive(layout)
     sharing = classes.options() if classes.file.exists() or node == max(layout.brokers) else []
     return _java(layout, *sharing, "kafka.Kafka", f"{layout.workspace}/conf/{node}.properties")
 
 
 def archive(layout: ClusterLayout) -> ClassArchive:
-    """Returns the class data archive of the nodes: a file of loaded classes, with which JVMs boot faster. The file need
-    not exist yet."""
+    """Returns the class data archive of the nodes: a file of loaded classes, with which JVMs boot faster.
+
+    The file need not exist yet.
+    """
     return ClassArchive.named(cache_dir() / "archives", f"kafka-{layout.spec.kafka_version}")
 
 
 def _java(layout: ClusterLayout, *arguments: str) -> list[str]:
-    """Returns a command line of Java. `arguments`: JVM options, then the main class and its first argument. The JVM
-    uses only the C1 compiler and the serial collector, because brokers boot fastest with both (measured)."""
+    """Returns a command line that starts Java. `arguments` are JVM options, the main class and its first argument, in
+    this order.
+
+    The JVM uses only the C1 compiler and the serial collector, because measurements showed that brokers then boot
+    fastest.
+    """
     classpath = ":".join(str(jar) for jar in kafka_jars(layout.spec.kafka_version))
     options, main = arguments[:-2], arguments[-2:]
     return [
@@ -144,7 +158,8 @@ def _properties(layout: ClusterLayout, node: int) -> str:
 
 
 def _template(layout: ClusterLayout) -> Path:
-    """Returns the template: a folder with a formatted data folder for each node. Every cluster gets a copy of it.
+    """Returns the template: a folder with a formatted data folder for each node. Every cluster gets a copy of the
+    template.
 
     There is one template for each combination of Kafka version, number of brokers, and eligible leader replicas (ELR,
     KIP-966) on or off. If the template does not exist, the function makes it. Templates save time, because formatting

@@ -28,8 +28,8 @@ class FilterError(VerifierError, RuntimeError):
 
 
 class FilterRule(NamedTuple):
-    """A rule that drops packets. `match`: the packets to drop, in the syntax of iptables. `name`: the name under which
-    the dropped packets are counted."""
+    """A rule that drops packets. `match` selects the packets, in the syntax of iptables. The dropped packets are
+    counted under `name`."""
 
     name: str
     match: str
@@ -39,14 +39,17 @@ class FilterRule(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """A chain of rules in iptables. `name`: contains a label, and the pid and start time of the process that made the
-    chain. The pid and the start time show whether that process still runs."""
+    """A chain of rules in iptables.
+
+    `name` contains a label, and the pid and start time of the process that made the chain. The pid and the start time
+    show whether that process still runs.
+    """
 
     name: str
 
     @classmethod
     def own(cls, label: str) -> Chain:
-        """Returns the chain of this process. `label`: a text of up to eight characters, e.g. the name of a run's
+        """Returns the chain of this process. `label` is a text of up to eight characters, e.g. the name of a run's
         workspace."""
         me = myself()
         return cls(f"{PREFIX}-{label}-{me.pid:x}-{_short(me):x}")
@@ -59,8 +62,11 @@ class Chain(NamedTuple):
         return process is not None and process.alive and _short(process) == started
 
     def add(self, rules: Iterable[FilterRule]) -> None:
-        """Adds `rules`. Also adds the chain if the kernel does not have it yet. All rules take effect at the same time.
-        Raises FilterError if the packet filter cannot be changed."""
+        """Adds `rules` to the chain. All rules take effect at the same time. If the kernel does not have the chain yet,
+        adds the chain, too.
+
+        Raises FilterError if the packet filter cannot be changed.
+        """
         table = _save()
         if f":{self.name} " not in table:
             _call("iptables", "-w", "-N", self.name)
@@ -69,16 +75,18 @@ class Chain(NamedTuple):
         _call("iptables-restore", "-w", "--noflush", stdin=commands)
 
     def remove(self, rules: Iterable[FilterRule]) -> None:
-        """Removes `rules` from the chain. If the chain holds several copies of a rule, removes only one copy. Ignores
-        rules that are not in the chain. Raises FilterError if iptables cannot be run."""
+        """Removes `rules` from the chain. If the chain holds several copies of a rule, removes only one copy.
+
+        Ignores rules that are not in the chain. Raises FilterError if iptables cannot be run.
+        """
         for rule in rules:
             _run("iptables", "-w", "-D", self.name, *str(rule).split())
 
     def dropped(self) -> list[tuple[str, int]]:
-        """Returns (name, number of dropped packets) for every rule that the kernel now has in this chain.
+        """Returns the name and the number of dropped packets of every rule that the kernel now has in this chain.
 
-        The result is empty if no rule of the chain OUTPUT jumps to this chain, because then no packet gets here. Raises
-        FilterError if the packet filter cannot be read.
+        The result is empty if no rule of the chain OUTPUT jumps to this chain, because then no packet reaches this
+        chain. Raises FilterError if the packet filter cannot be read.
         """
         table = _save()
         if self._jump not in table:
@@ -87,7 +95,7 @@ class Chain(NamedTuple):
         return [(name, int(packets)) for packets, name in line.findall(table)]
 
     def destroy(self) -> None:
-        """Removes the chain with all its rules. Does no harm if there is no such chain."""
+        """Removes the chain with all its rules. Does nothing if there is no such chain."""
         while _run("iptables", "-w", "-D", "OUTPUT", "-o", "lo", "-p", "tcp", "-j", self.name).returncode == 0:
             continue
         for option in ("-F", "-X"):
@@ -119,13 +127,13 @@ def sweep() -> list[str]:
 
 
 def _short(process: ProcessId) -> int:
-    """Returns the low 32 bits of the process's start time. The name of a chain has at most 28 characters, which are too
-    few for all bits."""
+    """Returns the low 32 bits of the process's start time. The name of a chain has at most 28 characters. That is too
+    short for all bits of the start time."""
     return process.started & 0xFFFF_FFFF
 
 
 def _save() -> str:
-    """Returns the rules and counters of the packet filter's table `filter`, as `iptables-save` prints them."""
+    """Returns the rules and counters of the packet filter's table `filter`, in the format of `iptables-save`."""
     return _call("iptables-save", "-c", "-t", "filter")
 
 
@@ -137,8 +145,10 @@ def _call(*command: str, stdin: str | None = None) -> str:
 
 
 def _run(*command: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs a command. Returns its result, whatever the exit code. Raises FilterError if the command cannot be run, or
-    takes longer than 30 s."""
+    """Runs a command. Returns the completed process, even if the exit code is not 0.
+
+    Raises FilterError if the command cannot be run, or if it takes longer than 30 s.
+    """
     try:
         return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.SubprocessError) as error:

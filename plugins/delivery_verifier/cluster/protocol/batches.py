@@ -1,8 +1,8 @@
-"""Counts the control records, and the records of aborted transactions, in a log. No read_committed consumer shows these
-records, so this module counts them in the batches of the log.
+"""Counts two kinds of records in a log: control records, and records of aborted transactions. No read_committed
+consumer gets these records, so this module counts them in the batches of the log.
 
-The module fetches the batches from the leader in Kafka's own protocol (`cluster.protocol.fetch`). It shares no code
-with Spark, which reads the same log with a consumer. So the two results check each other: every offset that the
+The module fetches the batches from the leader in Kafka's own protocol (`cluster.protocol.fetch`). The module shares no
+code with Spark, which reads the same log with a consumer. So the two results check each other: every offset that the
 consumer skips must be counted here. The control batches in the log say whether a transaction was committed or aborted.
 The producer's reports are not used.
 """
@@ -27,8 +27,11 @@ first record at `_BODY`."""
 
 
 class Batch(NamedTuple):
-    """The batch at the offsets [first, end) of a log. `records`: the number of records according to the batch's header.
-    `kind`: the type of the control record, `ABORT` or `COMMIT`; None if the batch is no control batch."""
+    """The batch at the offsets [first, end) of a log.
+
+    * `records`: the number of records that the batch's header names.
+    * `kind`: the type of the control record, `ABORT` or `COMMIT`. None if the batch is not a control batch.
+    """
 
     first: int
     end: int
@@ -39,19 +42,19 @@ class Batch(NamedTuple):
 
 
 class Unseen(NamedTuple):
-    """The numbers of records in a log that are hidden from every read_committed consumer. `control`: the number of
-    control records. `aborted`: the number of records of aborted transactions."""
+    """The numbers of records in a log that no read_committed consumer gets. `control` counts the control records.
+    `aborted` counts the records of aborted transactions."""
 
     control: int
     aborted: int
 
 
 def unseen(address: Address, topic: str, partition: int, start: int, end: int) -> Unseen:
-    """Counts the records at the offsets [start, end) that are hidden from every read_committed consumer.
+    """Counts the records at the offsets [start, end) that no read_committed consumer gets.
 
-    `address`: the address of the partition's leader. Batches with a wrong checksum are not counted. Every transaction
-    with records in this range must have ended. Its control batch may stand after `end`, so the log is read until all
-    these transactions have ended.
+    `address` is the address of the partition's leader. Batches with a wrong checksum are not counted. Every transaction
+    with records in this range must have ended. The control batch of a transaction may stand after `end`, so the log is
+    read until all these transactions have ended.
 
     Raises OSError if a transaction is still open, if the broker cannot be reached or holds no replica, or if an offset
     is missing.
@@ -72,8 +75,8 @@ def unseen(address: Address, topic: str, partition: int, start: int, end: int) -
 
 
 def _batches(address: Address, topic: str, partition: int, offset: int) -> Iterator[Batch]:
-    """Yields the log's batches from `offset` on. Raises ConnectionError at the end of the log, and if an offset is
-    missing."""
+    """Yields the batches of the log, beginning at `offset`. Raises ConnectionError at the end of the log, or if an
+    offset is missing."""
     while True:
         batches = [batch for batch in parse(_fetch(address, topic, partition, offset)) if batch.end > offset]
         if not batches:
@@ -90,7 +93,7 @@ def _batches(address: Address, topic: str, partition: int, offset: int) -> Itera
 def parse(data: bytes) -> Iterator[Batch]:
     """Yields the complete batches in `data`, the bytes of a fetch. Raises the same errors as `whole_batches`.
 
-    If a batch has a wrong checksum, its content is unknown. It is then yielded as a batch without records.
+    The content of a batch with a wrong checksum is unknown. Such a batch is yielded as a batch without records.
     """
     for raw in whole_batches(data):
         if not raw.sound:
@@ -103,9 +106,10 @@ def parse(data: bytes) -> Iterator[Batch]:
 
 
 def _control_kind(record: bytes, offset: int) -> int:
-    """Returns the type of a control record, `ABORT` or `COMMIT`. `record`: the only record of a control batch.
-    `offset`: the record's offset, for the error message. Raises ConnectionError if the record has another type or ends
-    too early.
+    """Returns the type of a control record, `ABORT` or `COMMIT`.
+
+    `record` is the only record of a control batch. `offset` is the record's offset, for the error message. Raises
+    ConnectionError if the record has another type or ends too early.
 
     The fields of the record are: length, attributes, timestamp delta, offset delta, length of the key, version, type.
     """

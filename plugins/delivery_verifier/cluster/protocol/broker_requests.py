@@ -1,5 +1,7 @@
-"""Requests to single brokers of a real cluster. The caller names a broker by its id. This module implements
-`cluster.protocol.interface.BrokerRequests`."""
+"""Requests to single brokers of a real cluster. The caller names a broker by its id.
+
+This module implements `cluster.protocol.interface.BrokerRequests`.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,11 @@ from delivery_verifier.cluster.protocol.requests import PartitionState
 
 
 class SocketRequests:
-    """Sends each request over a new plain socket. Every method raises OSError if the broker does not answer or refuses
-    the request, and connection.UnsupportedSecurity if the connection is not plain TCP."""
+    """Sends each request over a new plain socket.
+
+    Every method raises OSError if the broker does not answer or refuses the request, and connection.UnsupportedSecurity
+    if the connection is not plain TCP.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -27,8 +32,11 @@ class SocketRequests:
         return requests.live_brokers(self._connection.address(broker))
 
     def assign_replicas(self, broker: int, replicas: Mapping[tuple[str, int], Sequence[int]]) -> None:
-        """Assigns replicas to partitions. `replicas`: for each (topic, partition), the broker ids with the preferred
-        leader first. `broker` passes the request to the controller."""
+        """Assigns replicas to partitions. `broker` passes the request to the controller.
+
+        `replicas` maps (topic, partition) to the ids of the brokers that get a replica. The preferred leader stands
+        first.
+        """
         requests.assign_replicas(self._connection.address(broker), replicas)
 
     def alter_topics(self, broker: int, topics: Sequence[str], setting: str, value: str) -> None:
@@ -40,19 +48,29 @@ class SocketRequests:
         return requests.topic_setting(self._connection.address(broker), topics, setting)
 
     def open_transactions(self, broker: int, names: Sequence[str]) -> dict[str, int]:
-        """Maps each transactional.id in `names` that has an open transaction to the time at which the transaction
-        began, in ms since the epoch. `broker` must be the coordinator of all these transactional.ids."""
+        """Returns when the open transactions of the transactional.ids `names` began, in ms since the epoch. The keys
+        are the transactional.ids that have an open transaction.
+
+        `broker` must be the coordinator of all these transactional.ids.
+        """
         return transactions.open_transactions(self._connection.address(broker), names)
 
     def fetch(self, broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> fetch.Fetched:
-        """Fetches batches of a partition from `broker`'s replica, from `offset` up to the broker's high watermark. The
-        first batch may begin before `offset`. The answer has at most `most_bytes`, or a single larger batch."""
+        """Fetches batches of a partition from the replica of `broker`, from `offset` up to the high watermark that
+        `broker` knows.
+
+        The first batch may begin before `offset`. The answer has at most `most_bytes` bytes, except if its only batch
+        is larger.
+        """
         return fetch.fetch(self._connection.address(broker), topic, partition, offset, most_bytes)
 
 
 class RepeatedRequests(SocketRequests):
-    """Sends requests like SocketRequests. For `describe_partitions`, keeps a connection to each broker, which makes
-    many calls fast. Only one thread may call `describe_partitions` for the same broker."""
+    """Sends requests like SocketRequests, but makes repeated calls of `describe_partitions` fast: keeps a connection to
+    each broker for them.
+
+    At most one thread per broker may call `describe_partitions`.
+    """
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
@@ -60,8 +78,11 @@ class RepeatedRequests(SocketRequests):
         self._last: dict[int, tuple[bytes, dict[tuple[str, int], PartitionState]]] = {}
 
     def describe_partitions(self, broker: int, topics: list[str]) -> dict[tuple[str, int], PartitionState]:
-        """Returns the state of every partition of `topics`, by (topic, partition), as `broker` sees it. The caller must
-        not change the result: if the broker repeats an answer, the method returns the same object again."""
+        """Returns the state of every partition of `topics`, by (topic, partition), as `broker` sees it.
+
+        The caller must not change the result. If the broker sends the same answer again, the method returns the same
+        object again.
+        """
         address = self._connection.address(broker)
         answer = self._channels[broker].call(requests.description_request(topics), requests.TIMEOUT_S)
         if broker not in self._last or self._last[broker][0] != answer:

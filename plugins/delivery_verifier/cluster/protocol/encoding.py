@@ -10,9 +10,11 @@ from delivery_verifier.cluster.connection import Address
 
 
 class Reader:
-    """Reads the fields of an answer one after the other. A method that reads a number raises struct.error or IndexError
-    if the answer ends before the number does. A method that reads a string raises ValueError if the string is not
-    UTF-8."""
+    """Reads the fields of an answer one after the other.
+
+    A method that reads a number raises struct.error or IndexError if the answer ends inside the number. A method that
+    reads a string raises ValueError if the string is not UTF-8.
+    """
 
     def __init__(self, data: bytes) -> None:
         self._data, self._offset = data, 0
@@ -39,8 +41,8 @@ class Reader:
         self._offset += count
 
     def blob(self, length: int) -> bytes:
-        """Reads `length` bytes. A negative length means null; the result is then empty. If the answer ends too early,
-        raises IndexError."""
+        """Reads `length` bytes. A negative length means null, and the result is then empty. Raises IndexError if the
+        answer ends too early."""
         value = self._data[self._offset : self._offset + max(length, 0)]
         if len(value) < length:
             raise IndexError(f"{length} bytes were announced, {len(value)} are there")
@@ -48,33 +50,37 @@ class Reader:
         return value
 
     def text(self, length: int) -> str:
-        """Reads a string of `length` bytes. A negative length means null; the result is then an empty string. If the
-        answer ends too early, returns a shorter string without an error."""
+        """Reads a string of `length` bytes. A negative length means null, and the result is then an empty string.
+
+        If the answer ends too early, returns a shorter string and raises no error.
+        """
         value = self._data[self._offset : self._offset + max(length, 0)].decode()
         self._offset += max(length, 0)
         return value
 
     def short_text(self) -> str:
-        """Reads a string. An int16 before the string holds the string's length."""
+        """Reads a string. The string's length stands before the string, as an int16."""
         return self.text(self.number("h"))
 
     def compact_text(self) -> str:
-        """Reads a string. A varint before the string holds the string's length plus one."""
+        """Reads a string. The string's length plus one stands before the string, as an unsigned varint."""
         return self.text(self.varint() - 1)
 
     def compact_ints(self) -> tuple[int, ...]:
-        """Reads an array of int32 numbers. A varint before the array holds the count of the numbers plus one."""
+        """Reads an array of int32 numbers. The count of the numbers plus one stands before the array, as an unsigned
+        varint."""
         return tuple(self.number("i") for _ in range(self.varint() - 1))
 
     def tags(self) -> None:
-        """Skips the tagged fields. Only the flexible versions (KIP-482) of Kafka's requests and answers have them."""
+        """Skips the tagged fields. Tagged fields exist only in the flexible versions (KIP-482) of Kafka's requests and
+        answers."""
         for _ in range(self.varint()):
             self.varint()
             self.skip(self.varint())
 
 
 def short_text(text: str) -> bytes:
-    """Returns the encoded string `text`: its length in bytes as an int16, then the string."""
+    """Encodes the string `text`. The result is the string's length in bytes as an int16, and then the string."""
     encoded = text.encode()
     return struct.pack(">h", len(encoded)) + encoded
 
@@ -89,16 +95,16 @@ def varint(value: int) -> bytes:
 
 
 class Channel:
-    """A connection to the broker at `address` for many exchanges, one after the other. Not safe for use by several
-    threads."""
+    """A connection to the broker at `address`, for many requests one after the other. Only one thread at a time may use
+    it."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
         self._socket: socket.socket | None = None
 
     def call(self, request: bytes, timeout_s: float) -> bytes:
-        """Sends `request`. Returns the answer without the size that precedes it. Connects first if there is no
-        connection.
+        """Sends `request`. Returns the answer without the size field that precedes the answer. If there is no
+        connection, connects first.
 
         Raises OSError if the broker cannot be reached, closes the connection, or is silent for `timeout_s` seconds. An
         error closes the connection, so that a late answer is never taken for the answer to a later request.
@@ -115,16 +121,18 @@ class Channel:
             raise
 
     def close(self) -> None:
-        """Closes the connection, if there is one. The next `call` makes a new one."""
+        """Closes the connection, if there is one. The next `call` makes a new connection."""
         if self._socket is not None:
             self._socket.close()
         self._socket = None
 
 
 def call(address: Address, request: bytes, timeout_s: float) -> bytes:
-    """Sends `request` to the broker at `address` over a connection of its own. Returns the answer without the size that
-    precedes it. Raises OSError if the broker cannot be reached, closes the connection, or is silent for `timeout_s`
-    seconds."""
+    """Sends `request` to the broker at `address` over a new connection. Returns the answer without the size field that
+    precedes the answer.
+
+    Raises OSError if the broker cannot be reached, closes the connection, or is silent for `timeout_s` seconds.
+    """
     channel = Channel(address)
     try:
         return channel.call(request, timeout_s)

@@ -1,7 +1,7 @@
 """Reads the finalized features of a cluster (KIP-584), e.g. `eligible.leader.replicas.version`, over a plain socket.
 
-librdkafka does not show these features. Source of the message layout: Kafka's `ApiVersionsRequest.json` and
-`ApiVersionsResponse.json`, v3.
+librdkafka does not show these features. Kafka's `ApiVersionsRequest.json` and `ApiVersionsResponse.json`, v3, define
+the layout of the messages.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ _FINALIZED = 2
 
 
 def finalized_features(address: Address, timeout_s: float = TIMEOUT_S) -> dict[str, int]:
-    """Returns the version level of each finalized feature, by the feature's name. The broker at `address` reports these
-    levels. A feature that is switched off is left out.
+    """Returns the version level of each finalized feature, as the broker at `address` reports it. The keys are the
+    names of the features.
 
-    Raises OSError if the broker does not answer within `timeout_s` seconds, or if the answer cannot be read.
+    Leaves out a feature that is switched off. Raises OSError if the broker does not answer within `timeout_s` seconds,
+    or if the answer cannot be read.
     """
     name, version = (varint(len(text) + 1) + text for text in (b"kdv", b"1"))
     request = struct.pack(">hhih", 18, 3, 6, 3) + b"kdv\0" + name + version + b"\0"
@@ -32,7 +33,8 @@ def finalized_features(address: Address, timeout_s: float = TIMEOUT_S) -> dict[s
 
 
 def _features(reader: Reader) -> dict[str, int]:
-    """Reads an ApiVersionsResponse v3. The header of this response has no tagged fields."""
+    """Returns the features in an ApiVersionsResponse v3 that `reader` reads. The header of this response has no tagged
+    fields."""
     reader.skip(4)
     if error := reader.number("h"):
         raise ValueError(f"error {error}")

@@ -1,9 +1,9 @@
 """Fetches batches of a partition from one broker. The broker may be the partition's leader or a follower.
 
-The batches also hold uncommitted records, as for a consumer with read_uncommitted. The module sends the request Fetch
-of Kafka's protocol in version 12 (`FetchRequest.json`) for two reasons:
+Uncommitted records are fetched, too, as by a consumer with read_uncommitted. The module sends the request Fetch of
+Kafka's protocol in version 12 (`FetchRequest.json`) for two reasons:
 
-* A follower answers a consumer only from version 11 on, and only up to its own high watermark (KIP-392).
+* A follower answers a consumer only from version 11 on, and only up to the follower's own high watermark (KIP-392).
 * From version 13 on, a Fetch must name a topic by its id instead of its name.
 """
 
@@ -37,7 +37,8 @@ CORRUPT_MESSAGE = 2
 
 
 class Refused(ConnectionError):
-    """The broker answered a Fetch with the error code `code`. `name`: the name of the partition."""
+    """The broker answered a Fetch with the error code `code` of Kafka's protocol. `name` is the name of the
+    partition."""
 
     def __init__(self, name: str, code: int) -> None:
         self.code = code
@@ -45,15 +46,19 @@ class Refused(ConnectionError):
 
 
 class Fetched(NamedTuple):
-    """The answer to a Fetch of one partition. `high_watermark`: the high watermark as this broker knows it. `data`: the
-    bytes of the batches. The last batch may be incomplete."""
+    """The answer to a Fetch of one partition.
+
+    * `high_watermark`: the high watermark that the answering broker knows.
+    * `data`: the bytes of the batches. The last batch may be incomplete.
+    """
 
     high_watermark: int
     data: bytes
 
 
 class RawBatch(NamedTuple):
-    """One batch of a log, at the offsets [first, end). `epoch`: the leader epoch. `data`: all bytes of the batch."""
+    """One batch of a log, at the offsets [first, end). `epoch` is the leader epoch. `crc` is the checksum in the
+    header. `data` holds all bytes of the batch."""
 
     first: int
     end: int
@@ -64,21 +69,22 @@ class RawBatch(NamedTuple):
 
     @property
     def computed_crc(self) -> int:
-        """The CRC-32C of the bytes of the batch. If these bytes have changed, it differs from `crc` in the header."""
+        """The CRC-32C of the batch's bytes. If the bytes have changed, this checksum differs from `crc`, the checksum
+        in the header."""
         return int(google_crc32c.value(self.data[_CHECKED_FROM:]))
 
     @property
     def sound(self) -> bool:
-        """Whether the checksum in the header fits the bytes. The checksum covers all but the first five fields of the
-        header."""
+        """Whether the checksum in the header fits the bytes of the batch. The checksum covers all bytes except the
+        first five fields of the header."""
         return self.computed_crc == self.crc
 
 
 def fetch(address: Address, topic: str, partition: int, offset: int, most_bytes: int = FETCH_BYTES) -> Fetched:
-    """Fetches batches of a partition from `offset` on. The first batch may begin before `offset`.
+    """Fetches batches of a partition, beginning at `offset`. The first batch may begin before `offset`.
 
-    If `most_bytes` is 1, the broker sends one batch, and answers at once. Raises Refused if the broker reports an
-    error, and another OSError if the broker does not answer.
+    If `most_bytes` is 1, the broker sends one batch, and does not wait for more data. Raises Refused if the broker
+    reports an error, and another OSError if the broker does not answer.
     """
     wait_ms = WAIT_MS if most_bytes > 1 else 0
     body = struct.pack(">hhih", 1, 12, 6, 3) + b"kdv\0" + struct.pack(">iiiibii", -1, wait_ms, 1, most_bytes, 0, 0, -1)
@@ -92,7 +98,8 @@ def fetch(address: Address, topic: str, partition: int, offset: int, most_bytes:
 
 
 def _fetched(answer: bytes, name: str) -> Fetched:
-    """Reads a FetchResponse v12 of one partition. `name`: the partition's name, for the error message."""
+    """Returns the content of `answer`, a FetchResponse v12 about one partition. `name` is the partition's name, for the
+    error message."""
     reader = Reader(answer)
     reader.skip(4)
     reader.tags()
@@ -118,7 +125,10 @@ def _fetched(answer: bytes, name: str) -> Fetched:
 
 def whole_batches(data: bytes) -> Iterator[RawBatch]:
     """Yields the complete batches in `data`, the bytes of a Fetch. Leaves out the last batch if the broker sent only a
-    part of it. Raises ConnectionError if the format (magic) of a batch is not 2, or its length is impossible."""
+    part of it.
+
+    Raises ConnectionError if the format (magic) of a batch is not 2, or if the length of a batch is impossible.
+    """
     position = 0
     while position + _HEADER_BYTES <= len(data):
         first, length, epoch, magic, crc, attributes, last = _HEADER.unpack_from(data, position)

@@ -25,8 +25,12 @@ _FLEXIBLE_SINCE = 4
 
 
 class GroupCommit(NamedTuple):
-    """A committed offset. `offset`: None if the record removes the offset. `at_ms`: when the coordinator wrote it, in
-    ms since the epoch; -1 if the record removes the offset. `leader_epoch`: -1 if the client sent none."""
+    """A committed offset.
+
+    * `offset`: None if the record removes the offset.
+    * `leader_epoch`: -1 if the client sent no leader epoch.
+    * `at_ms`: when the coordinator wrote the record, in ms since the epoch. -1 if the record removes the offset.
+    """
 
     group: str
     topic: str
@@ -47,9 +51,10 @@ class GroupMember(NamedTuple):
 class GroupGeneration(NamedTuple):
     """A record about a generation of a group, or about a member of a KIP-848 group.
 
-    `number`: the generation of a classic group, or the epoch of a KIP-848 group. It is -1 if the record is about a
-    member, because such a record names no epoch. `members`: all members of a generation of a classic group, or the one
-    member that the record is about; empty for an epoch.
+    * `number`: the generation of a classic group, or the epoch of a KIP-848 group. -1 if the record is about a member,
+      because such a record names no epoch.
+    * `members`: all members of the generation of a classic group, or the one member that the record is about. Empty if
+      the record is about an epoch.
     """
 
     group: str
@@ -62,10 +67,11 @@ class UnknownFormat(VerifierError, ValueError):
 
 
 def decode(key: bytes, value: bytes | None) -> GroupCommit | GroupGeneration | None:
-    """Decodes one record. Returns None if the type of the record is not decoded, or if the record removes a group or a
-    member.
+    """Decodes one record. Returns None for a record of a type that this module does not decode, and for a record that
+    removes a group or a member.
 
-    `value` is None if the record removes what `key` names. Raises UnknownFormat if the record has another format.
+    If `value` is None, the record removes what `key` names. Raises UnknownFormat if the record does not have the format
+    of its type.
     """
     try:
         return _decode(Reader(key), value)
@@ -146,5 +152,5 @@ def _version(value: Reader, newest: int) -> int:
 
 
 def _text(reader: Reader, compact: bool = False) -> str:
-    """Reads a string; empty if it is null. Raises IndexError if the record ends too early."""
+    """Reads a string. Returns an empty string for null. Raises IndexError if the record ends too early."""
     return reader.blob(reader.varint() - 1 if compact else reader.number("h")).decode()

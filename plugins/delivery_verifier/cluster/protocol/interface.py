@@ -1,4 +1,4 @@
-"""The interface of the requests that the verifier sends to single brokers in Kafka's protocol."""
+"""The interface for requests in Kafka's protocol that the verifier sends to single brokers."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ class BrokerRequests(Protocol):
         ...
 
     def assign_replicas(self, broker: int, replicas: Mapping[tuple[str, int], Sequence[int]]) -> None:
-        """Assigns replicas to partitions. `replicas`: for each (topic, partition), the broker ids with the preferred
-        leader first."""
+        """Assigns replicas to partitions.
+
+        `replicas` maps (topic, partition) to the ids of the brokers that get a replica. The preferred leader stands
+        first.
+        """
         ...
 
     def alter_topics(self, broker: int, topics: Sequence[str], setting: str, value: str) -> None:
@@ -38,11 +41,18 @@ class BrokerRequests(Protocol):
         ...
 
     def open_transactions(self, broker: int, names: Sequence[str]) -> dict[str, int]:
-        """Maps each transactional.id in `names` that has an open transaction to the time at which the transaction
-        began, in ms since the epoch. `broker` must be the coordinator of all these transactional.ids."""
+        """Returns when the open transactions of the transactional.ids `names` began, in ms since the epoch. The keys
+        are the transactional.ids that have an open transaction.
+
+        `broker` must be the coordinator of all these transactional.ids.
+        """
         ...
 
     def fetch(self, broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:
-        """Fetches batches of a partition from `broker`'s replica, from `offset` up to the broker's high watermark. The
-        first batch may begin before `offset`. The answer has at most `most_bytes`, or a single larger batch."""
+        """Fetches batches of a partition from the replica of `broker`, from `offset` up to the high watermark that
+        `broker` knows.
+
+        The first batch may begin before `offset`. The answer has at most `most_bytes` bytes, except if its only batch
+        is larger.
+        """
         ...

@@ -1,7 +1,8 @@
-"""Requests of Kafka's protocol over plain sockets: partition states, replica assignments, live brokers, topic settings.
+"""Requests of Kafka's protocol over plain sockets. They concern partition states, replica assignments, live brokers and
+topic settings.
 
-librdkafka has no DescribeTopicPartitions (KIP-966) and no AlterPartitionReassignments (KIP-455), and its threads may
-hang on a frozen broker. A single socket with a short timeout cannot hang. Sources of the layouts: Kafka's
+librdkafka has no DescribeTopicPartitions (KIP-966) and no AlterPartitionReassignments (KIP-455), and librdkafka's
+threads may hang on a frozen broker. A plain socket with a short timeout cannot hang. Sources of the layouts: Kafka's
 `DescribeTopicPartitionsRequest.json` v0, `MetadataRequest.json` v7, `AlterPartitionReassignmentsRequest.json` v0,
 `IncrementalAlterConfigsRequest.json` v0 and `DescribeConfigsRequest.json` v1.
 """
@@ -23,9 +24,12 @@ busy."""
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """The state of one partition, as one broker sees the partition. `leader`: the leader's broker id; -1 if the
-    partition has no leader. `elr`: the eligible leader replicas (KIP-966). `error`: an error code of Kafka's protocol;
-    0 means no error."""
+    """The state of one partition, as one broker sees the partition.
+
+    * `leader`: the broker id of the leader. -1 if the partition has no leader.
+    * `elr`: the eligible leader replicas (KIP-966).
+    * `error`: an error code of Kafka's protocol. 0 means no error.
+    """
 
     leader: int
     leader_epoch: int
@@ -53,10 +57,10 @@ def description_request(topics: list[str]) -> bytes:
 
 
 def partition_states(address: Address, answer: bytes) -> dict[tuple[str, int], PartitionState]:
-    """Returns the states in `answer`, a DescribeTopicPartitionsResponse v0, by (topic, partition). A topic that does
-    not exist is left out.
+    """Returns the states of partitions in `answer`, a DescribeTopicPartitionsResponse v0, by (topic, partition). Leaves
+    out a topic that does not exist.
 
-    Raises ConnectionError, which names `address`, if the answer cannot be read.
+    Raises ConnectionError if the answer cannot be read. The error names `address`.
     """
     try:
         return _partition_states(Reader(answer))
@@ -111,10 +115,10 @@ def live_brokers(address: Address, timeout_s: float = TIMEOUT_S) -> set[int]:
 def assign_replicas(
     address: Address, replicas_of: Mapping[tuple[str, int], Sequence[int]], timeout_s: float = ASSIGNMENT_S
 ) -> None:
-    """Assigns replicas to partitions. `replicas_of`: for each (topic, partition), the broker ids with the preferred
-    leader first. The broker at `address` passes the request to the controller.
+    """Assigns replicas to partitions. The broker at `address` passes the request to the controller.
 
-    Raises OSError if the broker does not answer, or if the controller refuses any of the changes.
+    `replicas_of` maps (topic, partition) to the ids of the brokers that get a replica. The preferred leader stands
+    first. Raises OSError if the broker does not answer, or if the controller refuses any of the changes.
     """
     topics = sorted({topic for topic, _ in replicas_of})
     body = (
@@ -182,8 +186,10 @@ def alter_topics(
 def topic_setting(
     address: Address, topics: Sequence[str], setting: str, timeout_s: float = TIMEOUT_S
 ) -> dict[str, str]:
-    """Returns the value of `setting` by topic, as the broker at `address` reports it. Raises OSError if the broker does
-    not answer or refuses the request, or if the answer cannot be read."""
+    """Returns the value of `setting` by topic, as the broker at `address` reports it.
+
+    Raises OSError if the broker does not answer or refuses the request, or if the answer cannot be read.
+    """
     body = struct.pack(">hhih", 32, 1, 5, 3) + b"kdv" + struct.pack(">i", len(topics))
     body += b"".join(
         struct.pack(">b", _TOPIC) + short_text(topic) + struct.pack(">i", 1) + short_text(setting) for topic in topics

@@ -18,11 +18,12 @@ _OPEN = "Ongoing"
 
 
 def open_transactions(address: Address, names: Sequence[str], timeout_s: float = TIMEOUT_S) -> dict[str, int]:
-    """Maps each transactional.id in `names` that has an open transaction to the time at which the transaction began, in
-    ms since the epoch. The broker at `address` must be the coordinator of all these transactional.ids.
+    """Returns when the open transactions of the transactional.ids `names` began, in ms since the epoch. The keys are
+    the transactional.ids that have an open transaction.
 
-    Raises OSError if the broker does not answer within `timeout_s` seconds, if the answer cannot be read, or if the
-    broker refuses to describe one of the transactional.ids.
+    The broker at `address` must be the coordinator of all these transactional.ids. Raises OSError if the broker does
+    not answer within `timeout_s` seconds, if the answer cannot be read, or if the broker refuses to describe one of the
+    transactional.ids.
     """
     listed = b"".join(varint(len(name.encode()) + 1) + name.encode() for name in names)
     request = struct.pack(">hhih", 65, 0, 7, 3) + b"kdv\0" + varint(len(names) + 1) + listed + b"\0"
@@ -37,8 +38,11 @@ def open_transactions(address: Address, names: Sequence[str], timeout_s: float =
 
 
 def _described(reader: Reader) -> list[tuple[str, tuple[str, int]]]:
-    """Reads a DescribeTransactionsResponse v0. Returns (transactional.id, (state, time of the begin in ms)) for each
-    transaction. Raises ValueError if the broker refuses to describe one of them."""
+    """Reads a DescribeTransactionsResponse v0. Returns (transactional.id, (state, begin in ms since the epoch)) for
+    each transaction.
+
+    Raises ValueError if the broker refuses to describe a transaction.
+    """
     reader.skip(4)
     reader.tags()
     reader.skip(4)

@@ -1,5 +1,5 @@
-"""One connection through the proxy. The connection has two directions. Each direction passes on frames (see
-`proxy.frames`) in order, and keeps the frames that have to wait.
+"""One connection through the proxy. The connection has two directions. Each direction passes on frames (one request or
+response each, see `proxy.frames`) in order, and keeps the frames that have to wait.
 
 This module uses no sockets and no clock. Its functions take bytes and times as arguments, and return or store the bytes
 to send.
@@ -33,11 +33,13 @@ class Closed(VerifierError):
 
 
 class Flow:
-    """One direction of a connection.
+    """One direction of a connection. A frame is one request or one response.
 
-    `splitter`: cuts the sender's bytes into frames. `out`: the bytes that can be sent to the receiver now. `waiting`:
-    the frames that wait, each preceded by the time at which the frame is due. A frame waits if a rule holds or delays
-    the frame, or if an earlier frame waits. `ended`: whether the sender has closed its side of the connection.
+    * `splitter`: cuts the sender's bytes into frames.
+    * `out`: the bytes that can be sent to the receiver now.
+    * `waiting`: the frames that wait, each with the time at which the frame is due. A frame waits if a rule holds or
+      delays the frame, or if an earlier frame waits.
+    * `ended`: whether the sender has closed its side of the connection.
     """
 
     def __init__(self) -> None:
@@ -57,12 +59,12 @@ class Flow:
 
     @property
     def due_at(self) -> float:
-        """The time at which the next waiting frame is due (seconds, monotonic). Infinite if no frame waits, or if a
-        rule holds the next frame."""
+        """The time at which the next waiting frame is due (seconds, monotonic). The time is infinite if no frame waits,
+        or if a rule holds the next frame."""
         return self.waiting[0][0] if self.waiting else UNTIL_RELEASED
 
     def put(self, frame: bytes, due_at: float = 0.0) -> None:
-        """Queues a frame. The frame goes out at `due_at` (seconds, monotonic; 0: at once), but never before an earlier
+        """Queues a frame. The frame is sent at `due_at` (seconds, monotonic; 0: at once), but never before an earlier
         frame."""
         if not due_at and not self.waiting:
             self.out += frame
@@ -71,7 +73,7 @@ class Flow:
             self.waiting_bytes += len(frame)
 
     def advance(self, now: float) -> None:
-        """Moves the waiting frames that are due at `now` (seconds, monotonic) to `out`, up to the first frame that is
+        """Moves waiting frames that are due at `now` (seconds, monotonic) to `out`. Stops at the first frame that is
         not due."""
         while self.waiting and self.waiting[0][0] <= now:
             _, frame = self.waiting.popleft()
@@ -91,11 +93,12 @@ class Flow:
 
 
 class Conversation:
-    """A client's connection to the broker with the id `broker`. The rules of `book` act on its requests and responses.
+    """A client's connection to the broker with the id `broker`. The rules in `book` act on the requests and responses
+    of this connection.
 
     A rule acts on responses of one API, but a response does not name its API. So this class remembers each request by
-    its correlation id until the response with this id arrives. It also notes in `book` what becomes of an EndTxn
-    request that a rule holds or delays (see LateEnd).
+    its correlation id until the response with this id arrives. This class also notes in `book` what becomes of an
+    EndTxn request that a rule holds or delays (see LateEnd).
     """
 
     def __init__(self, broker: int, book: RuleBook) -> None:
@@ -105,9 +108,11 @@ class Conversation:
         self._late_ends: dict[int, LateEnd] = {}
 
     def from_client(self, data: bytes, now: float) -> None:
-        """Takes in bytes that the client sent, and applies the rules to each complete request. `now`: the monotonic
-        time in seconds. Raises NotKafka if the bytes are not Kafka's protocol, and Closed if a rule closes the
-        connection."""
+        """Takes in bytes that the client sent, and applies the rules to each complete request. `now` is the monotonic
+        time in seconds.
+
+        Raises NotKafka if the bytes are not Kafka's protocol, and Closed if a rule closes the connection.
+        """
         for frame in self.requests.splitter.feed(data):
             request = request_of(frame)
             if not self._late_ends:  # a later request on the connection of a late request overtakes nothing
@@ -121,9 +126,11 @@ class Conversation:
                 self._pass(self.requests, frame, rule, now)
 
     def from_broker(self, data: bytes, now: float) -> None:
-        """Takes in bytes that the broker sent, and applies the rules to each complete response. `now`: the monotonic
-        time in seconds. Raises NotKafka if the bytes are not Kafka's protocol, and Closed if a rule closes the
-        connection."""
+        """Takes in bytes that the broker sent, and applies the rules to each complete response. `now` is the monotonic
+        time in seconds.
+
+        Raises NotKafka if the bytes are not Kafka's protocol, and Closed if a rule closes the connection.
+        """
         for frame in self.responses.splitter.feed(data):
             if late := self._late_ends.pop(correlation_of(frame), None):
                 late.answer(error_of_transaction_end(frame), now)
@@ -147,8 +154,10 @@ class Conversation:
             self._book.note(rule, late)
 
     def _pass(self, flow: Flow, frame: bytes, rule: ProxyRule | None, now: float) -> None:
-        """Puts a frame into `flow`. Without a rule, the frame is due at once. A rule can make the frame due later.
-        Raises Closed if the rule closes the connection."""
+        """Puts a frame into `flow`, with the time at which the frame is due. Without a rule, the frame is due at once.
+
+        A rule that holds or delays the frame makes it due later. Raises Closed if the rule closes the connection.
+        """
         if rule is None:
             flow.put(frame)
         elif rule.action == "close":

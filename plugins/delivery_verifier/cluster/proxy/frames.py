@@ -25,11 +25,11 @@ LARGEST = 1 << 27
 
 
 class NotKafka(VerifierError, ValueError):
-    """The bytes are not a frame of Kafka's protocol."""
+    """The bytes are not a frame of Kafka's protocol, that is a request or a response with its size."""
 
 
 class Splitter:
-    """Cuts the bytes that one side of a connection sends into frames."""
+    """Cuts the bytes that one side of a connection sends into frames. A frame is one request or one response."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -53,8 +53,13 @@ class Splitter:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The header of a request. `api`: its API key. `correlation`: its correlation id. `client`: its client.id.
-    `answered`: whether the broker will answer the request. Only Produce with acks=0 gets no answer."""
+    """The header of a request.
+
+    * `api`: the API key.
+    * `correlation`: the correlation id.
+    * `client`: the client.id.
+    * `answered`: whether the broker will answer the request. The only request without an answer is Produce with acks=0.
+    """
 
     api: int
     correlation: int
@@ -75,15 +80,19 @@ def request_of(frame: bytes) -> Request:
 
 @dataclass(frozen=True, slots=True)
 class TransactionEnd:
-    """An EndTxn request: it commits (`is_commit`) or aborts the transaction of `transactional_id`."""
+    """An EndTxn request. It ends the transaction of `transactional_id`. `is_commit` is True for a commit, and False for
+    an abort."""
 
     transactional_id: str
     is_commit: bool
 
 
 def transaction_end_of(frame: bytes) -> TransactionEnd | None:
-    """Returns the TransactionEnd of the EndTxn request in `frame`. Returns None for any other request, and for a
-    flexible EndTxn request, which librdkafka does not send. Raises NotKafka if the frame ends too early."""
+    """Returns the TransactionEnd of the EndTxn request in `frame`.
+
+    Returns None for any other request. Also returns None for an EndTxn request of a flexible version, which librdkafka
+    does not send. Raises NotKafka if the frame ends too early.
+    """
     try:
         api, version, _, length = struct.unpack_from(">hhih", frame, 4)
         if api != END_TXN or version >= END_TXN_FLEXIBLE:
@@ -99,8 +108,11 @@ def transaction_end_of(frame: bytes) -> TransactionEnd | None:
 
 
 def error_of_transaction_end(frame: bytes) -> int:
-    """Returns the error code in a response to an EndTxn request that is not flexible. Raises NotKafka if the frame ends
-    too early. The code follows the correlation id and the throttle time (int32 each)."""
+    """Returns the error code in the response `frame` to an EndTxn request. The response must not have a flexible
+    version.
+
+    The code follows the correlation id and the throttle time (int32 each). Raises NotKafka if the frame ends too early.
+    """
     try:
         (code,) = struct.unpack_from(">h", frame, 12)
     except struct.error as error:
@@ -115,9 +127,11 @@ def correlation_of(frame: bytes) -> int:
 
 
 def _acks(frame: bytes, version: int, offset: int) -> int:
-    """Returns the acks of a Produce request. `version`: the request's version. `offset`: the position after the
-    client.id. If the request has tagged fields at `offset`, does not read the acks, and returns 1. The proxy then
-    expects a response."""
+    """Returns the acks of a Produce request. `version` is the version of the request. `offset` is the position after
+    the client.id.
+
+    If the request has tagged fields at `offset`, returns 1 without reading the acks. The proxy then expects a response.
+    """
     if version >= PRODUCE_FLEXIBLE:
         # No client here sends tagged fields. A request that has tagged fields counts as a request with a response.
         if frame[offset]:

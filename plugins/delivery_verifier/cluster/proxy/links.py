@@ -1,5 +1,5 @@
-"""A link of the proxy. A link consists of two sockets: the socket of a client's connection to the proxy, and the socket
-of the proxy's connection to the broker."""
+"""A link of the proxy. A link has two sockets: one for the client's connection to the proxy, and one for the proxy's
+connection to the broker."""
 
 from __future__ import annotations
 
@@ -17,10 +17,14 @@ CHUNK = 1 << 18
 
 
 class LinkEnd:
-    """One of the two sockets of a `Link`. `stream`: the socket. `incoming`: the direction whose bytes are read from the
-    socket. `outgoing`: the direction whose bytes are written to the socket. `take`: a function that is called with the
-    bytes read and the time (seconds, monotonic). `registered_events`: the events for which the proxy now waits at the
-    socket."""
+    """One of the two sockets of a `Link`.
+
+    * `stream`: the socket.
+    * `incoming`: the direction whose bytes are read from the socket.
+    * `outgoing`: the direction whose bytes are written to the socket.
+    * `take`: a function that is called with the bytes that were read, and with the time (seconds, monotonic).
+    * `registered_events`: the events for which the proxy now waits at the socket.
+    """
 
     def __init__(
         self, stream: socket.socket, incoming: Flow, outgoing: Flow, take: Callable[[bytes, float], None]
@@ -41,8 +45,10 @@ class LinkEnd:
         return events
 
     def read(self) -> None:
-        """Reads the bytes that have arrived, unless the buffer of `incoming` is full. Raises NotKafka if the bytes are
-        not Kafka's protocol, and Closed if a rule closes the connection."""
+        """Reads the bytes that have arrived. Reads nothing if the buffer of `incoming` is full.
+
+        Raises NotKafka if the bytes are not Kafka's protocol, and Closed if a rule closes the connection.
+        """
         if self.incoming.full:
             return
         try:
@@ -57,9 +63,11 @@ class LinkEnd:
             self.incoming.ended = True
 
     def write(self) -> None:
-        """Sends as many bytes of `outgoing` as the socket accepts. If the peer (the client or the broker at this
-        socket) has closed its side of the connection, drops the bytes instead. Such a peer no longer reads, because no
-        Kafka client closes only one side."""
+        """Sends as many bytes of `outgoing` as the socket accepts.
+
+        If the peer (the client or the broker at this socket) has closed its side of the connection, drops the bytes
+        instead. Such a peer no longer reads, because every Kafka client closes both sides at once.
+        """
         try:
             if self.outgoing.out and not self.incoming.ended:
                 del self.outgoing.out[: self.stream.send(self.outgoing.out)]
@@ -75,9 +83,10 @@ class LinkEnd:
 
 
 class Link:
-    """A client's connection to the proxy, and the proxy's connection to the broker at `upstream`. `book`: the rules.
+    """A client's connection to the proxy, and the proxy's connection to the broker at `upstream`. `book` holds the
+    rules.
 
-    If the client hangs up, the broker still gets all requests that the client sent before, unless a rule drops them.
+    If the client hangs up, the broker still gets all requests that the client sent before and that no rule drops.
     """
 
     def __init__(self, client: socket.socket, upstream: Address, broker: int, book: RuleBook) -> None:
@@ -97,18 +106,18 @@ class Link:
 
     @property
     def due_at(self) -> float:
-        """The earlier `Flow.due_at` of the two directions (seconds, monotonic)."""
+        """The time (seconds, monotonic) at which the next waiting frame of either direction is due."""
         return min(flow.due_at for flow in self.flows)
 
     def release(self) -> None:
-        """Ends the wait of every waiting frame, even if a rule holds or delays the frame. The next `advance` sends the
+        """Makes every waiting frame due now, even if a rule holds or delays the frame. The next `advance` sends the
         frames."""
         for flow in self.flows:
             flow.release()
 
     def advance(self, now: float) -> None:
-        """Sends the frames that are due at `now` (seconds, monotonic), and bytes that the sockets did not accept
-        before."""
+        """Sends the frames that are due at `now` (seconds, monotonic). Also sends the bytes that the sockets did not
+        accept earlier."""
         for flow in self.flows:
             flow.advance(now)
         for end in self.ends:

@@ -1,5 +1,7 @@
-"""The proxy's rules. A rule drops, holds or delays requests or responses, or closes their connections. The module also
-counts how often each rule acted."""
+"""The proxy's rules. A rule drops, holds or delays requests or responses, or closes their connections.
+
+The module also counts how often each rule acted.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,14 @@ class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     * `drop` discards the frame.
     * `hold` makes the frame wait until the proxy gets a control request `release` (see `proxy.server`) for the broker.
-      Later frames of the same connection and direction wait, too. Then all these frames go out in order. Held requests
-      go out even if the client has hung up meanwhile.
-    * `delay` makes the frame wait for `delay_ms` milliseconds. Later frames go out after this frame.
+      Later frames of the same connection and direction wait, too. After the release, all these frames are sent in
+      order. Held requests are sent even if the client has hung up meanwhile.
+    * `delay` makes the frame wait for `delay_ms` milliseconds. Later frames are sent after this frame.
     * `close` closes both sides of the connection, and does not pass the frame on.
 
     A frame matches if it has the rule's `direction`, comes from or goes to one of `brokers`, and has the API `api` (a
-    name in `step_options.APIS`, or an API key). The rule acts from the `nth` matching frame on, `count` times. A
-    `count` of 0 means: without end. Matching frames are counted
+    name in `step_options.APIS`, or an API key). The rule acts on `count` frames, beginning with the matching frame
+    number `nth`. If `count` is 0, the rule acts on all later matching frames. Matching frames are counted
 
     * separately for each broker and client.id
     * from the moment when the rule is put in force
@@ -54,13 +56,13 @@ class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class LateEnd(Struct, kw_only=True):
-    """An EndTxn request (it ends a transaction) that a rule holds or delays.
+    """An EndTxn request that a rule holds or delays. An EndTxn request ends a transaction.
 
     * `is_commit`: True if the request commits the transaction of `transactional_id`, False if it aborts the
       transaction.
     * `came_at`: when the proxy got the request (seconds, monotonic).
-    * `late_ms`: the time from `came_at` to the broker's answer, in ms; None until the broker answers.
-    * `error_code`: Kafka's error code in the broker's answer (0: no error); None until the broker answers.
+    * `late_ms`: the time from `came_at` to the broker's answer, in ms. None until the broker answers.
+    * `error_code`: Kafka's error code in the broker's answer (0: no error). None until the broker answers.
     * `overtaken_by`: maps an API key to a number of requests. These are the requests that the same client sent to the
       same broker on other connections, between `came_at` and the broker's answer.
     """
@@ -75,20 +77,24 @@ class LateEnd(Struct, kw_only=True):
     overtaken_by: dict[int, int] = {}
 
     def answer(self, error_code: int, now: float) -> None:
-        """Notes the broker's answer. `now`: the monotonic time in seconds."""
+        """Notes the broker's answer. `now` is the monotonic time in seconds."""
         self.error_code, self.late_ms = error_code, round((now - self.came_at) * 1000)
 
 
 def rule_of(fields: object) -> ProxyRule:
     """Returns the rule that `fields` describes. `fields` maps names of fields of `ProxyRule` to their values, as read
-    from JSON. Raises ValueError, which names the field, if a field is wrong."""
+    from JSON.
+
+    Raises ValueError if a field is wrong. The error names the field.
+    """
     rule = msgspec.convert(fields, ProxyRule)
     number(rule.api)
     return rule
 
 
 def number(api: str | int) -> int:
-    """Returns the API key of `api`, which is a name or already a key. Raises ValueError if the name is unknown."""
+    """Returns the API key of `api`. `api` is the name of an API, or already an API key. Raises ValueError if the name
+    is unknown."""
     if isinstance(api, str) and api not in APIS:
         raise ValueError(f"api is {api!r}; allowed: {', '.join(APIS)}, or a number")
     return APIS[api] if isinstance(api, str) else api
@@ -97,8 +103,8 @@ def number(api: str | int) -> int:
 class _RuleInForce:
     """A rule in force.
 
-    * `matched`: how many frames matched the rule, by (broker id, client.id).
-    * `acted`: on how many frames the rule acted, by (broker id, client.id).
+    * `matched`: the number of frames that matched the rule, by (broker id, client.id).
+    * `acted`: the number of frames on which the rule acted, by (broker id, client.id).
     * `brokers`: the brokers on whose frames the rule still acts. A control request `release` removes brokers from this
       set.
     * `late_ends`: the EndTxn requests that the rule made late, in the order in which they came.
@@ -112,8 +118,10 @@ class _RuleInForce:
 
 
 class RuleBook:
-    """The rules in force, in the order in which they were put in force. Only one rule acts on a frame: the first
-    matching rule whose `nth` and `count` (see ProxyRule) select this frame."""
+    """The rules in force, in the order in which they were put in force.
+
+    At most one rule acts on a frame: the first matching rule whose `nth` and `count` (see ProxyRule) select this frame.
+    """
 
     def __init__(self) -> None:
         self._in_force: dict[str, _RuleInForce] = {}
@@ -127,8 +135,9 @@ class RuleBook:
     def decide(self, direction: Direction, api: int, client: str, broker: int) -> ProxyRule | None:
         """Returns the rule that acts on a frame, or None if no rule acts and the frame passes.
 
-        `api`: the API key of the frame's request. `client`: the client.id of this request. The frame is counted by the
-        rule that acts, and by all earlier rules that match it. If no rule acts, it is counted by all matching rules.
+        `api` is the API key of the frame's request. `client` is the client.id of this request. Each matching rule
+        counts the frame, up to and including the rule that acts. Later rules do not count the frame. If no rule acts,
+        all matching rules count the frame.
         """
         for active in self._in_force.values():
             rule = active.rule
@@ -146,8 +155,8 @@ class RuleBook:
         self._in_force[rule.key].late_ends.append(end)
 
     def note_overtaking(self, api: int, client: str, broker: int) -> None:
-        """Notes that a request of the API `api` overtook every unanswered late EndTxn request of the same client to the
-        same broker."""
+        """Notes that a request with the API key `api` overtook late EndTxn requests. These are all EndTxn requests that
+        a rule made late, that the same client sent to the same broker, and that have no answer yet."""
         for active in self._in_force.values():
             for end in active.late_ends:
                 if (end.client, end.broker) == (client, broker) and end.error_code is None:
@@ -167,8 +176,10 @@ class RuleBook:
                 del self._in_force[key]
 
     def hits(self, rule: ProxyRule) -> Hits:
-        """Returns how often the rule has acted. The result is empty if the rule has not acted, or is not in force. A
-        rule is no longer in force after all of its brokers were released."""
+        """Returns how often the rule has acted. The result is empty if the rule has not acted, or is not in force.
+
+        A rule is no longer in force after `release` has removed all of its brokers.
+        """
         hits: Hits = {}
         active = self._in_force.get(rule.key)
         for (broker, client), count in sorted(active.acted.items()) if active else ():

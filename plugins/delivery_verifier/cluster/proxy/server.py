@@ -1,5 +1,5 @@
-"""The process of the proxy between the producers under test and the brokers. The proxy forwards Kafka's frames, and
-applies its rules to some of the frames.
+"""The process of the proxy between the producers under test and the brokers. The proxy forwards Kafka's frames (one
+request or response each), and applies its rules to some of the frames.
 
 The keeper starts the proxy. Brokers advertise the proxy's addresses only on their listener PROXIED, so that clients can
 also connect directly. The proxy takes these control requests on a Unix socket in the workspace (see `lease.call`):
@@ -38,7 +38,7 @@ meanwhile."""
 
 
 class Proxy:
-    """Serves all links (see `proxy.links`) to all brokers, in one thread. `book`: the rules in force.
+    """Serves the links (see `proxy.links`) to all brokers, in one thread. `book` holds the rules in force.
 
     `ports` maps each broker id to two ports. At the first port, the proxy accepts the connections of clients. At the
     second port, the broker accepts the connections of the proxy.
@@ -67,8 +67,10 @@ class Proxy:
             self.turn()
 
     def turn(self, patience_s: float | None = None) -> None:
-        """Waits for events at the sockets, and handles them. Waits at most until the next waiting frame is due. If no
-        frame will become due, waits at most `patience_s` seconds (None: without limit)."""
+        """Waits for events at the sockets, and handles the events. Waits at most until the next waiting frame is due.
+
+        If no frame will become due, waits at most `patience_s` seconds. None means no limit.
+        """
         due_at = min((link.due_at for link in self._waiting), default=UNTIL_RELEASED)
         if due_at != UNTIL_RELEASED:
             patience_s = max(0.0, due_at - time.monotonic())
@@ -89,8 +91,8 @@ class Proxy:
         self._touched.add(link)
 
     def _read(self, link: Link, end: LinkEnd) -> None:
-        """Reads from one end of a link. Closes the link if a rule requires that, or if the bytes are not Kafka's
-        protocol."""
+        """Reads from one end of a link. Closes the link if a rule closes the connection, or if the bytes are not
+        Kafka's protocol."""
         if link not in self.links:
             return  # an event at the other end of the link has just closed the link
         self._touched.add(link)
@@ -134,8 +136,10 @@ class Proxy:
             end.stream.close()
 
     def carry_out(self, operation: str, arguments: Mapping[str, Any]) -> object:
-        """Carries out one control request. Returns its result. Raises ValueError if the operation is unknown or a rule
-        is not accepted, and KeyError if an argument is missing."""
+        """Carries out one control request, and returns the result.
+
+        Raises ValueError if the operation is unknown or a rule is not accepted, and KeyError if an argument is missing.
+        """
         if operation == "put":
             self.book.put(rule_of(arguments["rule"]))
             return None
@@ -149,7 +153,7 @@ class Proxy:
         raise ValueError(f"unknown operation {operation!r}")
 
     def release(self, brokers: list[int]) -> None:
-        """Removes `brokers` from all rules in force. All waiting frames to and from these brokers go out, in order."""
+        """Removes `brokers` from all rules in force. Sends all waiting frames from and to these brokers, in order."""
         self.book.release(brokers)
         for link in self.links:
             if link.broker in brokers:

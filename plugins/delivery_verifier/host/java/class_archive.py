@@ -29,10 +29,10 @@ class ClassArchive(NamedTuple):
 
     @classmethod
     def named(cls, folder: Path, program: str) -> ClassArchive:
-        """Returns the archive of `program`, e.g. `kafka-4.3.1`, in `folder` for the Java in use (see `java_home`).
+        """Returns the archive for `program`, e.g. `kafka-4.3.1`, and for the Java in use (see `java_home`).
 
-        The file's name identifies that Java, because an archive fits only the runtime that wrote it.
-        Raises JavaError if there is no usable Java.
+        The archive's file lies in `folder`. The file's name identifies that Java, because an archive fits only the
+        runtime that wrote it. Raises JavaError if there is no usable Java.
         """
         home = java_home()
         stat = (home / "bin/java").stat()
@@ -41,14 +41,15 @@ class ClassArchive(NamedTuple):
 
     @property
     def written(self) -> Path:
-        """The path to which a JVM writes the archive. It contains the pid of this process, which starts the JVM."""
+        """The path to which a JVM writes the archive. The path contains the pid of this process, which starts the
+        JVM."""
         return self.file.with_suffix(f".{os.getpid()}.part")
 
     def options(self) -> list[str]:
-        """Returns JVM options. If the archive exists, they make the JVM use the archive. If not, they make the JVM
-        write the archive when it exits.
+        """Returns options for a JVM. If the archive exists, the options make the JVM use the archive.
 
-        The list is empty if the archive does not exist and cannot be written.
+        If the archive does not exist, the options make the JVM write the archive to `written` when the JVM exits. If
+        the archive does not exist and cannot be written, the list is empty.
         """
         if self.file.exists():
             return [f"-XX:SharedArchiveFile={self.file}", "-Xshare:auto", *QUIET.split()]
@@ -61,7 +62,7 @@ class ClassArchive(NamedTuple):
         return [f"-XX:ArchiveClassesAtExit={self.written}", *QUIET.split()]
 
     def keep(self) -> None:
-        """Renames `written` to `file`. Removes unfinished archives of processes that have ended.
+        """Renames `written` to `file`. Then removes the unfinished archives of processes that have ended.
 
         Call this method only after the JVM that writes the archive has ended, because the archive is complete only
         then. Does nothing if no JVM of this process wrote an archive.

@@ -28,13 +28,13 @@ DEFAULT_KAFKA = "4.3.1"
 
 
 class JarError(VerifierError, RuntimeError):
-    """A jar could not be fetched, its checksum is wrong, or the lock file lacks the jars of a Kafka version."""
+    """A jar could not be fetched, a jar's checksum is wrong, or the lock file lacks the jars of a Kafka version."""
 
 
 def cache_dir() -> Path:
-    """Returns the cache, a folder of files that can be made again, for example jars and class data archives.
+    """Returns the cache: a folder of files that can be made again, for example jars and class data archives.
 
-    KDV_CACHE names this folder. If KDV_CACHE is unset, it is a folder in the user's cache.
+    KDV_CACHE names the cache. If KDV_CACHE is unset, the cache is a folder of this project in the user's own cache.
     """
     return variables.path("KDV_CACHE") or Path(platformdirs.user_cache_dir("kafka-delivery-verifier"))
 
@@ -47,9 +47,9 @@ def kafka_versions() -> list[str]:
 def kafka_jars(version: str, progress: Callable[[str], None] = lambda line: None) -> list[Path]:
     """Returns the class path of a broker of Kafka `version`. Fetches missing jars.
 
-    Before it fetches jars, it calls `progress` with a line about them. The jars always have the same order, because a
-    class data archive (see `class_archive`) fits only the class path with which it was written. Raises JarError for a
-    version that the lock file does not know, a failed download or a wrong checksum.
+    Before the download, calls `progress` with a line about the missing jars. The jars always have the same order,
+    because a class data archive (see `class_archive`) fits only the class path with which the archive was written.
+    Raises JarError if the lock file does not know `version`, if a download fails, or if a checksum is wrong.
     """
     if f"kafka-{version}" not in _lock():
         raise JarError(f"kafka_version is {version!r}; known are {', '.join(kafka_versions())}")
@@ -59,17 +59,18 @@ def kafka_jars(version: str, progress: Callable[[str], None] = lambda line: None
 def spark_jars(progress: Callable[[str], None] = lambda line: None) -> list[Path]:
     """Returns the jars of Spark's Kafka connector and its dependencies, for the property `spark.jars`.
 
-    Fetches missing jars. Before that, calls `progress` with a line about them. Raises JarError if a download fails or a
-    checksum is wrong.
+    Fetches missing jars. Before the download, calls `progress` with a line about the missing jars. Raises JarError if a
+    download fails or a checksum is wrong.
     """
     return fetch("spark-kafka", progress)
 
 
 def fetch(name: str, progress: Callable[[str], None] = lambda line: None) -> list[Path]:
-    """Returns all jars of the set `name` of the lock file, e.g. `spark-kafka`. Fetches missing jars into the cache.
+    """Returns the jars of one set of the lock file. `name` is the name of the set, e.g. `spark-kafka`.
 
-    Before it fetches jars, it calls `progress` with a line about them. Raises KeyError for an unknown set, JarError for
-    a failed download or a wrong checksum, and filelock.Timeout if another process locks the cache for more than 600 s.
+    Fetches missing jars into the cache. Before the download, calls `progress` with a line about the missing jars.
+    Raises KeyError for an unknown set. Raises JarError if a download fails or a checksum is wrong. Raises
+    filelock.Timeout if another process locks the cache for more than 600 s.
     """
     folder = cache_dir() / "jars"
     folder.mkdir(parents=True, exist_ok=True)
@@ -91,27 +92,33 @@ def missing_bytes(version: str = DEFAULT_KAFKA) -> int:
 
 
 def mirror() -> str:
-    """Returns the base URL from which jars are fetched, without a slash at its end.
+    """Returns the base URL from which jars are fetched. The URL has no slash at its end.
 
-    Raises BadInput if KDV_MAVEN_MIRROR is no http or https URL.
+    Raises BadInput if KDV_MAVEN_MIRROR is not an http or https URL.
     """
     return variables.url("KDV_MAVEN_MIRROR", MAVEN_CENTRAL)
 
 
 def _lock() -> dict[str, list[dict[str, str]]]:
-    """Returns the lock file: maps the name of each set of jars to the path, size and checksum of each of its jars."""
+    """Returns the content of the lock file. Maps the name of each set of jars to one entry per jar: its path, size and
+    checksum."""
     lock: dict[str, list[dict[str, str]]] = json.loads(LOCK_FILE.read_text())
     return lock
 
 
 def _is_whole(file: Path, entry: dict[str, str]) -> bool:
-    """Whether the jar `file` is complete. Only the size is compared. A jar gets its final name only after its checksum
-    was verified."""
+    """Returns whether the jar `file` exists and has the size that `entry` of the lock file names.
+
+    The size is enough, because a jar gets its final name only after its checksum was verified.
+    """
     return file.is_file() and file.stat().st_size == int(entry["bytes"])
 
 
 def _download(client: httpx.Client, file: Path, entry: dict[str, str]) -> None:
-    """Fetches one jar to `file`, with up to three tries. Raises JarError if every try fails or the checksum differs."""
+    """Fetches one jar to `file`. Tries at most three times.
+
+    Raises JarError if every try fails, or if the checksum of the jar is wrong.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_suffix(".part")
     url = f"{mirror()}/{entry['path']}"
@@ -135,7 +142,8 @@ def _download(client: httpx.Client, file: Path, entry: dict[str, str]) -> None:
 def _resume(client: httpx.Client, url: str, partial: Path) -> None:
     """Fetches the rest of the file at `url`, and appends this rest to the file `partial`.
 
-    Writes `partial` anew if the server can only send the whole file. Raises httpx.HTTPError if the download fails.
+    If the server can only send the whole file, overwrites `partial` with the whole file. Raises httpx.HTTPError if the
+    download fails.
     """
     fetched_bytes = partial.stat().st_size if partial.exists() else 0
     with client.stream("GET", url, headers={"Range": f"bytes={fetched_bytes}-"} if fetched_bytes else {}) as response:

@@ -47,7 +47,8 @@ def main() -> None:
 
 
 def _kafka(version: str) -> list[str]:
-    """Returns the Maven coordinates of a broker of this Kafka version, and of the broker's log libraries."""
+    """Returns the Maven coordinates of a broker of Kafka `version`, and of the logging libraries that the broker
+    uses."""
     return [
         f"org.apache.kafka:kafka_2.13:{version}",
         f"org.apache.logging.log4j:log4j-core:{LOG4J}",
@@ -58,10 +59,10 @@ def _kafka(version: str) -> list[str]:
 def _resolve(
     cache: Path, coordinates: list[str], exclude: str | None, transitive: bool = True
 ) -> list[dict[str, str | int]]:
-    """Resolves the Maven coordinates `coordinates`. Returns the lock file's entries for their jars, without the module
-    `exclude`.
+    """Finds the jars of the Maven modules `coordinates`. Returns one entry for the lock file per jar.
 
-    `transitive`: whether dependencies are resolved, too. `cache` is a folder for Ivy's files.
+    `exclude` is the name of a module whose jar is left out; None leaves out no module. If `transitive` is true, the
+    result includes the jars of all dependencies. `cache` is a folder for Ivy's files.
     """
     ivy_jar = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
     rows = "".join(

