@@ -135,7 +135,8 @@ class Control:
 
     @property
     def is_down(self) -> bool:
-        """Whether the fault plan had the member killed or stopped, and the member was not started again since."""
+        """Whether the member was killed or stopped because the fault plan asked for it, and was not started again
+        since."""
         return self[Word.KILLS_DONE] + self[Word.STOPS_DONE] > self[Word.STARTS_DONE]
 
 

@@ -128,7 +128,7 @@ class Tables:
     """The sink of the applications that write to a database."""
 
     def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:
-        """Yields one LifeEffects for each life. Its rows are in the order of the column `order`.
+        """Yields one LifeEffects for each life. The rows of the LifeEffects are in the order of the column `order`.
 
         A separate query counts the effects of the life. The count is -1 if the supervisor has made no folder for the
         life; -1 breaks the law `effects_read`. Raises DamagedDatabase, sqlite3.OperationalError if there is no

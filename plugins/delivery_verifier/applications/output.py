@@ -26,8 +26,8 @@ _LAYOUT = struct.Struct("<qqiiii")
 
 
 class OutputFailed(VerifierError, RuntimeError):
-    """The brokers did not acknowledge some records, or a transaction could not be ended in time. Or the output topic
-    has a record that does not come from a life of a member."""
+    """Records were not acknowledged, or a transaction could not be ended in time, or the output topic has a record that
+    does not come from a life of a member."""
 
 
 class Origin(NamedTuple):

@@ -45,7 +45,7 @@ EFFECT = np.dtype(
 
 class Identity(NamedTuple):
     """The attempt that an effect applied, and the flags of the effect. The five numbers come from the header of the
-    record. They are 0 if the value is not a record of the verifier."""
+    record. They are 0 if what was applied is not a record of the verifier."""
 
     sequence: int
     partition_sequence: int
@@ -115,8 +115,8 @@ class LifeEffects(NamedTuple):
 
     * `member`, `life`: the number of the member, and the number of its life, both from 0.
     * `rows`: the effects in the form EFFECT (the NumPy type of an effect), in the order of the sink.
-    * `counted`: how many effects there must be. Another method than reading the effects has counted them. The law
-      `effects_read` compares this number with the number of rows.
+    * `counted`: how many effects there must be. This number was counted without reading the effects. The law
+      `effects_read` compares it with the number of rows.
     """
 
     member: int

@@ -40,7 +40,8 @@ class RestartProducer:
     def do(self, context: ActionContext) -> int:
         """Starts the killed producers again.
 
-        Waits until each of these producers has sent every record with an unknown outcome again. Raises DeadlinePassed.
+        Each of these producers sends the records whose outcome is unknown once more. Waits until all of them have done
+        so. Raises DeadlinePassed.
         """
         at_us = now_us()
         _load(context).restart()

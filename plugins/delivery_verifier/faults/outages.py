@@ -35,8 +35,8 @@ class Isolate:
         """Returns how many packets were dropped so far. The outer keys are `broker <id>`, the inner keys are the links.
 
         If the packet filter lacks a rule that the action sets, or has dropped no packet on one of the cut links, the
-        result is empty. With the docker backend, the numbers say how often the keeper has seen the broker disconnected.
-        The keeper is the parent process of the cluster.
+        result is empty. With the docker backend, the numbers say how often the keeper process of the cluster has seen
+        the broker disconnected.
         """
         dropped, links = context.cluster.cut_off(), list(links_cut(context.options))
         counts: dict[int, dict[str, int]] = {

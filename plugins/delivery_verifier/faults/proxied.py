@@ -96,7 +96,7 @@ def _facts(end: LateEnd) -> dict[str, int]:
 
 
 class Release:
-    """Lets the proxy forward everything again. This heals what every other action of the proxy did."""
+    """Lets the proxy forward everything again. This heals the injections of all other actions of the proxy."""
 
     def do(self, context: ActionContext) -> int:
         """Ends every rule for the target brokers. The proxy then forwards all requests and responses that it held

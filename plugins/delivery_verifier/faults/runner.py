@@ -45,8 +45,8 @@ class FaultRunner:
         """Runs all cycles. Then heals the cluster, even if an error was raised. Returns the injections.
 
         If a trigger or an action misses its deadline, the cycle ends. All injections that are not healed yet then fail.
-        If all injections are healed, the last injection fails. A failed injection counts as an injection that did not
-        bite, so the run cannot be HELD.
+        If all injections are healed already, the last injection fails instead. A failed injection counts as an
+        injection that did not bite, so the run cannot be HELD.
 
         Raises DeadlinePassed if a deadline is missed before the first injection of a cycle, or if the cluster does not
         recover.

@@ -46,8 +46,8 @@ class Triggers:
         self._step_ended_s, self._count_before = time.monotonic(), 0
 
     def end_step(self) -> None:
-        """Notes that a step ends or a cycle begins. If the next step has the trigger `elapsed`, it counts the time from
-        this moment on. If it has the trigger `reported`, it counts the reported records from this moment on."""
+        """Notes that a step ends or a cycle begins. The trigger of the next step may count from this moment on:
+        `elapsed` counts the time, and `reported` counts the reported records."""
         self._step_ended_s, self._count_before = time.monotonic(), self._count_reported()
 
     def wait(self, step: FaultStep) -> None:

@@ -30,8 +30,8 @@ class FreezeApplication:
 
     * The member had records in hand, and was parked at the crash point of its order.
     * Every thread of the member is stopped.
-    * The group lists the substitute with partitions, and does not list the member any more. This is not required if
-      both assign partitions to themselves.
+    * The group lists the substitute with partitions, and does not list the member any more. This is not required if the
+      member and the substitute assign partitions to themselves.
     * The substitute has applied records. Or the coordinator says that the substitute waits for offsets, which the open
       transaction of the member is about to commit.
 

@@ -1,5 +1,5 @@
-"""The TOML file that describes an own application (a program of the user's own). A run reads from the file where the
-effects of the application land, and the values of its environment."""
+"""The TOML file that describes an own application (a program of the user's own). From this file, a run learns where the
+effects of the application land, and which values the environment of the application has."""
 
 from __future__ import annotations
 

@@ -65,9 +65,10 @@ def as_kept(rows: npt.NDArray[np.void], landing: EffectsPlace) -> npt.NDArray[np
     """Returns effects as they look after they were written to `landing` and read back. `rows` has the form EFFECT (the
     NumPy type of an effect).
 
-    If `landing` keeps only the headers of records, every effect that names a record gets the flag CRC_OK, because there
-    is no checksum to check. If `landing` keeps columns, such an effect gets this flag, too, and keeps only three
-    numbers of its record. There, an effect that names no record has neither numbers nor flags.
+    * If `landing` keeps only the headers of records, an effect that names a record gets the flag CRC_OK, because there
+      is no checksum to check.
+    * If `landing` keeps columns, an effect that names a record gets this flag, too, and keeps only three numbers of the
+      record. An effect that names no record keeps neither numbers nor flags.
     """
     rows = rows.copy()
     is_parsed = rows["flags"] & PARSED != 0

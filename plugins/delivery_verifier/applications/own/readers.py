@@ -54,8 +54,8 @@ def reader_of(inputs: SinkInputs, folder: Path, landing: EffectsPlace | None = N
     """Returns the reader of a member's effects. `folder` is the folder of the member.
 
     `landing` is the place of the effects. If it is None, the file that describes the application names the place. The
-    canary has no such file, so its caller must give `landing`. The canary's rows are in a database of the verifier.
-    Raises BadInput and StepFailed in the same cases as `landing_of` and `secret_environment`.
+    canary has no such file, so its caller must give `landing`. If the place is a table, the canary's rows are in a
+    database of the verifier. Raises BadInput and StepFailed in the same cases as `landing_of` and `secret_environment`.
     """
     landing = landing or landing_of(inputs)
     topic = inputs.arm.topic_name

@@ -135,7 +135,7 @@ def count(text: bytes, pattern: RecordPattern) -> int:
 
 
 def _copies(line: bytes, pattern: RecordPattern) -> int:
-    """Returns how many records in `line` are repeated: the same record already stands further left in the line."""
+    """Returns how many records in `line` repeat a record that stands earlier in the line."""
     starts = [match.start() for match in re.finditer(re.escape(pattern.beginning), line)]
     return len(starts) - len({line[start : start + pattern.length] for start in starts})
 

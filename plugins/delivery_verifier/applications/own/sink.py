@@ -2,7 +2,7 @@
 has written.
 
 These effects have neither the partition nor the offset of their records: both are -1. `spark_jobs.own_effects` finds
-them out.
+the partitions and the offsets.
 """
 
 from __future__ import annotations
