@@ -62,9 +62,9 @@ def verdicts(attempt: Attempt) -> str:
 def summary(catalogue: CatalogueRun, page: Path, stream: TextIO) -> None:
     """Writes the outcome of the catalogue run to `stream`: the number of items in each state, and the path `page`.
 
-    Also writes a line for each item that is not green, with the reason. An item (one entry in one round) is green if it
-    is as expected, or if it is unavailable and the user expected that. `page` is the file of the matrix, the page with
-    all results.
+    Also writes a line for each item that is not green, with the reason. An item is one entry in one round. It is green
+    if its verdicts are as expected, or if it is unavailable and the user expected that. `page` is the file of the
+    matrix, the page with all results.
     """
     counts = enumeration(
         [f"{catalogue.count(state)} {state}" for state in reversed(STATES) if catalogue.count(state)], last="and"

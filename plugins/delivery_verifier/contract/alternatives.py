@@ -1,8 +1,8 @@
 """The alternatives to an arm's settings: which guarantees would be lost or won if one or two settings had other values.
 
-The alternatives show why each setting matters. A guarantee may hold under some classes of faults only (see
-`guarantees.FAULT_CLASSES`), e.g. not under the loss of power of one broker. A change of settings may therefore lose or
-win a guarantee under only some of the classes.
+The alternatives show why each setting matters. A guarantee may hold only under some classes of faults (see
+`guarantees.FAULT_CLASSES`), and not e.g. under the loss of power of one broker. A change of settings may therefore lose
+or win a guarantee under only some of the classes.
 """
 
 from __future__ import annotations

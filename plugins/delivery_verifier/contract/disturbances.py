@@ -73,7 +73,7 @@ def disturbances_of_arm(
     * A disturbance of another topic is left out (see `disturbances_of_topic`).
     * A disturbance of a transaction coordinator is returned only if it disturbed a partition of `__transaction_state`
       that keeps a transactional.id of the arm. Its field `producers` then lists the producers with such ids.
-    * A late end of a transaction (`late_end`) is returned only with the producers that it hurt or may have hurt.
+    * A late end of a transaction (`late_end`) is returned only if it hurt, or may have hurt, a producer of the arm.
 
     `coordinators`: the number of partitions of `__transaction_state`; 0 if it is unknown. Then every partition may keep
     every transactional.id, and a disturbance of a coordinator counts as unplanned.
@@ -105,7 +105,7 @@ def _late_ends(arm: Arm, disturbance: Disturbance, injections: Iterable[Injectio
     The other copy is unplanned, and lists the producers that may have been hurt.
 
     The proof of an injection names each late end that a broker answered, and says whether this late end hurt its
-    producer. The proof does not name a late end without an answer. So each producer that the proof does not name may
+    producer. The proof does not name late ends that got no answer. So each producer that the proof does not name may
     have been hurt.
     """
     ends = [end for cause in injections if has_late_end(cause, disturbance) for end in answered_ends(cause)]
@@ -171,8 +171,8 @@ def _injected_disturbances(injection: Injection, injected: list[Injection]) -> I
 
 
 def _scope(injection: Injection, kind: DisturbanceKind) -> dict[str, list[int]]:
-    """Maps topics to partitions: those that a disturbance of the kind `kind`, caused by `injection`, touched. The topic
-    '' stands for any topic."""
+    """Maps each topic to the partitions that `injection` touched with a disturbance of the kind `kind`. The topic ''
+    stands for any topic."""
     if kind not in ON_TOPICS or not injection.hit:
         return {"": []}
     elected: Any = injection.proof.get("elected")

@@ -1,8 +1,9 @@
 """The disturbances of partitions, derived from observations and injections alone: changes of leaders and ISRs.
 
-An injection bit if it is proven that the fault took effect. A disturbance is planned if an injection that bit explains
-the disturbance: the action, the brokers and the time of the injection fit the disturbance. Changes count only after the
-first observation in which the partition has a leader, because the creation of a topic is not a disturbance.
+An injection has bitten if it is proven that its fault took effect. A disturbance is planned if an injection that has
+bitten explains the disturbance: the action, the brokers and the time of the injection fit the disturbance. Changes
+count only after the first observation in which the partition has a leader, because the creation of a topic is not a
+disturbance.
 """
 
 from __future__ import annotations

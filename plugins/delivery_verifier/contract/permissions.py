@@ -15,8 +15,8 @@ def permitting(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[
     """Maps each permitted anomaly to the disturbances, planned or unplanned, that make a rule permit the anomaly.
 
     The value is None if a rule permits the anomaly without any disturbance. `disturbances` must be the disturbances of
-    the arm's topic. If a setting of the topic was altered, the rules are also applied to the weaker settings. With the
-    weaker settings, only the disturbances from the alteration on count (see `rulings.alterations`).
+    the arm's topic. If a setting of the topic was altered, the rules are also applied to the weaker settings after the
+    alteration. Then only the disturbances from the time of the alteration on count (see `rulings.alterations`).
     """
     observed = list(disturbances)
     result: dict[Anomaly, list[Disturbance] | None] = {}

@@ -131,8 +131,9 @@ class _State:
 
     @property
     def replicas(self) -> int:
-        """The greatest m for which all members of the latest ISR of at least m members ended uncleanly; 0 if there is
-        none. This is the field `replicas` of the disturbance (see `isr_power_losses`)."""
+        """The greatest number m for which this is true: in the latest ISR that had at least m members, all members
+        ended uncleanly. 0 if there is no such m. This is the field `replicas` of the disturbance (see
+        `isr_power_losses`)."""
         unclean = self.unpowered | self.crashed
         largest = max(len(isr) for isr in self.isrs)
         sizes = [size for size in range(1, largest + 1) if self._last_isr_of(size) <= unclean]

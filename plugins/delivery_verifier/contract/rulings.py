@@ -72,9 +72,9 @@ def _permit_as_altered(
 ) -> None:
     """Updates `rulings` with the rulings for `weaker`, the settings after an alteration of the topic.
 
-    The ruling for `weaker` on an anomaly replaces the ruling in `rulings` on this anomaly if it excuses more. `later`:
-    the disturbances at which the topic may have had the settings `weaker`. `doubtful`: whether the topic may never have
-    had these settings.
+    If the ruling for `weaker` on an anomaly excuses more than the ruling in `rulings`, it replaces the ruling in
+    `rulings`. `later`: the disturbances at which the topic may have had the settings `weaker`. `doubtful`: whether the
+    topic may never have had these settings.
     """
     for anomaly, ruling in _rulings(weaker, later).items():
         if ruling.ruling == "FORBIDDEN":
@@ -92,8 +92,8 @@ ALTERED = "The topic was altered during the run: the weakest setting that it had
 def alterations(
     settings: Settings, observed: list[Disturbance], *, planned: bool = False
 ) -> Iterator[tuple[Settings, list[Disturbance]]]:
-    """Yields pairs of weaker settings and disturbances. The topic may have had the weaker settings at these
-    disturbances, because of alterations.
+    """Yields pairs: weaker settings, and the disturbances to which they apply. Because of alterations, the topic may
+    have had the weaker settings at these disturbances.
 
     `settings` are the settings at the start. An alteration counts for every disturbance from
     `Disturbance.weakens_since_us` on. If `planned` is true, only planned alterations count.

@@ -1,4 +1,5 @@
-"""The delivery settings of one arm. If librdkafka refuses settings, they raise an error with librdkafka's reason."""
+"""The delivery settings of one arm. For settings that librdkafka refuses, this module raises an error with librdkafka's
+reason."""
 
 from __future__ import annotations
 

@@ -38,8 +38,7 @@ class Order:
 
 
 def _order_of_effects(settings: Settings) -> int:
-    """Returns a rank of the settings. The better the discipline in the settings keeps the order of effects, the greater
-    the rank."""
+    """Returns a rank of the settings. The rank is the greater, the better the discipline keeps the order of effects."""
     if settings.discipline is None:
         return 3
     return 0 if settings.discipline == "own" else 1 + (settings.discipline not in EARLY)

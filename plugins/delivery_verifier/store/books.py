@@ -148,7 +148,7 @@ def counts_of(version: int) -> tuple[str, ...]:
 
 
 def count_strangers(run: RunDirectory, arms: Collection[str]) -> dict[str, int]:
-    """Maps each arm to the number of records in its topic that clients other than the verifier's wrote.
+    """Maps each arm to the number of records that clients other than the verifier wrote to its topic.
 
     Returns an empty mapping for books of a format version before STRANGERS_SINCE. For books of a later version, raises
     IncompleteRun if reconcile.json lacks the count of an arm.
@@ -178,7 +178,7 @@ def has_second_opinion(version: int, offsets: Offsets) -> bool:
 
 def total_column(anomaly: Anomaly) -> str:
     """Returns the name of the column that `with_totals` adds for `anomaly`, e.g. `lost_total`. Great Expectations
-    judges it.
+    judges this column.
 
     The column counts the cases of the anomaly, and the records that show the anomaly but are cases of an anomaly of
     higher precedence.

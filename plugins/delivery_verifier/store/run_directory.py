@@ -141,8 +141,8 @@ class RunDirectory:
                 raise IncompleteRun(f"step {step} rests on another {min(differing)}.json than the one that is there")
 
     def rested_on(self, step: str) -> dict[str, str]:
-        """Maps each step whose output `step` uses to the SHA-256 of that step's manifest. Leaves out steps without a
-        manifest."""
+        """Maps steps to the SHA-256 of their manifests. These are the steps whose output `step` uses. Leaves out steps
+        without a manifest."""
         files = {name: self.path / f"{name}.json" for name in REQUIRES.get(step, ())}
         return {name: sha256(file) for name, file in files.items() if file.is_file()}
 

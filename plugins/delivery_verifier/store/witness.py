@@ -52,8 +52,8 @@ def last_commits(commits: list[Row]) -> dict[tuple[str, int], int]:
     """Maps (arm, partition) to the offset that the group has committed last. A partition without a committed offset is
     missing. `commits`: rows of witness/commits of the arms' own topics, in the order of the log.
 
-    A commit in a transaction takes its place in this order when it was sent, and not when the transaction ended (Kafka:
-    `OffsetMetadataManager.replayEndTransactionMarker`).
+    For a commit in a transaction, the time at which the commit was sent counts, and not the time at which the
+    transaction ended (Kafka: `OffsetMetadataManager.replayEndTransactionMarker`).
     """
     last: dict[tuple[str, int], int | None] = {
         (row["arm"], row["partition"]): row["offset"] for row in commits if row["committed"]
