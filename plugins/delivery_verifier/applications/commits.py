@@ -1,5 +1,5 @@
-"""Commits: with them, a member tells its group which records must not be delivered again. The journal gets the result
-of each commit."""
+"""How a member commits offsets. A commit tells the member's group which records the group must not deliver again. The
+journal gets the result of each commit."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ is useless to repeat such a commit."""
 
 
 class CommitUnknown(VerifierError, RuntimeError):
-    """Nobody knows whether the group accepted a commit: the answer was lost, or not all partitions got the same
-    answer."""
+    """The member does not know whether the group accepted a commit. Either the answer was lost, or the group accepted
+    the offsets of some partitions and refused others."""
 
 
 class Record(NamedTuple):
@@ -47,25 +47,26 @@ class Record(NamedTuple):
 
 
 def next_offsets(records: Sequence[Record]) -> dict[int, int]:
-    """Maps each partition of `records` to the offset after its last record. The records of a partition are in order."""
+    """Returns, for each partition in `records`, the offset after the last record of the partition. The records of a
+    partition must be in the order of their offsets."""
     return {record.partition: record.offset + 1 for record in records}
 
 
 class Commits:
-    """The commits of one life of a member. The member consumes through `client`."""
+    """Commits the offsets of a member in one of its lives. `client` is the consumer of the member."""
 
     def __init__(self, client: Consumer, journal: Journal) -> None:
         self._client, self._journal = client, journal
 
     def commit(self, topic: str, records: Sequence[Record], batch: int, what: What = "committed") -> bool | None:
-        """Commits, for each partition, the offset after the last of `records`. Waits for the answer, and adds it to the
-        journal as the event `what`.
+        """Commits, for each partition, the offset after the last of `records`. Waits for the group's answer, and adds
+        the answer to the journal as the event `what`.
 
-        Returns True if all offsets were accepted, False if all were refused, and None if nobody knows whether some were
-        accepted.
+        Returns True if all offsets were accepted, False if all were refused, and None if it is unknown whether some
+        were accepted.
 
-        Repeats the commit after an error that is no refusal, e.g. while the coordinator moves to another broker. Gives
-        up after `COMMIT_S` seconds, and returns None.
+        An error may be no refusal, e.g. while the coordinator moves to another broker. After such an error, repeats the
+        commit. Returns None after `COMMIT_S` seconds of repeats.
         """
         offsets = next_offsets(records)
         asked = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
@@ -85,8 +86,9 @@ class Commits:
         return False if is_known else None
 
     def _ask(self, offsets: list[TopicPartition]) -> tuple[KafkaError | None, bool]:
-        """Commits `offsets` once. Returns the first error, or None if there is no error. Also returns whether all
-        offsets have the same result: all failed, or none did."""
+        """Commits `offsets` once. Returns two values. The first is the first error, or None if there is no error. The
+        second says whether all offsets have the same result: True if all failed or none failed, False if only some
+        failed."""
         try:
             answers = self._client.commit(offsets=offsets, asynchronous=False) or []
         except KafkaException as error:
@@ -95,10 +97,10 @@ class Commits:
         return (errors[0] if errors else None), len(errors) in (0, len(answers))
 
     def store(self, topic: str, record: Record, batch: int) -> None:
-        """Stores the offset after `record` in the client, whose timer commits it later.
+        """Stores the offset after `record` in the client. The client commits the stored offset later, on a timer.
 
-        Notes in the journal only a refusal: the client refuses to store the offset if the member has lost the
-        partition.
+        Adds an event to the journal only if the client refuses to store the offset. The client refuses if the member
+        has lost the partition.
         """
         try:
             self._client.store_offsets(offsets=[TopicPartition(topic, record.partition, record.offset + 1)])
@@ -106,7 +108,8 @@ class Commits:
             self._journal.note("stored", batch, record.partition, until=record.offset + 1, answer=error.args[0].name())
 
     def give_back(self, topic: str, records: Sequence[Record]) -> None:
-        """Makes the client hand over `records` again, except the records of partitions that the member has lost."""
+        """Makes the client hand over `records` once more. Leaves out the records of partitions that the member has
+        lost."""
         first = {record.partition: record.offset for record in reversed(records)}
         for partition, offset in first.items():
             with suppress(KafkaException):  # the partition belongs to another member, which is given the records

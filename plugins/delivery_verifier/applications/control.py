@@ -1,7 +1,8 @@
 """The control block of a member: memory through which a member is observed and steered.
 
-A *member* is one process of an application. A *life* is the time from one start of a member to its end. The member, its
-supervisor (the process that started the member) and the fault plan share the block. The block survives the member.
+A *member* is one process of an application. A *life* is the time from one start of a member to its end. Three parties
+share the block: the member, its supervisor (the process that started the member), and the fault plan. The block
+survives the member.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ class Word(IntEnum):
     """The words of the control block of a member (one process of an application): int64 numbers.
 
     The value of an item of this enumeration is the index of its word in the block. The docstring of an item says what
-    its word holds. The member writes the word, unless the docstring names another writer. The words up to ZOMBIE are
-    about the latest life of the member: the supervisor sets them to 0 when another life begins.
+    its word holds. The member writes the word, unless the docstring names another writer. The words up to ZOMBIE
+    describe the latest life of the member, i.e. the time since its process was last started. When another life begins,
+    the supervisor (the process that starts the members) sets these words to 0.
     """
 
     STATE = 0
@@ -106,8 +108,12 @@ OF_ONE_LIFE = tuple(word for word in Word if word < Word.KILLS)
 
 
 class State(IntEnum):
-    """How far a member has come. STARTING: its group has not given it partitions yet. ASSIGNED: its group has given it
-    partitions, or has told it that it gets none. CLOSED: it has left its group, and is about to end."""
+    """How far a member has come.
+
+    * STARTING: the group has not yet given partitions to the member.
+    * ASSIGNED: the group has given partitions to the member, or has told the member that it gets none.
+    * CLOSED: the member has left its group, and is about to end.
+    """
 
     STARTING = 0
     ASSIGNED = 1
@@ -115,7 +121,7 @@ class State(IntEnum):
 
 
 class Control:
-    """The control block of one member, in `folder`, the folder of the member."""
+    """The control block of one member. `folder` is the folder of the member, and holds the file of the block."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -129,15 +135,17 @@ class Control:
 
     @property
     def is_down(self) -> bool:
-        """Whether the member was killed or stopped at the fault plan's request, and was not started again."""
+        """Whether the member was killed or stopped because the fault plan asked for it, and was not started again
+        since."""
         return self[Word.KILLS_DONE] + self[Word.STOPS_DONE] > self[Word.STARTS_DONE]
 
 
 def command(controls: list[Control], asked: Word, done: Word, what: str) -> None:
-    """Gives a command to the supervisor of the members of `controls`, and waits until the command is carried out.
+    """Gives a command to the supervisor of the members of `controls`, and waits until the supervisor has carried it
+    out.
 
-    The word `asked` counts the commands of this kind. The word `done` counts those that the supervisor has carried out.
-    `what` names the command in messages. Raises DeadlinePassed after COMMAND_DEADLINE_S.
+    The word `asked` counts the commands that were given. The word `done` counts the commands that the supervisor has
+    carried out. `what` describes the command in messages. Raises DeadlinePassed after COMMAND_DEADLINE_S.
     """
     for control in controls:
         control[asked] += 1

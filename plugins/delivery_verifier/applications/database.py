@@ -1,7 +1,7 @@
-"""A database as a sink. Each effect is a row of a table of SQLite, and the offsets lie in the same database.
+"""A database as a sink. Each effect is a row of an SQLite table. Another table of the same database holds the offsets.
 
-All members of an application share one file, `FILE`. What a transaction has committed survives the end of the process,
-and the end of the host, too. What it has not committed is gone.
+All members of an application share one file, `FILE`. What a committed transaction wrote survives a crash of the process
+and a crash of the host. What an uncommitted transaction wrote is lost.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ _INSERT = f"INSERT INTO effects(member, life, {_COLUMNS}) VALUES (?, ?{', ?' * l
 
 
 class OffsetMoved(VerifierError, RuntimeError):
-    """An offset in the database is not the one from which the member started: another member has moved it."""
+    """An offset in the database differs from the offset that the member expects, because another member has moved
+    it."""
 
 
 class DamagedDatabase(VerifierError, ValueError):
@@ -56,7 +57,7 @@ class DamagedDatabase(VerifierError, ValueError):
 
 
 class Database:
-    """The connection of one life of a member to the database of its application. `folder` is the folder of the
+    """The connection to the database of an application, for one life of a member. `folder` is the folder of the
     application.
 
     Creates the database if it does not exist. Raises sqlite3.OperationalError if another connection holds the lock for
@@ -72,21 +73,22 @@ class Database:
         self._connection.executescript(_TABLES)
 
     def begin(self) -> None:
-        """Begins a transaction, and waits for the lock that writing needs."""
+        """Begins a transaction. Waits until the connection has the lock for writing."""
         self._connection.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
-        """Commits the transaction. When this returns, what it wrote survives the end of the process."""
+        """Commits the transaction. Once this returns, the rows of the transaction survive the end of the process."""
         self._connection.execute("COMMIT")
 
     def close(self) -> None:
-        """Closes the connection. A transaction that is open is rolled back."""
+        """Closes the connection. An open transaction is rolled back."""
         self._connection.close()
 
     def append(
         self, partition: int, offset: int, batch: int, value: bytes | None, run_token: str, arm_ordinal: int
     ) -> None:
-        """Applies a record: writes its row. `run_token` and `arm_ordinal` are those of the run and the arm."""
+        """Applies a record: writes a row for it. `run_token` is the token of the run. `arm_ordinal` is the ordinal of
+        the arm."""
         row = {
             **identity(value, run_token, arm_ordinal)._asdict(),
             **{"partition": partition, "offset": offset, "batch": batch, "applied_at": now_us(), "order": None},
@@ -94,21 +96,22 @@ class Database:
         self._connection.execute(_INSERT, (self._member, self._life, *(row[name] for name in EFFECT.names or ())))
 
     def offsets(self) -> dict[int, int]:
-        """Maps each partition to the offset of the record to apply next. A partition is missing if no batch of it was
-        committed."""
+        """Maps each partition to the offset of the record to apply next. A partition is missing if the database has no
+        offset for it yet."""
         return dict(self._connection.execute('SELECT "partition", "next" FROM offsets'))
 
     def set_offsets(self, offsets: Mapping[int, int]) -> None:
-        """Sets the offset of each partition in `offsets`, whatever it is."""
+        """Sets the offset of each partition in `offsets`, whatever offset the database had before."""
         self._connection.executemany(
             'INSERT OR REPLACE INTO offsets("partition", "next") VALUES (?, ?)', offsets.items()
         )
 
     def move_offsets(self, offsets: Mapping[int, int], expected: Mapping[int, int]) -> None:
-        """Sets the offset of each partition in `offsets`, if it still has the value in `expected`.
+        """Sets the offset of each partition in `offsets`, if the database still has the offset in `expected` for the
+        partition.
 
-        A partition is missing in `expected` if the database had no offset for it. Raises OffsetMoved if an offset has
-        another value. The caller then rolls the transaction back.
+        `expected` lacks a partition if the database is expected to have no offset for it. Raises OffsetMoved if the
+        database has another offset than expected. The caller must then roll the transaction back.
         """
         for partition, offset in offsets.items():
             if partition in expected:
@@ -125,11 +128,11 @@ class Tables:
     """The sink of the applications that write to a database."""
 
     def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:
-        """Yields, for each life, its effects in the order of the column `order`, and their number.
+        """Yields one LifeEffects for each life. The rows of the LifeEffects are in the order of the column `order`.
 
-        A query of its own counts the effects. If the supervisor has no folder for a life, the number is -1, which
-        breaks the law `effects_read`. Raises DamagedDatabase, sqlite3.OperationalError if there is no database, and
-        FileNotFoundError if nobody saw how a life ended.
+        A separate query counts the effects of the life. The count is -1 if the supervisor has made no folder for the
+        life; -1 breaks the law `effects_read`. Raises DamagedDatabase, sqlite3.OperationalError if there is no
+        database, and FileNotFoundError if the supervisor did not write down how a life ended.
         """
         ends = {
             (member, life): read_end(path)

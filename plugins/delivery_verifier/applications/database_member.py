@@ -1,5 +1,5 @@
-"""A member that applies records to a database: rows and offsets in two transactions or in one, as its discipline
-says."""
+"""A member that applies records to a database. It writes rows and offsets in two transactions or in one, as its
+discipline says."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from delivery_verifier.applications.spec import MemberSpec
 class DatabaseMember(Member):
     """One life of a member that applies records to the database of its application.
 
-    It starts from the offsets in the database. It commits them to its group, too, for those who watch the group, but
-    never starts from there.
+    The member starts from the offsets in the database. It also commits these offsets to its group, so that whoever
+    watches the group sees its progress. It never starts from the offsets of the group.
     """
 
     def __init__(self, spec: MemberSpec, client: Consumer) -> None:
@@ -38,14 +38,16 @@ class DatabaseMember(Member):
         super()._on_assign(client, partitions)
 
     def _report(self, client: Consumer, partitions: list[TopicPartition]) -> None:
-        """Commits the offsets in the database to the group, which may have been set back. The member itself never
-        starts from there, but whoever watches the group learns how far the application is."""
+        """Commits the offsets in the database to the group, because the group's offsets may have been set back. The
+        member never starts from the group's offsets, but whoever watches the group sees from them how far the
+        application is."""
         if known := [partition for partition in partitions if partition.partition in self._expected]:
             client.commit(offsets=known, asynchronous=True)
 
     def _work(self, records: Sequence[Record]) -> None:
-        """Writes the rows of a batch and its offsets, and commits both. Raises OffsetMoved if `database_compared` finds
-        another offset than it expects: the process then ends, and the open transaction with it."""
+        """Writes the rows of a batch and the batch's offsets, and commits rows and offsets. With the discipline
+        `database_compared`, raises OffsetMoved if the database has another offset than the member expects. The process
+        then ends, and the open transaction is rolled back."""
         is_apart = self.spec.discipline == "database_apart"
         self._parking.stand("polled", self._batch)
         self._parking.stand("committed_first", self._batch)
@@ -86,7 +88,8 @@ class DatabaseMember(Member):
         self._expected |= offsets
 
     def _note_commit(self, records: Sequence[Record]) -> None:
-        """Counts the records whose offsets the database has committed, and adds the offsets to the journal."""
+        """Counts `records` as committed, because the database has committed their offsets. Adds these offsets to the
+        journal."""
         self.control[Word.COMMITTED] += len(records)
         for partition, offset in next_offsets(records).items():
             self.journal.note("committed", self._batch, partition, until=offset)

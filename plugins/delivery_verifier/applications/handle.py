@@ -1,8 +1,8 @@
 """The handle of running applications: through it, the fault plan observes and steers their members.
 
 The fault plan and the members run in different processes. They share one block of memory per member, the control block
-(see control.Word). The supervisor is the process that started the members. It kills, stops and starts members when the
-fault plan asks for it.
+(see control.Word). The supervisor is the process that started the members. When the fault plan asks for it, the
+supervisor kills, stops or starts members.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ the member has it in hand until the record is applied: it commits earlier, or a 
 class RunningApplications:
     """The running applications of `scenario`. `workspace` is the folder that holds the control blocks. An *own*
     application is a program of the user's own, and its members are *own* members. `connection` has the client
-    properties for reading the output topics of own applications."""
+    properties with which the output topics of own applications are read."""
 
     def __init__(
         self, scenario: Scenario, workspace: Path, connection: Mapping[str, str] = MappingProxyType({})
@@ -55,8 +55,8 @@ class RunningApplications:
         return list(self._members)
 
     def park(self, point: CrashPoint, batch: int, record: int) -> None:
-        """Orders every member to park at `point` of batch number `batch`. Batches are counted from 1 after the order.
-        Own members get no order, because they have no crash points.
+        """Orders every member to park at `point` of the batch with the number `batch`. The first batch after the order
+        has the number 1. Own members get no order, because they have no crash points.
 
         If `point` is `applied`, the member parks after it has applied `record` records of the batch.
         """
@@ -67,13 +67,14 @@ class RunningApplications:
             control[Word.PARKS] += 1
 
     def are_parked(self) -> bool:
-        """Whether every member has parked where the latest order says. A member that was killed at this place counts as
-        parked. Own members are left out."""
+        """Returns whether every member has parked where the latest order says. A member that was killed while it was
+        parked there counts as parked. Own members (processes of the user's own applications) are left out."""
         controls = self._parkable()
         return bool(controls) and all(0 < control[Word.PARKS] == control[Word.PARKED] for control in controls)
 
     def parked_at(self) -> dict[str, str]:
-        """Maps each member, as `<arm>/<number>`, to the crash point at which it stands or was killed.
+        """Maps each member, as `<arm>/<number>`, to the crash point at which the member is parked, or was parked when
+        it was killed.
 
         The text is empty if the member was ordered to park, but did not park there. A member that was never ordered to
         park in its latest life is missing.
@@ -86,10 +87,12 @@ class RunningApplications:
         }
 
     def in_hand(self) -> dict[str, int]:
-        """Maps each arm to the number of records that its members have in hand, or had when they were killed.
+        """Maps each arm to the number of records that its members have in hand. For a killed member, counts the records
+        that it had in hand at the kill.
 
-        A record is in hand from the hand-over until it is committed (with the disciplines in UNCOMMITTED) or applied
-        (with other disciplines). Own applications are left out, because they count nothing (see `OwnHandle.in_hand`).
+        A record is in hand from the hand-over to the member until the end of the work on it. With the disciplines in
+        UNCOMMITTED, this end is the commit of the record. With other disciplines, it is the application of the record.
+        Own applications are left out, because they count nothing (see `OwnHandle.in_hand`).
         """
         return {
             arm: sum(
@@ -102,9 +105,9 @@ class RunningApplications:
         }
 
     def are_idle(self) -> bool:
-        """Whether every member has applied all records that were handed over to it. Own members are left out, because
-        they do not report what they apply. If a substitute has taken the place of a member, only the substitute counts.
-        """
+        """Returns whether every member has applied all records that were handed over to it. Own members (processes of
+        the user's own applications) are left out, because they do not report what they apply. If a substitute has taken
+        the place of a member, the member is left out, and the substitute counts."""
         controls = [
             control
             for arm, controls in self._members.items()
@@ -116,14 +119,14 @@ class RunningApplications:
         )
 
     def kill(self) -> None:
-        """Asks the supervisor to send SIGKILL to all members at the same moment. Waits until they are dead.
+        """Asks the supervisor to send SIGKILL to all members at the same moment. Waits until the members are dead.
 
         Raises DeadlinePassed.
         """
         self._command(Word.KILLS, Word.KILLS_DONE, "kill")
 
     def stop(self) -> None:
-        """Asks the supervisor to stop all members in an orderly way. Waits until they have left their groups.
+        """Asks the supervisor to stop all members in an orderly way. Waits until the members have left their groups.
 
         Raises DeadlinePassed.
         """
@@ -133,7 +136,8 @@ class RunningApplications:
         """Asks the supervisor to start all killed or stopped members again. Waits until all members have their
         partitions.
 
-        Also lets frozen members go on. Asks for nothing if no member is down. Raises DeadlinePassed.
+        First thaws frozen members. If no member was killed or stopped, asks the supervisor for nothing. Raises
+        DeadlinePassed.
         """
         self.zombies.thaw()
         if not any(control.is_down for control in self._controls()):
@@ -146,7 +150,7 @@ class RunningApplications:
         )
 
     def exits(self) -> dict[str, int]:
-        """Maps each member that is down, as `<arm>/<number>`, to the exit code with which its process ended.
+        """Maps each killed or stopped member, as `<arm>/<number>`, to the exit code of its process.
 
         A code below zero is minus the number of the signal that ended the process.
         """
@@ -163,11 +167,11 @@ class RunningApplications:
         return len(self._controls())
 
     def _command(self, asked: Word, done: Word, verb: str) -> None:
-        """Gives a command to the supervisor for all members. `verb` names the command in messages."""
+        """Gives a command to the supervisor, for all members. `verb` names the command in messages."""
         command(self._controls(), asked, done, f"{verb} all members of applications")
 
     def _parkable(self) -> list[Control]:
-        """Returns the control blocks of all members that have crash points: all except own members."""
+        """Returns the control blocks of all members except own members, which have no crash points."""
         return [
             control
             for arm, controls in self._members.items()

@@ -1,4 +1,5 @@
-"""The journal of a life: what a member says that it did. It explains a verdict, and is never the basis of a verdict.
+"""The journal of a life of a member: what the member says that it did. The journal explains a verdict, but no verdict
+is based on it.
 
 Each event is a row of 64 bytes, written by one call of `os.write`. A SIGKILL cuts no row in two, because the kernel
 cuts a write off only at the end of a page, and 64 divides the size of a page.
@@ -42,9 +43,10 @@ class Event(NamedTuple):
 
     * `at_us`: when the event happened, in µs since the epoch.
     * `batch`: the number of the batch within the life, from 0.
-    * `first`: the first offset that was handed over or, for assigned and revoked, the offset that the client names.
-    * `until`: the offset after the last record that was handed over or, for committed, stored and reported, the offset
-      to commit.
+    * `first`: the first offset that was handed over. For the events assigned and revoked: the offset that the client
+      names.
+    * `until`: the offset after the last record that was handed over. For the events committed, stored and reported: the
+      offset to commit.
     * `answer`: librdkafka's name of the error, `lost` if the partition was lost, or None.
     """
 
@@ -58,7 +60,7 @@ class Event(NamedTuple):
 
 
 class Journal:
-    """Writes the journal of a life that is under way. `folder` is the folder of the life."""
+    """Writes the journal of a life while the life lasts. `folder` is the folder of the life."""
 
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -72,7 +74,7 @@ class Journal:
         until: int = -1,
         answer: str | None = None,
     ) -> None:
-        """Adds an event that happens now. An `answer` is cut off after 24 characters."""
+        """Adds an event with the present time. Cuts `answer` off after 24 characters."""
         text = (answer or "").encode()[:24]
         row = _ROW.pack(time.time_ns() // 1000, WHATS.index(what), batch, partition, 0, first, until, text)
         os.write(self._file, row)

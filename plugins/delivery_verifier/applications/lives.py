@@ -1,4 +1,4 @@
-"""The lives of members: their folders, how each life ended, and which markers the member applied in it."""
+"""The lives of members: their folders, how each life ended, and which markers the member applied in each life."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ by the offset in its database, or by its transactional.id."""
 
 
 class LifeEnd(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How a life ended.
+    """How a life of a member ended.
 
-    `applied` is the number of records that the member counted as applied. If the member was killed, it may have written
-    one effect more than it counted. `killed` is true if the fault plan asked for the kill, or if the member was
-    killed because it did not end in time. `exit_code` has the form of `Popen.returncode`.
-
-    Of an own application, `applied` counts the effects of all lives of the member so far. `ended_us` is when its life
-    ended, in µs since the epoch. `sizes` maps its files to their sizes at this time, in bytes.
+    * `applied`: the number of records that the member counted as applied. If the member was killed, it may have written
+      one effect more than it counted. For an own application, the number of effects of all lives of the member so far.
+    * `exit_code`: the exit code of the process, in the form of `Popen.returncode`.
+    * `killed`: true if the fault plan asked for the kill, or if the member was killed because it did not end in time.
+    * `ended_us`: only for an own application: when the life ended, in µs since the epoch.
+    * `sizes`: only for an own application: maps each part of the place of the effects to its size at the end of the
+      life. The size is in bytes for a file, in offsets for a partition, and in rows for a table.
     """
 
     applied: int
@@ -34,35 +35,37 @@ class LifeEnd(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def application_folder(workspace: Path, arm: str) -> Path:
-    """Returns the folder of an arm's application in the workspace of the run's cluster. It holds the folders of its
-    members."""
+    """Returns the folder of an arm's application in `workspace`, the workspace of the run's cluster. This folder holds
+    the folders of the application's members."""
     return workspace / "applications" / arm
 
 
 def folder_of(workspace: Path, arm: str, member: int) -> Path:
-    """Returns the folder of a member in the workspace of the run's cluster. `member` is its number, from 0."""
+    """Returns the folder of a member in `workspace`, the workspace of the run's cluster. `member` is the number of the
+    member, from 0."""
     return application_folder(workspace, arm) / str(member)
 
 
 def members_of(folder: Path) -> dict[int, Path]:
-    """Maps the number of each member to its folder, in order. `folder` is the folder of the application."""
+    """Maps the number of each member to the member's folder, in ascending order. `folder` is the folder of the
+    application."""
     return _numbered(folder)
 
 
 def lives_of(folder: Path) -> dict[int, Path]:
-    """Maps the number of each life of a member to the folder of the life, in order. `folder` is the member's folder."""
+    """Maps the number of each life of a member to the folder of the life, in ascending order. `folder` is the folder of
+    the member."""
     return _numbered(folder)
 
 
 def _numbered(folder: Path) -> dict[int, Path]:
-    """Returns the subfolders of `folder` whose names are numbers. Maps each number to its subfolder, in ascending
-    order."""
+    """Maps each number that is the name of a subfolder of `folder` to this subfolder, in ascending order."""
     numbers = sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit()) if folder.is_dir() else []
     return {number: folder / str(number) for number in numbers}
 
 
 def write_end(folder: Path, end: LifeEnd) -> None:
-    """Writes down in the `folder` of a life how the life ended."""
+    """Writes to `folder`, the folder of a life, how the life ended."""
     (folder / _FILE).write_bytes(dumps(end))
 
 
@@ -72,7 +75,7 @@ def has_end(folder: Path) -> bool:
 
 
 def read_end(folder: Path) -> LifeEnd:
-    """Returns how the life in `folder` ended. Raises FileNotFoundError if the supervisor did not see the life end."""
+    """Returns how the life in `folder` ended. Raises FileNotFoundError if the supervisor has not written this down."""
     return msgspec.json.decode((folder / _FILE).read_bytes(), type=LifeEnd)
 
 
@@ -86,7 +89,7 @@ def note_marker(folder: Path, partition: int, offset: int) -> None:
 
 
 def last_markers(folder: Path) -> dict[int, int]:
-    """Maps each partition to the highest offset of its applied markers. `folder` is the folder of the life in which
-    they were applied. A partition without an applied marker is missing."""
+    """Maps each partition to the highest offset at which the member applied a marker of the partition. `folder` is the
+    folder of the life in which the member applied them. A partition without an applied marker is missing."""
     names = (file.name.removeprefix(_MARKER).split("-") for file in folder.glob(f"{_MARKER}*"))
     return dict(sorted((int(partition), int(offset)) for partition, offset in names))

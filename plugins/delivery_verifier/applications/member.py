@@ -30,7 +30,8 @@ a crash point names. The member then parks after the last effect of the batch.""
 
 
 class Member:
-    """One life of a member. `client` is a consumer that has not subscribed yet. `effects` receives the effects.
+    """One life of a member. `client` is a consumer that has not subscribed yet. The member writes its effects to
+    `effects`.
 
     A batch is complete when it has `spec.batch` records, or when no record has come for `FILL_S` seconds.
     """
@@ -46,8 +47,8 @@ class Member:
         self._collected = list[Record]()
 
     def stop(self) -> None:
-        """Makes `run` return once the batch in hand is applied and committed. A member that stands still at a crash
-        point, because the fault plan ordered it to park there, goes on then."""
+        """Makes `run` return once the batch in hand is applied and committed. A member that is parked at a crash point
+        goes on with its work then."""
         self.is_stopping = True
 
     def run(self) -> None:
@@ -68,8 +69,8 @@ class Member:
         """Subscribes to the topic, or assigns all partitions of the topic to the member itself. The discipline decides
         which.
 
-        A self-assigned partition gets no start offset here. So the client asks the group for the committed offset. It
-        asks again while the coordinator of the group moves.
+        A self-assigned partition gets no start offset here. So the client asks the group for the committed offset. The
+        client repeats the question while the coordinator of the group moves to another broker.
         """
         topic = self.spec.topic
         if self.spec.discipline not in ASSIGNED:
@@ -96,10 +97,11 @@ class Member:
         self._let_go(partitions)
 
     def _let_go(self, partitions: list[TopicPartition]) -> None:
-        """Drops the records of `partitions` from the batch that is being collected: the group delivers them again.
+        """Drops the records of `partitions` from the batch that is being collected, because the group delivers these
+        records again.
 
-        With at_handover the records stay in the batch, because the client stored their offsets when it handed them
-        over.
+        With the discipline `at_handover`, keeps the records in the batch, because the client stored their offsets when
+        it handed them over.
         """
         if self.spec.discipline == "at_handover":
             return
@@ -114,9 +116,9 @@ class Member:
             self.journal.note(what, partition=partition.partition, first=max(partition.offset, -1), answer=answer)
 
     def _next_batch(self) -> list[Record]:
-        """Returns the next batch. It is empty if no record came within `POLL_S` seconds.
+        """Returns the next batch. The batch is empty if no record came within `POLL_S` seconds.
 
-        While the batch is collected, the client may call `_on_revoke` or `_on_lost`.
+        While the member collects the batch, the client may call `_on_revoke` or `_on_lost`.
         """
         self._collected = self._receive(self.spec.batch, POLL_S)
         while 0 < len(self._collected) < self.spec.batch:
@@ -128,7 +130,8 @@ class Member:
         return batch
 
     def _receive(self, most: int, timeout_s: float) -> list[Record]:
-        """Returns up to `most` records that the client hands over. Raises KafkaException for a fatal client error."""
+        """Returns the records that the client hands over within `timeout_s` seconds, at most `most`. Raises
+        KafkaException for a fatal client error."""
         records = list[Record]()
         for message in self.client.consume(most, timeout_s):
             error = message.error()
@@ -143,14 +146,15 @@ class Member:
         return records
 
     def _note_batch(self, records: Sequence[Record]) -> None:
-        """Adds an event to the journal for each partition in the batch: the range of offsets that was handed over."""
+        """Adds an event to the journal for each partition in the batch. The event has the range of offsets that was
+        handed over."""
         for partition in sorted({record.partition for record in records}):
             offsets = [record.offset for record in records if record.partition == partition]
             self.journal.note("handed_over", self._batch, partition, offsets[0], offsets[-1] + 1)
 
     def _work(self, records: Sequence[Record]) -> None:
-        """Applies a batch. Commits its offsets before or after that, or stores them meanwhile, as the discipline
-        says."""
+        """Applies a batch. The discipline says what happens to the offsets of the batch. The member commits them before
+        or after it applies the batch, or stores them in the client meanwhile."""
         discipline = self.spec.discipline
         self._parking.stand("polled", self._batch)
         is_committed = self._commit(records) if discipline == "commit_first" else True
@@ -173,8 +177,8 @@ class Member:
         self._parking.stand("committed", self._batch)
 
     def _commit(self, records: Sequence[Record]) -> bool | None:
-        """Commits the offsets after `records`, and counts the records if this succeeds. Returns what `Commits.commit`
-        returns."""
+        """Commits the offsets after `records`. If the commit succeeds, counts the records as committed. Returns what
+        `Commits.commit` returns."""
         is_accepted = self._commits.commit(self.spec.topic, records, self._batch)
         if is_accepted:
             self.control[Word.COMMITTED] += len(records)
@@ -191,7 +195,8 @@ class Member:
         self.effects.append(record.partition, record.offset, self._batch, record.value, spec.run_token, spec.arm)
 
     def _count(self, record: Record) -> None:
-        """Counts a record whose effect survives the end of the process. Notes it if it is a marker."""
+        """Counts a record as applied, because its effect survives the end of the process. If the record is a marker,
+        notes it in the folder of the life."""
         self.control[Word.APPLIED] += 1
         if is_marker(record.value):
             self.control[Word.MARKERS] += 1

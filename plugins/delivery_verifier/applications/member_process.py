@@ -1,4 +1,4 @@
-"""One member of an application as a process: it is started, gets signals, and its last words are read."""
+"""One member of an application as a process: how the process is started and gets signals, and what it wrote last."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ many seconds."""
 
 
 class MemberDied(VerifierError, RuntimeError):
-    """A member of an application ended by itself, or did not end as it was told to."""
+    """A member of an application ended without a request, or did not end in the way that was requested."""
 
 
 @dataclass
 class MemberProcess:
     """One member of an arm's application, with its control block. An *own* member runs a command of the user's own.
 
-    `process` is None while the member does not run. `progress` says how far an own member has come in its life; None
-    for other members. `sizes` has the size of each part of the place to which an own member writes, as of the last
-    look. The last look was at `looked_s` of the monotonic clock.
+    * `process`: None while the member does not run.
+    * `progress`: how far an own member has come in its life; None for other members.
+    * `sizes`: the size of each part of the place to which an own member writes, as of the last look.
+    * `looked_s`: when this last look was, by the monotonic clock, in seconds.
     """
 
     arm: Arm
@@ -54,7 +55,8 @@ class MemberProcess:
         return self.application.discipline == "own"
 
     def send(self, number: int) -> None:
-        """Sends the signal `number` to the process, and to its whole group if it is an own member."""
+        """Sends the signal `number` to the process. For an own member (a process of the user's own application), sends
+        the signal to all its processes."""
         assert self.process is not None, "only a member with a process gets signals"
         if self.is_own:
             send_to_group(self.process, number)
@@ -62,11 +64,11 @@ class MemberProcess:
             self.process.send_signal(number)
 
     def update(self) -> None:
-        """Looks how far an own member has come. Does nothing for other members. Asks brokers and databases at most once
-        in `ASKED_S` seconds.
+        """Finds out how far an own member (a process of the user's own application) has come. Does nothing for other
+        members. Asks brokers and databases at most once in `ASKED_S` seconds.
 
-        Raises StepFailed if a part of the place to which the member writes is gone, or has shrunk since the last call
-        or the last life.
+        Raises StepFailed if a part of the place to which the member writes is gone. Also raises StepFailed if a part
+        has shrunk since the last call or since the last life.
         """
         now_s = time.monotonic()
         if self.progress is None or (self.progress.is_remote and now_s - self.looked_s < ASKED_S):
@@ -91,8 +93,8 @@ class MemberProcess:
 
 
 def start_process(spec: MemberSpec) -> subprocess.Popen[bytes]:
-    """Starts the process for the life that `spec` describes, and creates the folder of the life. The process dies when
-    the calling process dies."""
+    """Starts the process for the life that `spec` describes, and creates the folder of the life. When the calling
+    process dies, the started process dies, too."""
     folder = life_folder(spec)
     folder.mkdir(parents=True)
     (folder / "spec.json").write_bytes(dumps(spec))
@@ -129,11 +131,12 @@ def spec_of(member: MemberProcess, life: int, group: str, run_token: str, connec
 
 
 def _producer_settings(member: MemberProcess) -> dict[str, Setting]:
-    """Returns the producer settings of a member; empty if its application is no transform.
+    """Returns the producer settings of a member. They are empty if the member's application is not a transform.
 
     Each member has a transactional.id of its own, because members with the same id would fence each other. A member
     keeps its id in every life. Otherwise a life could not end the transaction that the previous life left open. With
-    the discipline `transform_fenced`, a substitute fences the member that it replaces. So both have the same id.
+    the discipline `transform_fenced`, a substitute must fence the member that it replaces. So the substitute and the
+    member have the same id.
     """
     settings = member.application.producer
     if not settings:

@@ -1,7 +1,8 @@
-"""The output of a transform: a producer that writes a member's records to the output topic, in transactions or without.
+"""The output of a transform: a producer that writes a member's records to the output topic, with or without
+transactions.
 
-Each record keeps its value and its partition. A header of the record says which member wrote it, and which record of
-the input topic it is.
+Each record keeps its value and its partition. A header of the output record names the member that wrote it, and the
+record of the input topic from which it comes.
 """
 
 from __future__ import annotations
@@ -25,14 +26,17 @@ _LAYOUT = struct.Struct("<qqiiii")
 
 
 class OutputFailed(VerifierError, RuntimeError):
-    """Records were not acknowledged, or a transaction could not be ended in time."""
+    """Records were not acknowledged, or a transaction could not be ended in time, or the output topic has a record that
+    does not come from a life of a member."""
 
 
 class Origin(NamedTuple):
     """Where a record of the output topic comes from.
 
-    `nth`: how many records this life of the member had written before. `offset`, `partition`: of the record in the
-    input topic. `batch`: the number of the batch within the life.
+    * `nth`: how many records this life of the member had written before this record.
+    * `offset`, `partition`: the offset and the partition of the record in the input topic.
+    * `member`, `life`: the numbers of the member and of the life that wrote the record.
+    * `batch`: the number of the batch within the life.
     """
 
     nth: int
@@ -44,7 +48,8 @@ class Origin(NamedTuple):
 
 
 def origin_of(message: Message) -> Origin:
-    """Returns the origin of a record of the output topic. Raises OutputFailed if no member wrote the record."""
+    """Returns the origin of a record of the output topic. Raises OutputFailed if the record does not come from a
+    member."""
     headers: Any = message.headers()  # a list of pairs, or None
     for key, value in headers or []:
         if key == HEADER and isinstance(value, bytes) and len(value) == _LAYOUT.size:
@@ -53,7 +58,7 @@ def origin_of(message: Message) -> Origin:
 
 
 class Output:
-    """Writes the records of one life of a member to `topic`. `client`: the producer.
+    """Writes the records of one life of a member to `topic`, through the producer `client`.
 
     If the producer has a transactional.id, call `init` before the first record, and `begin` before each batch.
     """
@@ -63,7 +68,8 @@ class Output:
         self._count, self._failed = 0, list[str]()
 
     def init(self) -> None:
-        """Registers the transactional.id. This ends the open transaction of an earlier life, and fences that life."""
+        """Registers the transactional.id with the brokers. The brokers then end the open transaction of an earlier
+        life, and fence the producer of that life."""
         self._insist(self._client.init_transactions, "init_transactions")
 
     def begin(self) -> None:
@@ -71,7 +77,8 @@ class Output:
         self._client.begin_transaction()
 
     def write(self, partition: int, offset: int, batch: int, value: bytes) -> None:
-        """Hands a record of the input topic to the client. `offset` and `partition` are those in the input topic."""
+        """Hands a record of the input topic to the client, which writes it to the output topic. `offset` and
+        `partition` are those of the record in the input topic."""
         origin = Origin(self._count, offset, partition, self._member, self._life, batch)
         headers: Any = [(HEADER, _LAYOUT.pack(*origin))]
         self._client.produce(self._topic, value, partition=partition, headers=headers, on_delivery=self._report)
@@ -82,16 +89,17 @@ class Output:
             self._failed.append(error.name())
 
     def flush(self) -> None:
-        """Waits until all records are acknowledged. Raises OutputFailed if one was not."""
+        """Waits until all records are acknowledged. Raises OutputFailed if a record was not acknowledged."""
         unsettled = self._client.flush(DEADLINE_S)
         if unsettled or self._failed:
             raise OutputFailed(f"{unsettled} records had no answer, others failed: {sorted(set(self._failed))}")
 
     def send_offsets(self, topic: str, offsets: Mapping[int, int], consumer: Consumer) -> None:
-        """Adds offsets to the transaction, by partition of `topic`, for the group of `consumer`, which has subscribed.
+        """Adds `offsets` to the transaction, for the group of `consumer`. `offsets` maps partitions of `topic` to
+        offsets. The consumer must have subscribed.
 
-        The group refuses them if the consumer is no longer its member (KIP-447). Raises KafkaException for a refusal,
-        and OutputFailed after `DEADLINE_S` seconds.
+        The group refuses the offsets if the consumer is no longer a member of the group (KIP-447). Raises
+        KafkaException for a refusal, and OutputFailed after `DEADLINE_S` seconds.
         """
         asked = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
         group = consumer.consumer_group_metadata()
@@ -105,12 +113,13 @@ class Output:
         self._insist(self._client.commit_transaction, "commit_transaction")
 
     def abort(self) -> None:
-        """Aborts the transaction. Raises as `commit` does."""
+        """Aborts the transaction. Raises the same errors as `commit`."""
         self._insist(self._client.abort_transaction, "abort_transaction")
         self._failed.clear()
 
     def _insist(self, call: Callable[[float], None], what: str) -> None:
-        """Makes `call`, and repeats it after each retriable error. `what` names the call in an error message."""
+        """Calls `call` with a timeout in seconds. Repeats the call after each retriable error. `what` describes the
+        call in an error message."""
         end = time.monotonic() + DEADLINE_S
         while True:
             try:

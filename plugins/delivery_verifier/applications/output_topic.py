@@ -1,4 +1,5 @@
-"""The output topic as a sink: its records, as a read_committed consumer is handed them, are the effects of a transform.
+"""The output topic as a sink. The effects of a transform are the records of the output topic that a read_committed
+consumer is handed.
 
 Records of open or aborted transactions are no effects.
 """
@@ -50,11 +51,11 @@ class OutputTopic:
     """The sink of transforms."""
 
     def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:
-        """Yields the effects of each life. A difference between the number of records that were read and
-        `inputs.count_visible` is added to the count of the last life, which then breaks the law `effects_read`.
+        """Yields the effects of each life. Compares the number of records that were read with `inputs.count_visible`. A
+        difference is added to the count of the last life. This count then breaks the law `effects_read`.
 
         Raises OutputFailed for a record that no member wrote, KafkaException if the topic cannot be read, and
-        FileNotFoundError if nobody saw how a life ended.
+        FileNotFoundError if the supervisor did not write down how a life ended.
         """
         topic = output_topic(inputs.arm.topic_name)
         rows = defaultdict[tuple[int, int], list[tuple[int, tuple[int, ...]]]](list)
@@ -77,8 +78,9 @@ class OutputTopic:
             yield LifeEffects(member, life, effects, counted + (missing if number == len(lives) else 0))
 
     def plant(self, inputs: SinkInputs, effects: Sequence[PlannedEffect]) -> None:
-        """Writes `effects` to the output topic in one transaction, as member 0 would in its life 0. Writes them once
-        more in a transaction that is aborted, so that a reader that takes aborted records for effects is found out."""
+        """Writes `effects` to the output topic in one transaction, as member 0 would in its life 0. Then writes the
+        same effects in a transaction that is aborted. So a reader that wrongly takes aborted records for effects is
+        found out."""
         client = Producer({**inputs.connection, **CANARY_PRODUCER})
         output = Output(client, output_topic(inputs.arm.topic_name), member=0, life=0)
         output.init()
@@ -98,7 +100,8 @@ def read_committed(
 ) -> Iterator[Message]:
     """Yields every record of `topic` that a read_committed consumer is handed, up to the end of each partition.
 
-    `begin` maps partitions to the offsets from which they are read. All others are read from their starts.
+    `begin` maps partitions to the offsets from which they are read. Any partition that is not in `begin` is read from
+    its start.
 
     Raises KafkaException for an error of the client, and DeadlinePassed after `READING_S` seconds.
     """
@@ -126,7 +129,8 @@ def read_committed(
 
 
 def _row(message: Message, origin: Origin, inputs: SinkInputs) -> tuple[int, ...]:
-    """Returns the effect that `message` is, in the form EFFECT. Its order is its offset in the output topic."""
+    """Returns a record of the output topic as an effect, in the form EFFECT (the NumPy type of an effect). The `order`
+    of the effect is the offset of `message` in the output topic."""
     sequence, partition_sequence, producer, session, attempt, flags = identity(
         message.value(), inputs.run_token, inputs.arm.ordinal
     )
@@ -148,5 +152,6 @@ def _row(message: Message, origin: Origin, inputs: SinkInputs) -> tuple[int, ...
 
 
 def _in_order(rows: list[tuple[int, tuple[int, ...]]]) -> npt.NDArray[np.void]:
-    """Returns the effects of one life in the order in which it wrote them. `rows`: (number, effect)."""
+    """Returns the effects of one life in the order in which the life wrote them. `rows` has pairs of a number and an
+    effect: the number is `Origin.nth`."""
     return np.array([row for _, row in sorted(rows)], EFFECT)

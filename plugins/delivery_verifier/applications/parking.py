@@ -1,4 +1,4 @@
-"""Parking: a member stands still at a named point of its work, so that a kill hits it exactly there."""
+"""Parking: a member stands still at a named point of its work (a crash point), so that a kill hits it exactly there."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ _EVERY_S = 0.002
 class Parking:
     """Parks a member in one of its lives, as the fault plan orders. `is_stopping` returns whether the member is to end.
 
-    An order names a crash point, a batch and, for `applied`, a record. The first batch that begins after the order is
-    batch 1. If a batch has fewer records than the order needs, the member parks in the next batch that has enough.
+    An order names a crash point, a batch and, for the crash point `applied`, a record. The first batch that begins
+    after the order is batch 1. If a batch has fewer records than the order needs, the member parks in the next batch
+    that has enough.
     """
 
     def __init__(self, control: Control, journal: Journal, is_stopping: Callable[[], bool]) -> None:
@@ -25,17 +26,18 @@ class Parking:
         self._order, self._batches, self._is_due = 0, 0, False
 
     def begin_batch(self) -> None:
-        """Counts a batch. The member calls this when it begins to work on the batch."""
+        """Counts a batch. The member calls this when it begins its work on the batch."""
         order = self._control[Word.PARKS]
         if order != self._order:
             self._order, self._batches, self._is_due = order, 0, True
         self._batches += 1
 
     def stand(self, point: CrashPoint, batch: int, applied: int = 0) -> None:
-        """If the member is ordered to park at `point`, parks it until it is killed, told to end, or given another
-        order.
+        """If the member is ordered to park at `point`, parks it. It stays parked until it is killed, told to end, or
+        given another order.
 
-        `batch` is the number of the batch, for the journal. `applied` says how many records of the batch are applied.
+        `batch` is the number of the batch, for the journal. `applied` is the number of records of the batch that are
+        applied.
         """
         if not self.begin_call(point, batch, applied):
             return
@@ -44,8 +46,8 @@ class Parking:
         self.end_call()
 
     def begin_call(self, point: CrashPoint, batch: int, applied: int = 0) -> bool:
-        """Counts the member as parked at `point` while it waits for a broker, if it is ordered to park there. Returns
-        whether it is. The parameters are those of `stand`."""
+        """If the member is ordered to park at `point`, counts it as parked while it waits for a broker. Returns whether
+        the member is ordered to park there. The parameters are those of `stand`."""
         control = self._control
         if not self._is_due or POINTS[control[Word.PARK_AT] - 1] != point or self._batches < control[Word.PARK_BATCH]:
             return False
@@ -57,5 +59,5 @@ class Parking:
         return True
 
     def end_call(self) -> None:
-        """Counts the member as parked no longer: the broker has answered."""
+        """Stops counting the member as parked, because the broker has answered."""
         self._control[Word.PARKED] = 0

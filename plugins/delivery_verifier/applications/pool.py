@@ -1,5 +1,5 @@
-"""The pool of members: all member processes of a run. The pool starts and stops them, and checks that none ends by
-itself."""
+"""The pool of members: all member processes of a run. The pool starts and stops them. It also checks that none of them
+ends without a request."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class MemberPool:
     cluster. Several steps of a run may each have a pool, one after the other. A later pool continues the numbers of the
     lives. `adopt` is called with the pid of each new process, so that the process ends with the cluster.
 
-    `members` has the substitutes, too. A substitute is a process that takes the place of a member that the fault plan
-    freezes. It runs only once the fault plan asks for it.
+    The attribute `members` lists the regular members and the substitutes. A substitute is a process that takes the
+    place of a member that the fault plan freezes. The substitute runs only once the fault plan asks for it.
     """
 
     def __init__(
@@ -52,7 +52,8 @@ class MemberPool:
         self.members = [*self._regulars, *self._substitutes]
 
     def start(self) -> None:
-        """Begins another life of every member, but not of substitutes. Waits until each has its partitions.
+        """Begins another life of every member, but not of substitutes. Waits until each of these members has its
+        partitions.
 
         Raises MemberDied, and DeadlinePassed after `ASSIGNMENT_DEADLINE_S` seconds.
         """
@@ -61,9 +62,10 @@ class MemberPool:
         self._wait_assigned([member for member in self._regulars if not member.is_own])
 
     def wait_applying(self) -> None:
-        """Waits until each own member has applied something. If it applies nothing for 60 s, does not wait for it.
+        """Waits until each own member (a process of a user's own application) has applied something. Does not wait
+        longer for a member that applies nothing for 60 s.
 
-        Raises as `start` does.
+        Raises the same errors as `start`.
         """
         self._wait_assigned([member for member in self.members if member.is_own])
 
@@ -76,10 +78,11 @@ class MemberPool:
         )
 
     def check(self) -> bool:
-        """Looks how far own members have come. Returns True.
+        """Finds out how far own members (processes of the user's own applications) have come. Returns True.
 
-        Raises MemberDied if a member ended by itself, and StepFailed if a file of an own member has shrunk. One end is
-        allowed: a member that the fault plan has replaced may end by itself because it was fenced.
+        Raises MemberDied if a member ended without a request. Raises StepFailed if a part of the place to which an own
+        member writes is gone or has shrunk. One end is allowed: a member that a substitute has replaced may end because
+        it was fenced.
         """
         for member in self.members:
             if member.process is None:
@@ -94,17 +97,18 @@ class MemberPool:
         return True
 
     def note_markers(self) -> None:
-        """Notes which markers own members have applied since the last call. Other members note markers themselves."""
+        """Notes which markers own members (processes of the user's own applications) have applied since the last call.
+        Other members note their markers themselves."""
         for member in self.members:
             if member.progress is not None:
                 member.progress.note_markers()
 
     def apply_commands(self) -> None:
         """Carries out the latest command of the fault plan. A command goes to all regular members or to all
-        substitutes. It is carried out once it is in the control blocks of all of them.
+        substitutes. The pool carries it out once the command is in the control blocks of all of them.
 
-        The fault plan waits until a command is carried out before it gives another. A start counts as carried out
-        before the members have partitions. Raises MemberDied if a member does not end as it was told to.
+        The fault plan gives its next command only after this command is carried out. A start counts as carried out
+        before the members have partitions. Raises MemberDied if a member does not end as requested.
         """
         for members in (self._regulars, self._substitutes):
             for asked, done, carry_out in (
@@ -118,7 +122,7 @@ class MemberPool:
                         member.control[done] = member.control[asked]
 
     def kill(self, members: Sequence[MemberProcess] | None = None) -> None:
-        """Sends SIGKILL to `members` at the same moment; None stands for all members. Waits until all have ended, and
+        """Sends SIGKILL to `members` at the same moment. None stands for all members. Waits until all have ended, and
         writes down how each life ended."""
         running = _running(self.members if members is None else members)
         for member, _ in running:
@@ -128,11 +132,12 @@ class MemberPool:
             self._end_life(member, killed=True)
 
     def stop(self, members: Sequence[MemberProcess] | None = None) -> None:
-        """Sends SIGTERM to `members`, and waits until all have ended; None stands for all members. Before a member
-        ends, it applies what it has in hand, and leaves its group.
+        """Sends SIGTERM to `members`, and waits until all have ended. None stands for all members. Before a member
+        ends, it applies the records that it has in hand, and leaves its group.
 
-        Raises MemberDied if a member ends with an error, and DeadlinePassed after `STOP_DEADLINE_S` seconds. If an own
-        member has not ended by then, it is killed. The law `lives` is then broken, because nobody asked for a kill.
+        Raises MemberDied if a member ends with an error, and DeadlinePassed after `STOP_DEADLINE_S` seconds. An own
+        member (a process of the user's own application) that still runs at this deadline is killed instead. The law
+        `lives` is then broken, because the fault plan did not ask for a kill.
         """
         running = _running(self.members if members is None else members)
         end_s = time.monotonic() + STOP_DEADLINE_S
@@ -151,7 +156,8 @@ class MemberPool:
             self._end_life(member, killed=is_late)
 
     def close(self) -> None:
-        """Kills every process that is left, e.g. after an error. Does not write down how these lives ended."""
+        """Kills every process that still runs, e.g. after an error. Does not write down how the lives of these
+        processes ended."""
         for member, process in _running(self.members):
             member.send(signal.SIGKILL)
             process.wait()
@@ -160,13 +166,14 @@ class MemberPool:
                 describe_end(member.progress)  # what an own member has printed is kept without secrets
 
     def _begin_lives(self, members: Sequence[MemberProcess]) -> None:
-        """Begins another life of each of `members` that has no process."""
+        """Begins another life of each member in `members` that has no process."""
         for member in members:
             if member.process is None:
                 self._begin_life(member)
 
     def _begin_life(self, member: MemberProcess) -> None:
-        """Begins the next life of `member`: sets the words about one life to 0, and starts a process."""
+        """Begins the next life of `member`. Sets the control words that describe one life to 0, and starts a
+        process."""
         control, life = member.control, len(lives_of(member.folder))
         control[Word.LIFE] = life
         for word in OF_ONE_LIFE:
@@ -185,11 +192,13 @@ class MemberPool:
         self._adopt(member.process.pid)
 
     def _end_life(self, member: MemberProcess, *, killed: bool) -> None:
-        """Writes down how the latest life of a member has ended. `killed`: whether the pool killed the process.
+        """Writes down how the latest life of a member has ended. `killed` says whether the pool killed the process.
 
-        Raises MemberDied if a killed process did not end by SIGKILL. A stopped process must end with exit code 0 after
-        it has left its group, or because it was fenced. A stopped own member must end with an exit code in ORDERLY.
-        Otherwise MemberDied is raised, too.
+        Raises MemberDied in each of these cases:
+
+        * A killed process did not end by SIGKILL.
+        * A stopped process did not leave its group and end with exit code 0. One other end is allowed: it was fenced.
+        * A stopped own member (a process of the user's own application) ended with an exit code that is not in ORDERLY.
         """
         process, control = member.process, member.control
         assert process is not None, "only a member with a process can end"
@@ -214,12 +223,13 @@ class MemberPool:
 
 
 def _running(members: Sequence[MemberProcess]) -> list[tuple[MemberProcess, subprocess.Popen[bytes]]]:
-    """Returns the members in `members` that have a process, each with its process."""
+    """Returns the members in `members` that have a process. Pairs each member with its process."""
     return [(member, member.process) for member in members if member.process is not None]
 
 
 def _is_fenced(member: MemberProcess, code: int) -> bool:
-    """Returns whether a member that ended with the exit code `code` was fenced after a substitute had replaced it."""
+    """Returns whether the member, which ended with the exit code `code`, had been replaced by a substitute and was then
+    fenced."""
     return bool(member.control[Word.ZOMBIE]) and code in (OFFSET_MOVED, FENCED)
 
 
@@ -229,5 +239,5 @@ def applications_of(scenario: Scenario) -> list[tuple[Arm, Application]]:
 
 
 def group_of(scenario: Scenario, arm: Arm) -> str:
-    """Returns the group.id of the consumers of the arm's application."""
+    """Returns the group.id of the consumers of an arm's application."""
     return f"kdv-{scenario.run_token}-{arm.name}"

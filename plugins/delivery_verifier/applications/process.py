@@ -45,13 +45,13 @@ MEMBERS: dict[Discipline, Callable[[MemberSpec, Consumer], Member]] = {
 
 
 def main() -> int:
-    """Runs one member. Returns its exit code:
+    """Runs one member. Returns the exit code of the process:
 
-    * 0: the member was stopped in order.
+    * 0: the member was stopped in an orderly way.
     * 1: the client refused the settings.
     * 3: the client had a fatal error.
-    * 4: nobody knows whether a commit before the effects was accepted, or whether records reached the output topic.
-    * 5: another member has moved the offset in the database (`database_compared`).
+    * 4: it is unknown whether a commit before the effects was accepted, or whether records reached the output topic.
+    * 5: another member has moved the offset in the database (only with the discipline `database_compared`).
     * 6: another process with the same transactional.id has fenced the member.
     """
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=MemberSpec)

@@ -1,4 +1,5 @@
-"""Sealing effects: the effects of one life, read back from their sink, become a file of the table effects/."""
+"""Sealing effects: writes the effects of one life, which were read back from their sink, to a file of the table
+effects/."""
 
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ from delivery_verifier.store.table import arrow_schema
 
 
 def effects_key(arm: str, member: int, life: int) -> str:
-    """Returns the name of a count in settle.json: how many effects one life must have."""
+    """Returns the name of the count in settle.json that says how many effects one life must have."""
     return f"applied/{arm}/{member}/{life}"
 
 
 def seal_effects(effects: LifeEffects, arm: str, file: Path) -> None:
-    """Writes the effects of one life to `file` as rows of EFFECTS. `arm` is the name of the arm."""
+    """Writes the effects of one life to `file`, as rows of the schema EFFECTS. `arm` is the name of the arm."""
     rows = effects.rows
     columns: dict[str, object] = {
         "arm": [arm] * len(rows),
@@ -40,8 +41,8 @@ _FLAGS = {"parsed": PARSED, "crc_ok": CRC_OK, "foreign": FOREIGN}
 
 
 def _nth(partitions: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """Returns, for each effect, how many earlier effects have the same partition. `partitions` are the partitions of
-    the effects, in order."""
+    """Returns, for each effect, how many earlier effects have the same partition. `partitions` has the partition of
+    each effect, in the order of the effects."""
     nth = np.zeros(len(partitions), np.int64)
     for partition in np.unique(partitions):
         here = partitions == partition

@@ -2,7 +2,7 @@
 of a database.
 
 A sink has two sides. The members write to it while they run. At the end of the run, `Sink.read` reads all effects back,
-in one form for all sinks, and `sealing` writes them to the run directory.
+in one form for all sinks. `sealing` then writes the effects to the run directory.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ EFFECT = np.dtype(
 
 
 class Identity(NamedTuple):
-    """Which attempt an effect is of: numbers of the record's header, and the flags of the effect. The numbers are 0 if
-    the value is no record of the verifier."""
+    """The attempt that an effect applied, and the flags of the effect. The five numbers come from the header of the
+    record. They are 0 if what was applied is not a record of the verifier."""
 
     sequence: int
     partition_sequence: int
@@ -56,8 +56,8 @@ class Identity(NamedTuple):
 
 
 def identity(value: bytes | None, run_token: str, arm_ordinal: int) -> Identity:
-    """Returns the identity of the record `value`. It is foreign if its header names another run than `run_token`, or
-    another arm than `arm_ordinal`."""
+    """Returns the identity of the record `value`. The identity has the flag FOREIGN if the header names another run
+    than `run_token`, or another arm than `arm_ordinal`."""
     header = record.parse(value or b"")
     if header is None:
         return Identity(0, 0, 0, 0, 0, 0)
@@ -67,10 +67,11 @@ def identity(value: bytes | None, run_token: str, arm_ordinal: int) -> Identity:
 
 
 class Effects(Protocol):
-    """The side of a sink to which one life of a member writes. `SlotWriter` has this interface."""
+    """The writing side of a sink: one life of a member writes its effects here. `SlotWriter` has this interface."""
 
     def append(self, partition: int, offset: int, batch: int, value: bytes, run_token: str, arm_ordinal: int) -> None:
-        """Writes the effect of one record. `run_token` and `arm_ordinal` are those of the run and the arm."""
+        """Writes the effect of one record. `run_token` is the token of the run. `arm_ordinal` is the ordinal of the
+        arm."""
 
 
 class PlannedEffect(NamedTuple):
@@ -82,8 +83,8 @@ class PlannedEffect(NamedTuple):
 
 
 def uncounted(_: str) -> int:
-    """Returns -1 as the number of visible records of a topic, which means that nobody has counted them. No real number
-    is -1, so every comparison with -1 fails."""
+    """Returns -1 as the number of visible records of a topic. It means that nobody has counted these records. No real
+    number is -1, so every comparison with -1 fails."""
     return -1
 
 
@@ -95,8 +96,8 @@ class SinkInputs(NamedTuple):
     * `batch`: the greatest number of records in a batch of a member.
     * `run_token`: a record belongs to the run if its header has this token.
     * `connection`: the client properties with which members reach the cluster.
-    * `count_visible`: returns how many records of a topic a read_committed consumer must be handed, counted without
-      reading the records.
+    * `count_visible`: returns how many records of a topic a read_committed consumer must be handed. It counts them
+      without reading the records.
     * `payload_bytes`: the size of a record.
     """
 
@@ -112,8 +113,10 @@ class SinkInputs(NamedTuple):
 class LifeEffects(NamedTuple):
     """All effects of one life of a member.
 
-    `rows` has them in the form EFFECT, in the sink's own order. `counted` is how many effects there must be, counted
-    without reading them. The law `effects_read` compares it with the number of rows.
+    * `member`, `life`: the number of the member, and the number of its life, both from 0.
+    * `rows`: the effects in the form EFFECT (the NumPy type of an effect), in the order of the sink.
+    * `counted`: how many effects there must be. This number was counted without reading the effects. The law
+      `effects_read` compares it with the number of rows.
     """
 
     member: int
@@ -123,24 +126,25 @@ class LifeEffects(NamedTuple):
 
 
 class Sink(Protocol):
-    """One kind of sink."""
+    """The interface of one kind of sink."""
 
     def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:
-        """Yields the effects of each life of each member, in order. No member runs any more.
+        """Yields the effects of each life of each member, in order. Call it after all members have ended.
 
-        Raises an error if a row is damaged, or if nobody saw how a life ended.
+        Raises an error if a row is damaged, or if the supervisor did not write down how a life ended.
         """
 
     def plant(self, inputs: SinkInputs, effects: Sequence[PlannedEffect]) -> None:
-        """Writes `effects` to a new sink, as member 0 would in its life 0. Ends this life in order."""
+        """Writes `effects` to a new sink, as member 0 would in its life 0. Notes that this life ended in an orderly
+        way."""
 
 
 def count_of_life(end: LifeEnd, present: int, most_uncounted: int) -> int:
-    """Returns how many effects of a life there must be. `present` is how many effects the sink says that it has.
+    """Returns how many effects of a life there must be. `present` is the number of effects that the sink reports.
 
-    Members count effects themselves. A kill may come between effects and their count, so after a kill up to
-    `most_uncounted` more effects may be present. Any other difference is damage: then the member's own count is
-    returned, which breaks the law `effects_read`.
+    Members count their effects themselves. A kill may hit a member after it wrote effects, and before it counted them.
+    So after a kill up to `most_uncounted` more effects may be present than counted; then returns `present`. Any other
+    difference is damage. Then returns the member's own count, which breaks the law `effects_read`.
     """
     is_explained = end.killed and 0 <= present - end.applied <= most_uncounted
     return present if is_explained else end.applied

@@ -1,5 +1,5 @@
-"""The registry of sinks. It holds one object per kind of sink. `model.application.SINKS` says which application has
-which kind."""
+"""The registry of sinks. It holds one object per kind of sink. `model.application.SINKS` says which kind of sink each
+application has."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The slots of a member: one slot of 64 bytes for each record that the member applied, in mapped files.
 
-A slot survives the SIGKILL of its writer, because its file is mapped. The time of the effect is written last. So a slot
-whose time is 0 is no effect, whatever else it holds. Slots are filled in the order of the effects, without gaps. 64
-divides the page size, so that no slot lies on two pages.
+A slot survives the SIGKILL of its writer, because its file is mapped. The member writes the time of the effect last. So
+a slot whose time is 0 is no effect, whatever else the slot holds. The member fills the slots in the order of the
+effects, without gaps. 64 divides the page size, so that no slot lies on two pages.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class DamagedSlots(VerifierError, ValueError):
 
 
 class SlotWriter:
-    """Fills the slots of one life of a member. `count` is the number of slots filled so far.
+    """Fills the slots of one life of a member. The attribute `count` is the number of slots filled so far.
 
-    `folder` is the folder of the life, and must not hold slots yet.
+    `folder` is the folder of the life. It must hold no slots yet.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -57,9 +57,9 @@ class SlotWriter:
     def append(
         self, partition: int, offset: int, batch: int, value: bytes | None, run_token: str, arm_ordinal: int
     ) -> None:
-        """Applies a record: fills the next slot. When this returns, the effect survives the end of the process.
+        """Applies a record: fills the next slot. Once this returns, the effect survives the end of the process.
 
-        `run_token` and `arm_ordinal` are those of the run and the arm.
+        `run_token` is the token of the run. `arm_ordinal` is the ordinal of the arm.
         """
         number, index = divmod(self.count, SLOTS)
         if self._map is None or not index:
@@ -79,7 +79,8 @@ def is_marker(value: bytes | None) -> bool:
 
 
 def read_slots(folder: Path) -> npt.NDArray[np.void]:
-    """Returns the filled slots in `folder`, in the order of the effects. The items of the array have the form SLOT.
+    """Returns the filled slots in `folder`, in the order of the effects. The items of the array have the form SLOT (the
+    NumPy type of a slot).
 
     Raises DamagedSlots if a filled slot stands after an empty slot.
     """
@@ -96,8 +97,8 @@ class Slots:
     """The sink of the verifier's own applications: each life of a member writes slots to files in its own folder."""
 
     def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:
-        """Yields the effects of each life. Raises DamagedSlots as `read_slots` does, and FileNotFoundError if nobody
-        saw how a life ended."""
+        """Yields the effects of each life. Raises the same errors as `read_slots`, and FileNotFoundError if the
+        supervisor did not write down how a life ended."""
         for member, folder in members_of(inputs.folder).items():
             for life, path in lives_of(folder).items():
                 rows = read_slots(path)

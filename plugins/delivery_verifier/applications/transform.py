@@ -18,9 +18,9 @@ from delivery_verifier.model.application import IN_TRANSACTIONS, output_topic
 class Transform(Member):
     """One life of a member whose effects are records of the output topic.
 
-    With a discipline in IN_TRANSACTIONS, a batch and its offsets are one transaction. The previous life may have left a
-    transaction open. This life ends that transaction before it asks its group for partitions. The client then fetches
-    the committed offsets. It repeats the fetch while the coordinator of the group moves.
+    With a discipline in IN_TRANSACTIONS, a batch and its offsets are written in one transaction. The previous life may
+    have left a transaction open. This life ends that transaction before it asks its group for partitions. The client
+    then fetches the committed offsets. It repeats the fetch while the coordinator of the group moves to another broker.
     """
 
     def __init__(self, spec: MemberSpec, client: Consumer, producer: Producer | None = None) -> None:
@@ -37,7 +37,8 @@ class Transform(Member):
         super().run()
 
     def _work(self, records: Sequence[Record]) -> None:
-        """Writes a batch to the output topic, and commits its offsets when the discipline says."""
+        """Writes a batch to the output topic, and commits the offsets of the batch at the moment that the discipline
+        says."""
         first = self.spec.discipline == "transform_first"
         self._parking.stand("polled", self._batch)
         is_committed = self._commit(records) if first else True
@@ -57,8 +58,8 @@ class Transform(Member):
         self._parking.stand("committed", self._batch)
 
     def _work_in_transaction(self, records: Sequence[Record]) -> None:
-        """Writes a batch and its offsets in one transaction. If the transaction must be aborted, e.g. because the group
-        has given the partitions to another member, nothing of it is applied."""
+        """Writes a batch and its offsets in one transaction. If the transaction must be aborted, no record of the batch
+        is applied. It must be aborted e.g. if the group has given the partitions to another member."""
         self._output.begin()
         try:
             self._write_all(records)
@@ -87,7 +88,7 @@ class Transform(Member):
         self._parking.stand("committed", self._batch)
 
     def _write_all(self, records: Sequence[Record]) -> None:
-        """Writes a batch to the output topic, and waits for all acknowledgements."""
+        """Writes a batch to the output topic, and waits until all its records are acknowledged."""
         for number, record in enumerate(records, 1):
             self._output.write(record.partition, record.offset, self._batch, record.value)
             self._parking.stand("applied", self._batch, number)
@@ -103,7 +104,8 @@ class Transform(Member):
 
 
 class _Nowhere:
-    """Takes no effects: those of a transform are records of its output topic."""
+    """Stands in for a sink, and takes no effects, because the effects of a transform are the records of its output
+    topic."""
 
     def append(self, partition: int, offset: int, batch: int, value: bytes, run_token: str, arm_ordinal: int) -> None:
         """Raises NotImplementedError."""

@@ -1,8 +1,9 @@
 """Zombies: members that were frozen and replaced, and that go on when they are thawed.
 
 The fault plan freezes the only member of each application with SIGSTOP. A substitute takes its place: another process
-with the same settings, in a folder of its own. So two processes of one application run at a time. The thawed member
-goes on with what it has in hand, until it is refused, or has nothing more to do.
+with the same settings, in a folder of its own. Once the member is thawed, two processes of one application run at the
+same time. The thawed member goes on with the records that it has in hand. It ends its work when it is refused, or has
+nothing more to do.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ NEVER = 1 << 62
 
 @dataclass(frozen=True)
 class Zombie:
-    """A member that may be frozen, and its substitute. Each has a control block."""
+    """A member that the fault plan may freeze, and its substitute (the process that then takes its place). `control` is
+    the control block of the member. `substitute` is the control block of the substitute."""
 
     arm: Arm
     application: Application
@@ -53,18 +55,18 @@ class Zombie:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether every thread of the member stands still."""
+        """Whether every thread of the member is stopped."""
         return is_frozen(self.control[Word.PID])
 
     @property
     def is_assigned(self) -> bool:
-        """Whether the member and its substitute assign partitions to themselves. Their group then has no members."""
+        """Whether the member and its substitute assign partitions to themselves. If so, their group has no members."""
         return self.application.discipline in ASSIGNED
 
     @property
     def ended(self) -> str:
-        """The exit code of the member, and what the member said last, if it ended by itself because it was fenced.
-        Empty if the member runs or was stopped."""
+        """The exit code of the member and the last words that it printed, if the member ended because it was fenced.
+        Empty if the member still runs or was stopped."""
         life = lives_of(self.folder)[self.control[Word.LIFE]]
         if not has_end(life) or not read_end(life).exit_code:
             return ""
@@ -75,7 +77,7 @@ class Zombie:
 class Zombies:
     """The members that the fault plan of `scenario` freezes. `workspace` is the folder that holds the control blocks.
 
-    There are no such members if the fault plan freezes nothing.
+    If the fault plan freezes nothing, there are no such members.
     """
 
     def __init__(self, scenario: Scenario, workspace: Path) -> None:
@@ -97,14 +99,15 @@ class Zombies:
         return [zombie.substitute for zombie in self.all]
 
     def freeze(self) -> None:
-        """Freezes all members. Waits until every thread of them stands still. Raises DeadlinePassed."""
+        """Freezes all members. Waits until every thread of the members is stopped. Raises DeadlinePassed."""
         for zombie in self.all:
             zombie.control[Word.ZOMBIE] = 1
             os.kill(zombie.control[Word.PID], signal.SIGSTOP)
         wait_until(lambda: all(zombie.is_frozen for zombie in self.all), "the members to stand still", FREEZE_S, 0.005)
 
     def replace(self) -> None:
-        """Asks the supervisor to start the substitutes. Waits until each has its partitions. Raises DeadlinePassed."""
+        """Asks the supervisor to start the substitutes. Waits until each substitute has its partitions. Raises
+        DeadlinePassed."""
         command(self.substitutes, Word.STARTS, Word.STARTS_DONE, "start the substitutes")
         wait_until(
             lambda: all(control[Word.STATE] >= State.ASSIGNED for control in self.substitutes),
@@ -113,7 +116,7 @@ class Zombies:
         )
 
     def thaw(self) -> None:
-        """Lets every frozen member go on from the crash point at which it stands. Does nothing to other members."""
+        """Lets every frozen member go on from the crash point at which it is parked. Does nothing to other members."""
         for zombie in self.all:
             if zombie.control[Word.ZOMBIE] and zombie.is_frozen:
                 zombie.control[Word.PARK_BATCH] = NEVER
@@ -121,7 +124,7 @@ class Zombies:
                 os.kill(zombie.control[Word.PID], signal.SIGCONT)
 
     def stop(self) -> None:
-        """Asks the supervisor to stop the thawed members that still run, in an orderly way. Waits until they have
-        ended. Raises DeadlinePassed."""
+        """Asks the supervisor to stop the thawed members that still run, in an orderly way. Waits until these members
+        have ended. Raises DeadlinePassed."""
         controls = [zombie.control for zombie in self.all]
         command(controls, Word.STOPS, Word.STOPS_DONE, "stop the thawed members")

@@ -1,12 +1,13 @@
 """The catalogue: ready-made profiles, applications, fault plans, scenarios and prices (measurements of what a guarantee
 costs).
 
-A fault plan here only combines actions. A new action goes into `model/fault_actions.py`, and its code into `faults`.
+A fault plan here only combines actions. A new action goes into `model/fault_actions.py`, and the code of the action
+into `faults`.
 
 Owns: the profiles, applications, fault plans, scenarios and prices as literals, and the few functions that put these
     literals together.
 May use: model.
-Weak spot: the expectations of a scenario are written by hand, and only a run on real brokers proves them.
+Weak spot: the expectations of a scenario are written by hand. Only a run on real brokers shows whether they are right.
 """
 
 from delivery_verifier.catalogue.applications import APPLICATIONS

@@ -1,5 +1,6 @@
 """The applications of the catalogue: consumers under test. Each has settings and a discipline, which says when the
-application lets go of a record (see `DISCIPLINES`). Functions put an application into words."""
+application lets go of a record (see `DISCIPLINES`). The module also has functions that describe an application in
+words."""
 
 from __future__ import annotations
 
@@ -38,10 +39,11 @@ _OUTPUTS: dict[Discipline, dict[str, Setting]] = {
 
 
 def application_of(discipline: Discipline, summary: str, **consumer: Setting) -> Application:
-    """Returns an application with the discipline `discipline`, which is also the application's name.
+    """Returns an application with the discipline `discipline`. The name of the application is the name of the
+    discipline.
 
-    `consumer` holds consumer settings. In their names, a `_` stands for a dot. All other consumer settings come from
-    `_CONSUMER` and from the discipline. `summary` describes the application to people.
+    `consumer` holds consumer settings. In the names of these settings, a `_` stands for a dot. All other consumer
+    settings come from `_CONSUMER` and from the discipline. `summary` describes the application to people.
     """
     named = {key.replace("_", "."): value for key, value in consumer.items()}
     commits, stores = TIMED[discipline]
@@ -88,10 +90,10 @@ APPLICATIONS: dict[str, Application] = {
 
 
 def application_lines(application: Application | None) -> list[str]:
-    """Returns lines about an arm's application: what it does, its consumer settings and, for a transform, its producer
-    settings.
+    """Returns lines of text about an arm's application: what the application does, its consumer settings and, for a
+    transform, its producer settings.
 
-    For an own application, returns only the first of these lines. For None, returns no lines.
+    For a user's own application, returns only the first of these lines. For None, returns no lines.
     """
     if application is None:
         return []
@@ -112,18 +114,19 @@ def _in_words(settings: Mapping[str, Setting]) -> str:
 
 
 def in_order(consumer: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Returns consumer settings in order: first those on which delivery depends, and then the others, sorted by
-    name."""
+    """Returns the consumer settings `consumer` in another order. First come the settings on which delivery depends.
+    Then come the others, sorted by name."""
     first = [name for name in REQUIRED if name in consumer]
     return {name: consumer[name] for name in (*first, *sorted(consumer.keys() - set(first)))}
 
 
 def name_and_discipline(name: str, discipline: Discipline) -> str:
-    """Returns `name`, the name of an application. If the discipline has another name, adds the discipline in
+    """Returns `name`, the name of an application. If the discipline has a different name, adds its name in
     parentheses."""
     return name if name == discipline else f"{name} ({discipline})"
 
 
 def profile_and_application(profile: str, application: str) -> str:
-    """Returns the name of what an arm tests: its profile and, if `application` is not empty, the application."""
+    """Returns a name for what an arm tests: the name of its profile and, if `application` is not empty, of its
+    application."""
     return f"{profile}, applied by {application}" if application else profile

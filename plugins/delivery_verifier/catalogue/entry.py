@@ -1,6 +1,6 @@
 """The entries of the catalogue.
 
-An entry is a ready-made scenario with the promise that it tests and its expected verdicts.
+An entry is a ready-made scenario, together with the promise that the scenario tests and the verdicts that are expected.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ Tag = Literal["smoke", "promises", "everyday", "power"]
 class ArmPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One arm of an entry, which is a scenario of the catalogue.
 
-    `profile`: its delivery settings. `application`: the program under test that consumes its topic, if any. `claim`:
-    the guarantee that the run tests with this arm. `expectation`: the verdicts that the arm may get, and the counts
-    that it must end with.
+    * `profile`: the delivery settings of the arm.
+    * `application`: the program under test that consumes the arm's topic, if any.
+    * `claim`: the guarantee that the run tests with this arm.
+    * `expectation`: the verdicts that the arm may get, and the counts that it must end with.
     """
 
     name: Name
@@ -92,7 +93,7 @@ def build(
     backend: str = ClusterSpec().backend,
     **more: object,
 ) -> Scenario:
-    """Returns the scenario of `entry` for the run `run_id`: its arms, and a canary.
+    """Returns the scenario of `entry` for the run `run_id`: the arms of the entry, and a canary.
 
     The canary is an arm with planted anomalies that the verifier must find. If the entry names no backend, the cluster
     gets `backend`. `more` are further fields of Scenario, e.g. seed, commit, versions.

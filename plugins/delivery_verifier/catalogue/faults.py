@@ -1,4 +1,4 @@
-"""The fault plans from which users choose for their own runs. Each plan is one literal."""
+"""The fault plans that users can choose for their own runs. Each plan is one literal."""
 
 from __future__ import annotations
 

@@ -28,7 +28,8 @@ RETRIES_OFF_IMPATIENT = profile_of(
 
 
 def after(seconds: float) -> Trigger:
-    """Returns the trigger that fires `seconds` after the end of the previous step of the fault plan."""
+    """Returns the trigger that fires when `seconds` have passed since the end of the previous step of the fault
+    plan."""
     return Trigger(kind="elapsed", value=seconds)
 
 
@@ -43,12 +44,12 @@ def step(
 
 
 def zombies_at(point: CrashPoint, blocks: int) -> FaultPlan:
-    """Returns the plan that freezes every member at `point` of a batch, has every member replaced, and thaws it
-    afterwards.
+    """Returns the plan that freezes every member at `point` of a batch, starts a substitute for the member, and then
+    thaws the member.
 
     The plan first sends one block. The members have this block in hand when they are frozen. While they are frozen, the
     plan sends `blocks` further blocks, which only the substitutes get. If `blocks` is 0, the plan sends nothing more,
-    and thaws the members once they are replaced.
+    and thaws the members once the substitutes have taken over.
     """
     more = (step(AT_ONCE, "send", "none", blocks=blocks), step(CAUGHT_UP, "wait", "none")) if blocks else ()
     return FaultPlan(
@@ -72,7 +73,8 @@ def scripted(block: int) -> Load:
 
 
 def broken(**counts: int) -> Expectation:
-    """Returns the expectation that an arm is VIOLATED, and that its counts have exactly these values, e.g. `LOST=50`.
+    """Returns the expectation that an arm is VIOLATED, and that each count in `counts` has exactly the given value,
+    e.g. `LOST=50`.
 
     A name in `counts` is an anomaly, or a column of the books (the tables of counts that the reconciliation writes).
     """
@@ -82,12 +84,14 @@ def broken(**counts: int) -> Expectation:
 
 
 def exactly(**counts: int) -> Expectation:
-    """Returns the expectation that an arm is HELD, and that its counts have exactly these values (see `broken`)."""
+    """Returns the expectation that an arm is HELD, and that each count in `counts` has exactly the given value (see
+    `broken`)."""
     return Expectation(bounds=broken(**counts).bounds)
 
 
 def control(name: str, claim: Claim = "at_least_once", expectation: Expectation = HELD) -> ArmPlan:
-    """Returns a control arm with the catalogue's profile `name`. The same fault hits this arm and the subjects.
+    """Returns a control arm with the catalogue's profile `name`. In a run, the same fault hits this arm and the
+    subjects.
 
     `claim` and `expectation` have the same meaning as in `subject`. By default, the arm must be HELD.
     """
@@ -95,7 +99,7 @@ def control(name: str, claim: Claim = "at_least_once", expectation: Expectation 
 
 
 def subject(name: str, claim: Claim, expectation: Expectation) -> ArmPlan:
-    """Returns a subject arm, that is, an arm under test, with the catalogue's profile `name`.
+    """Returns a subject arm, that is, an arm under test. It has the catalogue's profile `name`.
 
     `claim` is the guarantee that is tested. `expectation` says which verdict and which counts the arm must end with.
     """

@@ -1,7 +1,8 @@
 """The entries of the catalogue that measure the price of a guarantee, that is, what the guarantee costs.
 
-Each entry measures one profile under one condition. A condition is the pace of the load and the fault (see CONDITIONS).
-An entry has only one arm and a fresh cluster, because several arms on one cluster would slow each other down.
+Each entry measures one profile under one condition. A condition is a pace of the load together with a fault or none
+(see CONDITIONS). An entry has only one arm and a fresh cluster, because several arms on one cluster would slow each
+other down.
 
 Latency is measured only at a fixed rate. If the client sends as fast as it can, the records wait in the client's own
 queue, and their latency means nothing.

@@ -29,9 +29,9 @@ _TOPIC: dict[str, Setting] = {
 def profile_of(name: str, summary: str, topic: dict[str, Setting] | None = None, **producer: Setting) -> Profile:
     """Returns a profile with the settings in `topic` and `producer`.
 
-    All other settings come from `_TOPIC` and `_PRODUCER`. These hold the usual defaults, with three exceptions:
-    acks=all, min.insync.replicas=2, and no idempotence. In the names of `producer`, a `_` stands for a dot. `summary`
-    describes the profile to people.
+    All other settings come from `_TOPIC` and `_PRODUCER`. These two hold the usual defaults, with three exceptions:
+    acks=all, min.insync.replicas=2, and no idempotence. In the names of the settings in `producer`, a `_` stands for a
+    dot. `summary` describes the profile to people.
     """
     named = {key.replace("_", "."): value for key, value in producer.items()}
     return Profile(name=name, summary=summary, producer=_PRODUCER | named, topic=_TOPIC | (topic or {}))

@@ -1,8 +1,8 @@
 """The ad hoc scenario, which tests the delivery settings that a user chose.
 
-Its arms are one subject with these settings, one or two controls, and the canary, an arm with planted anomalies. If the
-user chose an application, it consumes the subject's topic. A control has an application only if the fault acts on
-applications. Any other control has none, because it shows what the fault does to the log.
+The arms of the scenario are one subject with these settings, one or two controls, and the canary, an arm with planted
+anomalies. If the user chose an application, it consumes the subject's topic. A control has an application only if the
+fault acts on applications. Any other control has none, because it shows what the fault does to the log.
 """
 
 from __future__ import annotations
@@ -69,9 +69,10 @@ def scenario(
       same moment, while it has records in hand.
     * The canary is an arm with planted anomalies that the verifier must find.
 
-    `records`: the least number of records that the subject sends. `producers`: the subject's number of producers.
-    `application`: the program under test that applies the subject's records, or None. If `cluster` is None, the cluster
-    is a default cluster with the capabilities that `fault` needs. `more`: further fields of Scenario.
+    `records` is the least number of records that the subject sends. `producers` is the number of the subject's
+    producers. `application` is the program under test that applies the subject's records, or None. If `cluster` is
+    None, the cluster is a default cluster with the capabilities that `fault` needs. `more` has further fields of
+    Scenario.
     """
     subject = arm_of(run_id, 1, "subject", profile, claim=claim, records=records, producers=producers)
     controls = _controls(run_id, profile, fault, application is not None, load, records)
@@ -93,8 +94,8 @@ def scenario(
 
 
 def _controls(run_id: str, profile: Profile, fault: FaultPlan, is_applied: bool, load: Load, records: int) -> list[Arm]:
-    """Returns the controls of the subject with `profile`, as `scenario` describes them. `is_applied` says whether the
-    subject has an application."""
+    """Returns the controls of a subject with `profile`. The docstring of `scenario` says which these are. `is_applied`
+    says whether the subject has an application."""
     count = max(FEWEST_RECORDS, int(records * CONTROL_SHARE)) if records else 0
     weak, safe = (_fitted(PROFILES[name], load.replication_factor) for name in ("acks_0", "safe"))
     if any(step.act.whom == "application" for step in fault.steps):
@@ -123,7 +124,8 @@ def _parked(fault: FaultPlan) -> FaultPlan:
 
 
 def _fitted(profile: Profile, replicas: int) -> Profile:
-    """Returns `profile` with a min.insync.replicas of at most `replicas`, the number of replicas of each partition.
+    """Returns `profile` with its min.insync.replicas reduced to `replicas` if it is greater. `replicas` is the number
+    of replicas of each partition.
 
     With a greater value, brokers would refuse every record that is sent with acks=all.
     """

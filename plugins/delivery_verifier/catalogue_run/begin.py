@@ -1,7 +1,8 @@
-"""Begins a catalogue run, which runs many entries of the catalogue one after another.
+"""Begins a catalogue run, which runs many entries of the catalogue one after another. Also resumes a catalogue run that
+began earlier.
 
 A catalogue run consists of items. An item is one entry in one round, and a round runs every selected entry. In this
-module, an attempt is one run of an item. This module also resumes a catalogue run that began earlier.
+module, an attempt is one run of an item.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ MOST_ROUNDS = 100
 def begin(name: str, *, direct: bool, **selected: Any) -> CatalogueRun:
     """Returns a new catalogue run called `name`, and writes it to the file catalogue.json in its directory.
 
-    `direct`: whether the entries run without Airflow. `selected`: further arguments of `new_catalogue_run`. Raises
-    BadInput if a catalogue run of this name exists already, or if an argument is not allowed.
+    `direct` says whether the entries run without Airflow. `selected` has further arguments of `new_catalogue_run`.
+    Raises BadInput if a catalogue run of this name exists already, or if an argument is not allowed.
     """
     if (catalogue_runs.directory(name) / catalogue_runs.FILE).exists():
         raise bad_input(
@@ -55,8 +56,8 @@ def new_catalogue_run(
     """Returns a new catalogue run called `name`. Writes no file.
 
     `names` and `tag` select the entries (see `selection.entries`). `expect_unavailable` names what the user expects
-    this host to be unable to run (see `selection.expectable`). `rounds`: how often every selected entry is to be run.
-    `direct`: whether the entries run without Airflow. Raises BadInput if an argument is not allowed.
+    this host to be unable to run (see `selection.expectable`). `rounds` says how often every selected entry is to be
+    run. `direct` says whether the entries run without Airflow. Raises BadInput if an argument is not allowed.
     """
     entries, expected_unavailable = selection.entries(names, tag), selection.expectable(expect_unavailable)
     round_count = whole("repeat", rounds, 1, MOST_ROUNDS)
@@ -81,8 +82,8 @@ def resume(name: str) -> CatalogueRun:
 
     An item is one entry in one round. These items run again:
 
-    * an item whose run ended without a verdict: this run is removed from the item
-    * an unavailable item, if this host now has all that the entry needs.
+    * An item whose run ended without a verdict. This run is removed from the item.
+    * An unavailable item, if this host now has all that the entry needs.
 
     Raises BadInput if there is no such catalogue run. Also raises BadInput if the commit, the versions or the host have
     changed since the catalogue run began, because a catalogue run must not mix verdicts of different software or hosts.
@@ -107,8 +108,8 @@ def _selection_text(names: Sequence[str], tag: str) -> str:
 def _item(entry: Entry, number: int, expected: Sequence[str]) -> Item:
     """Returns the item for `entry` in the round `number`. The item has no runs yet.
 
-    The item says what this host lacks to run the entry, and whether the user expected this. `expected` are the words
-    that say what the user expects this host to be unable to run (see `selection.expects`).
+    The item says what this host lacks to run the entry, and whether the user expected this lack. `expected` has the
+    words that say what the user expects this host to be unable to run (see `selection.expects`).
     """
     lacks = _lacks(entry)
     return Item(
@@ -144,8 +145,8 @@ def unavailable(entry: Entry) -> str:
 def _lacks(entry: Entry) -> dict[str, Lack]:
     """Maps each capability that the entry needs and this host lacks to the reason why the host lacks it.
 
-    If the backend of the entry cannot run on this host, or cannot give the entry the cluster that it needs, the only
-    key is `backend <name>`.
+    If the backend of the entry cannot run on this host, the only key is `backend <name>`. The same holds if the backend
+    cannot give the entry the cluster that it needs.
     """
     spec = cluster_of(entry, backend=default_name())
     backend = backend_of(spec)

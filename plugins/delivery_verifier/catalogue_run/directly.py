@@ -1,7 +1,7 @@
 """The direct runner: runs entries in this process, without Airflow, with one Spark session for all entries.
 
 To save time, the cluster of the next entry boots while the previous entry is judged. The next entry sends its first
-record only after the judging has ended, because the judging would slow down the load, and faults have deadlines.
+record only after the judging has ended. Otherwise the judging would slow down the load, and faults have deadlines.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class DirectRunner:
     """The Runner (see `loop.Runner`) of `kdv catalogue --direct`: runs entries in this process.
 
     `spark`: the Spark session that judges the runs. It may still be starting. `judges`: a pool with one thread, which
-    judges the runs. `listener` is called at each change of a step.
+    judges the runs. `listener` is called each time a step changes its state.
     """
 
     def __init__(self, spark: Future[SparkSession], judges: ThreadPoolExecutor, listener: ProgressListener) -> None:
@@ -39,7 +39,8 @@ class DirectRunner:
         self._owner, self._one_at_a_time = str(processes.myself()), threading.Lock()
 
     def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
-        """Runs the steps that need a cluster in the calling thread, and lets another thread judge the run.
+        """Runs the steps that need a cluster in the calling thread. Then gives the run to another thread, which judges
+        it.
 
         Returns a future, which will hold the result of the run as an `Attempt`. If a step that needs a cluster fails,
         the future already holds an `Attempt` with the error. `Runner.begin` explains the parameters.
@@ -87,11 +88,11 @@ class DirectRunner:
 
 @contextmanager
 def runner(listener: ProgressListener, spark: SparkSession | None = None) -> Iterator[DirectRunner]:
-    """Yields a runner with one Spark session: `spark` or, if `spark` is None, a new session.
+    """Yields a runner with one Spark session. This is `spark` or, if `spark` is None, a new session.
 
-    A new session ends with the `with` block of the caller. Another thread starts it and imports Great Expectations
-    while the first cluster boots, because both take seconds. `listener` is called at each change of a step. Raises
-    BadInput if the folders of runs cannot be written.
+    A new session ends with the `with` block of the caller. Another thread starts the session and imports Great
+    Expectations while the first cluster boots, because the start and the import take seconds. `listener` is called each
+    time a step changes its state. Raises BadInput if the folders of runs cannot be written.
     """
     folders.require_writable()
     prepare_spark()

@@ -24,7 +24,7 @@ from delivery_verifier.store import catalogue_runs
 
 
 class Runner(Protocol):
-    """Runs the entries of a catalogue run, one after another."""
+    """The interface of a runner, which runs the entries of a catalogue run one after another."""
 
     def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
         """Runs the entry called `entry`. `run` is the name of the run and of its run directory.
@@ -32,7 +32,7 @@ class Runner(Protocol):
         Returns as soon as the next entry may begin, even if this run is still being judged. The returned future will
         hold the result of the run as an `Attempt`, even if the run fails. The future itself never raises an error.
 
-        Calls `before_load` when the cluster is up, before the first record is sent. `before_load` waits until the
+        Calls `before_load` after the cluster is up, and before the first record is sent. `before_load` waits until the
         previous entry has been judged, because the judging would disturb the load. If the run ends earlier,
         `before_load` is not called.
         """
@@ -46,7 +46,8 @@ this item. Both arguments already include the result of the run."""
 class Loop:
     """One catalogue run under way.
 
-    `catalogue` is its state so far. `runner` runs the entries. `listener` is called after each run of an entry.
+    `catalogue` is the state of the catalogue run so far. `runner` runs the entries. `listener` is called after each run
+    of an entry.
 
     The result of each run of an entry is written to catalogue.json before the next run sends its first record.
     """
@@ -58,7 +59,7 @@ class Loop:
         self._lock = threading.Lock()
 
     def run(self) -> CatalogueRun:
-        """Runs every open item, and runs an item once more if its first attempt is INCONCLUSIVE.
+        """Runs every open item. If the first attempt of an item is INCONCLUSIVE, runs the item once more.
 
         An item is open if it must still be run (see `Item.open`). Returns the finished catalogue run.
         """
@@ -74,8 +75,8 @@ class Loop:
     def _next(self) -> Item | None:
         """Returns the next item that must still be run, or None if there is no such item.
 
-        Passes over the item whose run is being judged. If all other items have been run, waits for the verdict of this
-        run. If the verdict is INCONCLUSIVE, the item may have to run again.
+        Passes over the item whose run is being judged. If all other items have been run, waits for the verdict of the
+        run that is being judged. If this verdict is INCONCLUSIVE, the item may have to run again.
         """
         awaited = self._awaited[0] if self._awaited else None
         item = next((item for item in self.catalogue.open if item is not awaited), None)
@@ -122,7 +123,8 @@ def run_name(catalogue: CatalogueRun, item: Item) -> str:
 
 
 def attempt_or_failure(work: Callable[[], Attempt], run: str) -> Attempt:
-    """Returns the `Attempt` that `work` returns. If `work` raises an error, returns an `Attempt` with the error.
+    """Calls `work`, and returns the `Attempt` that it returns. If `work` raises an error, returns an `Attempt` with the
+    error.
 
     An `Attempt` is the result of one run of an entry. `run` is the name of the run.
     """
@@ -134,5 +136,5 @@ def attempt_or_failure(work: Callable[[], Attempt], run: str) -> Attempt:
 
 
 def now() -> str:
-    """Returns this moment as ISO 8601 in UTC, to the second."""
+    """Returns the present time as ISO 8601 in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")

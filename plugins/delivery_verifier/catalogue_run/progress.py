@@ -32,7 +32,7 @@ SIGNS = {
 def listing(entries: Iterable[tuple[Entry, str]]) -> str:
     """Returns a text with one line per entry: name, title, tags and, if the entry is unavailable, the reason.
 
-    The entries of each kind (see `selection.KINDS`) follow a line with the name of the kind. The last line is the
+    The entries of each kind (see `selection.KINDS`) stand below a line with the name of the kind. The last line has the
     number of entries. `entries` are pairs of an entry and the reason why this host cannot run the entry. The reason is
     empty if the host can run the entry.
     """
@@ -50,7 +50,7 @@ def listing(entries: Iterable[tuple[Entry, str]]) -> str:
 
 
 def verdicts(attempt: Attempt) -> str:
-    """Returns the verdict of every arm except the canary, e.g. `acks_1 VIOLATED, safe HELD`.
+    """Returns a text with the verdict of every arm except the canary, e.g. `acks_1 VIOLATED, safe HELD`.
 
     `attempt` is the result of one run of an entry. If the run has no verdict, returns the error of the run.
     """
@@ -62,9 +62,9 @@ def verdicts(attempt: Attempt) -> str:
 def summary(catalogue: CatalogueRun, page: Path, stream: TextIO) -> None:
     """Writes the outcome of the catalogue run to `stream`: the number of items in each state, and the path `page`.
 
-    Also writes a line for each item that is not green, with the reason. An item (one entry in one round) is green if it
-    is as expected, or if it is unavailable and the user expected that. `page` is the file of the matrix, the page with
-    all results.
+    Also writes a line for each item that is not green, with the reason. An item is one entry in one round. It is green
+    if its verdicts are as expected, or if it is unavailable and the user expected that. `page` is the file of the
+    matrix, the page with all results.
     """
     counts = enumeration(
         [f"{catalogue.count(state)} {state}" for state in reversed(STATES) if catalogue.count(state)], last="and"
@@ -112,7 +112,8 @@ class Progress:
                 self.say(f"{SIGNS['unavailable']} {item.name}  UNAVAILABLE: {item.unavailable}")
 
     def attempt_ended(self, catalogue: CatalogueRun, item: Item) -> None:
-        """Prints one line on the newest run of `item`: its verdicts and its duration, with the state of `item`.
+        """Prints one line about the newest run of `item`: the verdicts of the run, its duration, and the state of
+        `item`.
 
         The line also estimates how long the rest of the catalogue run will take.
         """
@@ -126,7 +127,7 @@ class Progress:
         )
 
     def step_changed(self, progress: StepProgress) -> None:
-        """Prints the step that is running, but only on a terminal, where the next output overwrites this line.
+        """Prints the step that is running. Does so only on a terminal, where the next output overwrites this line.
 
         Each run calls this method, as its ProgressListener, when a step changes its state.
         """
@@ -136,7 +137,7 @@ class Progress:
                 self._stream.flush()
 
     def say(self, text: str) -> None:
-        """Prints one line with the seconds since the creation of this object, and with `text`."""
+        """Prints one line: the seconds since this object was created, and `text`."""
         with self._lock:
             start = "\r\033[K" if self._stream.isatty() else ""
             self._stream.write(f"{start}{time.monotonic() - self._begun_s:6.1f} s  {clean(text)}\n")

@@ -33,9 +33,9 @@ count the sends of records, the sends with each outcome, and the cases of each a
 def attempt(run_dir: Path) -> Attempt:
     """Returns the judged run in `run_dir` as an `Attempt` (one run of an entry of the catalogue).
 
-    The `Attempt` holds all arms except the canary, and at most 20 doubts. `seconds` is the time from the start of the
-    step `plan` to the end of the step `conclude`. Raises IncompleteRun if the run has no verdict, or if a file of the
-    verdict was altered.
+    The `Attempt` holds all arms except the canary, and at most 20 doubts. Its `seconds` are the time from the start of
+    the step `plan` to the end of the step `conclude`. Raises IncompleteRun if the run has no verdict, or if a file of
+    the verdict was altered.
     """
     run = RunDirectory(run_dir)
     verdict = run.verdict()
@@ -58,11 +58,11 @@ def attempt(run_dir: Path) -> Attempt:
 
 
 def failed(run: str, started_at: str, seconds: float, error: BaseException | str) -> Attempt:
-    """Returns the `Attempt` (one run of an entry) for the run called `run`, which ended with `error` and without a
-    verdict.
+    """Returns the `Attempt` for a run that ended with `error` and without a verdict. An `Attempt` is one run of an
+    entry.
 
-    `started_at`: when the run began, as ISO 8601. `seconds`: how long the run took. At most 600 characters of the error
-    are kept.
+    `run` is the name of the run. `started_at` says when the run began, as ISO 8601. `seconds` says how long the run
+    took. The `Attempt` keeps at most 600 characters of the error.
     """
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return Attempt(run=run, started_at=started_at, seconds=round(seconds, 1), error=" | ".join(lines)[:600])

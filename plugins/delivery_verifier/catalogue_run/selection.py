@@ -44,12 +44,12 @@ def tags() -> list[str]:
 def expects(words: Collection[str], entry: Entry, lacking: Collection[str]) -> bool:
     """Returns whether the user expects this host to be unable to run `entry`.
 
-    `words`: what the user expects this host to be unable to run (see EXPECTABLE). `lacking`: the capabilities that this
-    host lacks for the entry. The result is true in two cases:
+    `words` has what the user expects this host to be unable to run (see EXPECTABLE). `lacking` has the capabilities
+    that this host lacks for the entry. The result is true in two cases:
 
-    * `words` contain the name of the entry, or the kind of the entry. If a word is the name of a kind and also of a
+    * `words` contains the name of the entry, or the kind of the entry. If a word is the name of a kind and also of a
       capability, e.g. `power`, it counts only as the capability.
-    * The host lacks capabilities, and `words` contain all of them. A missing backend is never expected in this way,
+    * The host lacks capabilities, and `words` contains all of them. A missing backend is never expected in this way,
       because EXPECTABLE has no word for a backend.
     """
     kind = KINDS[entry.name]
@@ -63,7 +63,7 @@ entries (see KINDS), and names of entries."""
 
 
 def expectable(text: str) -> tuple[str, ...]:
-    """Returns the words in `text`, a list with commas such as `power,network`.
+    """Returns the words in `text`. Commas separate the words, e.g. `power,network`.
 
     The words say what the user expects this host to be unable to run. Raises BadInput if one of them is not in
     EXPECTABLE.

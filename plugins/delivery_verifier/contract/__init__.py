@@ -7,6 +7,6 @@ Owns: the rules with their sources, the rulings (whether an anomaly is forbidden
     the forecast of the disturbances that a fault plan causes.
 May use: model.
 Weak spot: after a change of leader, losses are excused until the observer sees that the deposed leader has exited or
-    follows its successor. A deposed leader that never leaves the ISR shows neither. The change of leader then excuses
-    losses in its partition until the end of the run.
+    follows its successor. If a deposed leader never leaves the ISR, the observer sees neither. The change of leader
+    then excuses losses in the partition until the end of the run.
 """

@@ -1,8 +1,8 @@
 """The alternatives to an arm's settings: which guarantees would be lost or won if one or two settings had other values.
 
-The alternatives show why each setting matters. A guarantee may hold under some classes of faults only (see
-`guarantees.FAULT_CLASSES`), e.g. not under the loss of power of one broker. A change of settings may therefore lose or
-win a guarantee under only some of the classes.
+The alternatives show why each setting matters. A guarantee may hold only under some classes of faults (see
+`guarantees.FAULT_CLASSES`), and not e.g. under the loss of power of one broker. A change of settings may therefore lose
+or win a guarantee under only some of the classes.
 """
 
 from __future__ import annotations
@@ -40,10 +40,13 @@ A change that switches idempotence on also sets acks=all.
 
 
 class Alternative(Struct, frozen=True, kw_only=True):
-    """The effect of one change of settings. `setting` is the text that names the change (a key of ALTERNATIVES).
+    """The effect of one change of settings.
 
-    `lost` maps each guarantee that the change loses to the names of the classes of faults under which it is lost (see
-    `guarantees.FAULT_CLASSES`). `won` does the same for the guarantees that the change wins.
+    * `setting`: the text that names the change (a key of ALTERNATIVES).
+    * `lost`: maps each guarantee that the change loses to the names of classes of faults (see
+      `guarantees.FAULT_CLASSES`). Under these classes, the guarantee holds before the change and not after it.
+    * `won`: maps each guarantee that the change wins to the names of classes of faults. Under these classes, the
+      guarantee holds after the change and not before it.
     """
 
     setting: str
@@ -62,8 +65,8 @@ def alternatives(settings: Settings) -> list[Alternative]:
 
 
 def _missing(rows: list[GuaranteeRow], others: list[GuaranteeRow]) -> dict[Claim, list[str]]:
-    """Compares two matrices of guarantees, which have one row per class of faults. Maps each guarantee to the names of
-    the classes for which `rows` give the guarantee and `others` do not.
+    """Compares two matrices of guarantees, `rows` and `others`. A matrix has one row per class of faults. Maps each
+    guarantee to the names of the classes for which `rows` give the guarantee and `others` do not give it.
 
     Leaves out a guarantee if there is no such class.
     """
@@ -80,7 +83,7 @@ def lines(described: list[Alternative]) -> list[str]:
 
     Each alternative has a line that names the change, and a line for each guarantee that is lost or won.
 
-    The lines leave out exactly_once, which is at_least_once and at_most_once together.
+    The lines leave out the guarantee exactly_once, because it is at_least_once and at_most_once together.
     """
     text = []
     for alternative in described:

@@ -1,7 +1,7 @@
-"""The contract for the Java client, and how it differs from the contract for librdkafka with the same settings.
+"""The contract for the Java client, and where it differs from the contract for librdkafka with the same settings.
 
-A run exercises librdkafka, and never the Java client. The statements about the Java client are taken from the source
-code of the Java client. Only few of them were also tested with the Java client.
+A run exercises librdkafka, and never the Java client. The statements about the Java client are taken from its source
+code. A few of these statements were also tested with the Java client.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from delivery_verifier.model.scenario import Client
 class ClientDifference(Struct, frozen=True, kw_only=True):
     """An anomaly on which the contract rules differently for librdkafka and for the Java client.
 
-    `permitted_with` is the client with which the anomaly is permitted. With the other client it is forbidden. `rule` is
-    the id of the rule that permits the anomaly, and `sentence` explains this rule. `fault_classes` are the names of the
-    classes of faults (see FAULT_CLASSES) under which the clients differ in this way. `java` says what the Java client
-    does.
+    * `permitted_with`: the client with which the contract permits the anomaly. With the other client, the anomaly is
+      forbidden.
+    * `rule`: the id of the rule that permits the anomaly. `sentence` explains this rule.
+    * `fault_classes`: the names of the classes of faults (see FAULT_CLASSES) under which the two rulings differ.
+    * `java`: what the Java client does.
     """
 
     anomaly: Anomaly
@@ -40,7 +41,8 @@ class ClientDifference(Struct, frozen=True, kw_only=True):
 class JavaContract(Struct, frozen=True, kw_only=True):
     """The contract for the Java client.
 
-    `matrix` says which guarantees the Java client gives. `differences` are its differences from librdkafka.
+    `matrix` says which guarantees the Java client gives. `differences` lists where the contract rules differently for
+    librdkafka.
     """
 
     matrix: list[GuaranteeRow]
@@ -82,7 +84,7 @@ def _differences(settings: Settings) -> list[ClientDifference]:
 
 
 def lines(described: JavaContract) -> list[str]:
-    """Returns what the contract says of the Java client as lines of text."""
+    """Returns `described`, the contract for the Java client, as lines of text."""
     text = [
         "these settings were written for the Java client; a run exercises librdkafka with them, not the Java client",
     ]

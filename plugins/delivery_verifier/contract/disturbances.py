@@ -3,8 +3,8 @@
 An observation is a change that an independent observer of the cluster saw. Some disturbances cannot be observed, e.g. a
 loss of power or of connections. They are known only from the injection that caused them.
 
-A disturbance is *planned* if an injection that bit explains it: the injection's action has such effects, and its
-brokers and its time fit the disturbance.
+A disturbance is *planned* if an injection that bit (took effect) explains it: the injection's action has such effects,
+and its brokers and its time fit the disturbance.
 
 The observer starts only when every broker process already runs. So even the first observation of a process is a
 disturbance if the process has exited or is frozen.
@@ -40,9 +40,9 @@ def disturbances(observations: Iterable[Observation], injections: Iterable[Injec
     """Returns every disturbance of the cluster, in order of time.
 
     `observations` must be in the order in which they were made. (If a clock was set back, their times do not show this
-    order.) A disturbance is planned only if an injection that bit explains it. An injection that is not proven to have
-    bitten may still have had an effect. If no observer can see such an effect, the result contains it as an unplanned
-    disturbance.
+    order.) A disturbance is planned only if an injection that bit (took effect) explains it. An injection that is not
+    proven to have bitten may still have had effects. The result contains those effects that no observer can see as
+    unplanned disturbances.
     """
     ordered, injected = list(observations), list(injections)
     biting = [injection for injection in injected if injection.bit]
@@ -73,9 +73,9 @@ def disturbances_of_arm(
     * A disturbance of another topic is left out (see `disturbances_of_topic`).
     * A disturbance of a transaction coordinator is returned only if it disturbed a partition of `__transaction_state`
       that keeps a transactional.id of the arm. Its field `producers` then lists the producers with such ids.
-    * A late end of a transaction (`late_end`) is returned only for the producers that it hurt or may have hurt.
+    * A late end of a transaction (`late_end`) is returned only if it hurt, or may have hurt, a producer of the arm.
 
-    `coordinators`: the number of partitions of `__transaction_state`. 0 means: unknown. Every partition may then keep
+    `coordinators`: the number of partitions of `__transaction_state`; 0 if it is unknown. Then every partition may keep
     every transactional.id, and a disturbance of a coordinator counts as unplanned.
     """
     result: list[Disturbance] = []
@@ -101,11 +101,11 @@ def _producers_of(arm: Arm, disturbance: Disturbance, coordinators: int) -> list
 
 
 def _late_ends(arm: Arm, disturbance: Disturbance, injections: Iterable[Injection]) -> Iterator[Disturbance]:
-    """Yields at most two copies of `disturbance`. One copy lists the producers that were hurt. The other copy is
-    unplanned, and lists the producers that may have been hurt.
+    """Yields at most two copies of `disturbance`. The field `producers` of one copy lists the producers that were hurt.
+    The other copy is unplanned, and lists the producers that may have been hurt.
 
     The proof of an injection names each late end that a broker answered, and says whether this late end hurt its
-    producer. The proof does not name a late end without an answer. So each producer that the proof does not name may
+    producer. The proof does not name late ends that got no answer. So each producer that the proof does not name may
     have been hurt.
     """
     ends = [end for cause in injections if has_late_end(cause, disturbance) for end in answered_ends(cause)]
@@ -124,7 +124,7 @@ def coordinator_partitions(observations: Iterable[Observation]) -> int:
 
 
 def observed_during(injection: Injection, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
-    """Returns the disturbances that the observer saw at a time at which `injection` may have caused them (`in_window`).
+    """Returns the disturbances that the observer saw when `injection` may have caused them (see `in_window`).
 
     If the result is empty although the injection took effect and `must_be_observed` is true, the observer missed the
     injection, and may have missed other changes, too.
@@ -137,10 +137,10 @@ def observed_during(injection: Injection, disturbances: Iterable[Disturbance]) -
 
 
 def must_be_observed(injection: Injection) -> bool:
-    """Whether the observer must have seen an effect of `injection`, if the injection took effect.
+    """Returns whether the observer must have seen an effect of `injection`, if the injection took effect.
 
-    This depends on the action. For example, the observer sees that a broker ends, but not that a connection is delayed.
-    If `ACTS` lacks the action, its effects are unknown, and the result is True.
+    This depends on the action, e.g. the observer sees that a broker ends, but not that a connection is delayed. If
+    `ACTS` lacks the action, its effects are unknown, and the result is True.
     """
     act = ACTS.get(injection.action)
     return act is None or bool(act.observed_as)
@@ -171,8 +171,8 @@ def _injected_disturbances(injection: Injection, injected: list[Injection]) -> I
 
 
 def _scope(injection: Injection, kind: DisturbanceKind) -> dict[str, list[int]]:
-    """Maps each topic to the partitions that a disturbance of the kind `kind` touched because of `injection`. The topic
-    '' stands for any topic."""
+    """Maps each topic to the partitions that `injection` touched with a disturbance of the kind `kind`. The topic ''
+    stands for any topic."""
     if kind not in ON_TOPICS or not injection.hit:
         return {"": []}
     elected: Any = injection.proof.get("elected")
@@ -187,7 +187,7 @@ def _scope(injection: Injection, kind: DisturbanceKind) -> dict[str, list[int]]:
 
 
 def _detail(injection: Injection, topic: str) -> str:
-    """Returns the injection in words, e.g. `isolate of broker 1`, or with options `alter topic of t: value=1`."""
+    """Returns a text on `injection`, e.g. `isolate of broker 1` or, with options, `alter topic of t: value=1`."""
     plural = "s" if len(injection.brokers) > 1 else ""
     brokers = f"broker{plural} {', '.join(map(str, injection.brokers))}" if injection.brokers else "the run"
     options = ", ".join(f"{name}={value}" for name, value in sorted(injection.options.items()))
@@ -195,7 +195,7 @@ def _detail(injection: Injection, topic: str) -> str:
 
 
 def _process_disturbances(ordered: list[Observation], biting: list[Injection]) -> Iterator[Disturbance]:
-    """Yields a disturbance for each time that a broker process ended or stood still.
+    """Yields a disturbance for each time that a broker process exited or was frozen.
 
     `ordered`: the observations in the order in which they were made. `biting`: the injections that took effect.
     """
@@ -227,11 +227,11 @@ def _process_kind(observation: Observation) -> DisturbanceKind:
 
 
 def _use_up_cause(causes: list[Injection], observation: Observation) -> bool:
-    """Whether one of the injections `causes` explains that the broker's process has exited or is frozen. Removes this
-    injection from `causes`.
+    """Returns whether one of the injections `causes` explains that the broker's process has exited or is frozen.
+    Removes this injection from `causes`.
 
-    An injection explains only one end, or one freeze, of each target broker. It does not explain that the broker
-    crashes again after its restart, or crashes while it is frozen.
+    An injection explains only one end, or one freeze, of each target broker. It does not explain a second crash of the
+    broker after its restart, or a crash of a frozen broker.
     """
     for cause in causes:
         act = ACTS.get(cause.action)
@@ -242,7 +242,7 @@ def _use_up_cause(causes: list[Injection], observation: Observation) -> bool:
 
 
 def _does(act: Act, observation: Observation) -> bool:
-    """Whether the action brings a broker process into the observed state.
+    """Returns whether the action `act` brings a broker process into the observed state.
 
     An action that shuts brokers down in an orderly way (`broker_stop`) does not explain a crash.
     """

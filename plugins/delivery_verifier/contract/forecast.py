@@ -1,7 +1,7 @@
 """The forecast: which disturbances a fault plan would cause in a partition if every fault takes effect.
 
-The command `kdv explain` and other texts use the forecast to describe a run before it is done. No verdict rests on the
-forecast.
+The command `kdv explain` and other texts use the forecast to describe a run before it is done. No verdict is based on
+the forecast.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ that broker 1 is the transaction coordinator.
 def expected_disturbances(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
     """Returns the disturbances that one pass through the plan `fault` would cause on the topic of `arm`.
 
-    * Each action adds the disturbances that `ACTS` names for it. Actions that are done only to the topics of subject
-      arms add nothing if `arm` is no subject.
+    * Each action adds the disturbances that `ACTS` names for it. Some actions are done only to the topics of subject
+      arms. They add nothing if `arm` is not a subject.
     * An unclean election, or a loss of power of a whole ISR, arises only from several steps together. The function
       simulates a partition to find them.
     * If the arm writes transactions, each loss of power of a whole ISR is assumed to hit the replicas of the arm's
@@ -100,7 +100,7 @@ class _Partition:
         self._observe()
 
     def run_step(self, at_us: int, step: FaultStep) -> Iterator[Disturbance]:
-        """Simulates one step of the plan. Yields an unclean election if the step brings brokers back, but every broker
+        """Simulates one step of the plan. Yields an unclean election if the step brings brokers back while every broker
         in the ISR stays down."""
         if step.target != "same":
             self.target = TARGET_BROKERS[step.target]

@@ -30,7 +30,7 @@ class FaultClass(Struct, frozen=True, kw_only=True):
 
     @property
     def disturbances(self) -> list[Disturbance]:
-        """A list with one disturbance for each of `kinds`. All these disturbances are planned."""
+        """The disturbances that a fault of this class causes: one planned disturbance for each of `kinds`."""
         return [Disturbance(kind=kind, at_us=0, planned=True, replicas=self.replicas) for kind in self.kinds]
 
 
@@ -119,9 +119,11 @@ UNCLASSED: dict[DisturbanceKind, str] = subset(
 class GuaranteeRow(Struct, frozen=True, kw_only=True):
     """One row of the matrix: one class of faults, and what the settings guarantee under it.
 
-    `fault_class` is the name of the class. `summary` describes the class in words. `disturbances` are the kinds of
-    disturbance that a fault of the class causes. `guarantees` says of each claim whether it holds. `broken_by` holds
-    the ids of the rules that break claims, that is, permit an anomaly that a claim forbids.
+    * `fault_class`: the name of the class. `summary` describes the class in words.
+    * `disturbances`: the kinds of disturbance that a fault of the class causes.
+    * `guarantees`: maps each claim to whether it holds.
+    * `broken_by`: the ids of the rules that break claims. A rule breaks a claim if it permits an anomaly that the claim
+      forbids.
     """
 
     fault_class: str

@@ -1,4 +1,5 @@
-"""Facts about the observer: which exit codes mean an orderly end, and which observations an injection may explain."""
+"""Facts about the observer of the cluster: which exit codes mean an orderly end, and which observations an injection
+may explain."""
 
 from __future__ import annotations
 
@@ -14,22 +15,20 @@ OBSERVER_LAG_US = 1_000_000
 
 
 def in_window(injection: Injection, at_us: int) -> bool:
-    """Whether the injection may have caused a change that the observer saw at `at_us` (µs since the epoch).
+    """Returns whether the injection may have caused a change that the observer saw at `at_us` (µs since the epoch).
 
     The earliest such time is LEAD_US (one second) before the bite, the moment when the injection took effect. The
-    latest is OBSERVER_LAG_US (one second) after the cluster recovered. If the cluster never recovered, there is no
-    latest time.
+    latest such time is OBSERVER_LAG_US (one second) after the cluster recovered. If the cluster never recovered, there
+    is no latest time.
     """
     end_us = injection.recovered_at_us
     return injection.bite_at_us - LEAD_US <= at_us and (end_us is None or at_us <= end_us + OBSERVER_LAG_US)
 
 
 def unrecovered_since_us(injections: Iterable[Injection], at_us: int) -> int:
-    """Returns the earliest time at which an injection may have begun to disturb the cluster, among the injections that
-    may disturb it at `at_us`.
+    """Returns the beginning of the earliest injection window that contains `at_us`. If no window contains `at_us`,
+    returns `at_us`.
 
-    Each injection has a window, in which it may cause changes (see `in_window`). The result is the earliest beginning
-    of the windows that contain `at_us`. If no window contains `at_us`, the result is `at_us`. All times are in µs since
-    the epoch.
+    Each injection has a window, in which it may cause changes (see `in_window`). All times are in µs since the epoch.
     """
     return min((each.bite_at_us - LEAD_US for each in injections if in_window(each, at_us)), default=at_us)

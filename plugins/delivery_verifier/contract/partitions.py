@@ -1,8 +1,9 @@
 """The disturbances of partitions, derived from observations and injections alone: changes of leaders and ISRs.
 
-A disturbance is planned if an injection that bit explains it: the action, the brokers and the time of the injection fit
-the disturbance. Changes count only after the first observation in which the partition has a leader, because the
-creation of a topic is no disturbance.
+An injection has bitten if it is proven that its fault took effect. A disturbance is planned if an injection that has
+bitten explains the disturbance: the action, the brokers and the time of the injection fit the disturbance. Changes
+count only after the first observation in which the partition has a leader, because the creation of a topic is not a
+disturbance.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ from delivery_verifier.model.history import TRANSACTION_STATE, Disturbance, Dist
 
 @dataclass(slots=True)
 class _Partition:
-    """The state of a partition, as far as it was observed.
+    """The state of a partition, as far as the observer saw it.
 
-    `leader` is the last broker that led. `epoch` is the last leader epoch. `isr` is the last ISR that was not empty.
-    `elr` are the eligible leader replicas. `replicas` is every broker that was ever seen in the ISR or as leader.
+    * `leader`: the last broker that led the partition.
+    * `epoch`: the last leader epoch.
+    * `isr`: the last ISR that was not empty.
+    * `elr`: the eligible leader replicas.
+    * `replicas`: every broker that was ever seen in the ISR or as leader.
     """
 
     leader: int
@@ -45,9 +49,9 @@ class _Partition:
 def partition_disturbances(ordered: list[Observation], biting: list[Injection]) -> Iterator[Disturbance]:
     """Yields a disturbance for each change of a leader or an ISR.
 
-    `ordered`: the observations in the order in which they were made. `biting`: the injections that bit. An unclean
-    election in `__transaction_state` becomes a disturbance `unclean_coordinator_election` without a topic. Such an
-    election loses no record of an arm, but may disturb the transactions whose states the partition keeps.
+    `ordered`: the observations in the order in which they were made. `biting`: the injections that took effect. An
+    unclean election in `__transaction_state` becomes a disturbance `unclean_coordinator_election` without a topic. Such
+    an election loses no record of an arm, but may disturb the transactions whose states the partition keeps.
     """
     known: dict[tuple[str, int], _Partition] = {}
     for observation in ordered:
@@ -64,7 +68,7 @@ def partition_disturbances(ordered: list[Observation], biting: list[Injection]) 
 
 
 def _changes(before: _Partition, now: Observation, biting: list[Injection]) -> Iterator[Disturbance]:
-    """Yields the disturbances between the state `before` and the observation `now`."""
+    """Yields the disturbances that the difference between the state `before` and the observation `now` shows."""
     causes = [injection for injection in biting if in_window(injection, now.at_us)]
     moved = now.leader != before.leader
     if moved or now.leader_epoch != before.epoch:
@@ -85,11 +89,12 @@ def _changes(before: _Partition, now: Observation, biting: list[Injection]) -> I
 
 
 def _coordinator_election(before: _Partition, now: Observation, detail: str) -> Iterator[Disturbance]:
-    """Yields a disturbance if the election of `now` in `__transaction_state` may have been unclean.
+    """Yields a disturbance if the election in `__transaction_state` that `now` shows may have been unclean.
 
-    The caller has checked that the new leader was not in the last ISR that was seen, and was no eligible leader
-    replica. The election may be clean all the same, because the new leader may have joined the ISR between two polls of
-    the observer. `_has_old_member` says when it counts as clean. In all other cases, nobody knows.
+    The caller has checked two things: the new leader was not in the last ISR that was seen, and was not an eligible
+    leader replica. The election may be clean all the same, because the new leader may have joined the ISR between two
+    polls of the observer. `_has_old_member` says when the election counts as clean. In all other cases, nobody knows
+    whether it was clean.
 
     The disturbance is unplanned, because no action asks for an unclean election in this topic. So every anomaly that
     the disturbance excuses raises a doubt.
@@ -100,19 +105,19 @@ def _coordinator_election(before: _Partition, now: Observation, detail: str) -> 
 
 
 def _has_old_member(before: _Partition, now: Observation) -> bool:
-    """Whether the new ISR holds a broker of the last ISR that was seen, or an eligible leader replica.
+    """Returns whether the new ISR holds a broker of the last ISR that was seen, or an eligible leader replica.
 
     If so, the election counts as clean. The reason: after an unclean election, the ISR holds only the new leader
-    (KIP-106). The new leader then joined the ISR before the election, and the observer missed this. This conclusion is
-    wrong in one case: the election was unclean, and a broker of the last ISR joined the ISR again before the observer
-    looked.
+    (KIP-106). An ISR with an old member means that the new leader joined the ISR before the election, and that the
+    observer missed this. This conclusion is wrong in one case: the election was unclean, and a broker of the last ISR
+    joined the ISR again before the observer looked.
     """
     return bool({*before.isr, *before.elr} & set(now.isr))
 
 
 def _explains_leader(cause: Injection, before: _Partition, now: Observation) -> bool:
-    """Whether `cause` explains a new leader or leader epoch of a partition. The first of these cases that applies
-    decides:
+    """Returns whether `cause` explains a new leader or leader epoch of a partition. The first of these cases that
+    applies decides:
 
     1. `ACTS` says that the action of `cause` does not change leaders: no. (An action that `ACTS` lacks may change
        leaders.)
@@ -138,7 +143,7 @@ def _explains_leader(cause: Injection, before: _Partition, now: Observation) -> 
 
 
 def _explains_shrink(cause: Injection, gone: set[int], leader: int) -> bool:
-    """Whether `cause` explains that the brokers `gone` left an ISR whose leader was `leader`.
+    """Returns whether `cause` explains that the brokers `gone` left an ISR whose leader was `leader`.
 
     The result is true if two conditions hold:
 

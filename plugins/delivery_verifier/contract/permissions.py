@@ -1,4 +1,4 @@
-"""Permissions: finds the disturbances because of which the contract permits an anomaly."""
+"""Permissions: finds the disturbances that make the contract permit an anomaly."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from delivery_verifier.model.history import Disturbance
 
 
 def permitting(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[Anomaly, list[Disturbance] | None]:
-    """Maps each permitted anomaly to the disturbances, planned or not, because of which a rule permits the anomaly.
+    """Maps each permitted anomaly to the disturbances, planned or unplanned, that make a rule permit the anomaly.
 
     The value is None if a rule permits the anomaly without any disturbance. `disturbances` must be the disturbances of
-    the arm's topic. If the topic was altered, the rules are also applied to the weaker settings that it had. For these
-    settings, only the disturbances count that the alteration may have made worse (see `rulings.alterations`).
+    the arm's topic. If a setting of the topic was altered, the rules are also applied to the weaker settings after the
+    alteration. Then only the disturbances from the time of the alteration on count (see `rulings.alterations`).
     """
     observed = list(disturbances)
     result: dict[Anomaly, list[Disturbance] | None] = {}
@@ -34,8 +34,7 @@ def permitting(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[
 
 
 def _excuses(rule: ContractRule, settings: Settings, observed: list[Disturbance]) -> list[Disturbance] | None:
-    """Returns the disturbances because of which `rule` permits its anomaly; None if the rule does not permit the
-    anomaly."""
+    """Returns the disturbances that make `rule` permit its anomaly; None if the rule does not permit the anomaly."""
     if not rule.applies(settings):
         return None
     kinds = {disturbance.kind for disturbance in observed}

@@ -1,8 +1,8 @@
 """Losses of power: finds the partitions in which every in-sync replica lost the data that it had not flushed to disk.
 
 The result depends on observations and injections alone. A broker that loses power loses the data that it had not
-flushed. But no record is lost while one replica that was in sync keeps its power: a broker that joins the ISR again has
-copied from the leader the data that it lacked.
+flushed. But if one replica that was in sync keeps its power, no record is lost: before a broker joins the ISR again, it
+copies from the leader the data that it lacks.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def isr_power_losses(observations: Sequence[Observation], injections: Iterable[I
 
     After a loss of power, a broker lacks the data that it had not flushed, until it has copied this data again. The
     disturbance lasts while every broker in the ISR lacks such data. In this time, the partition may pass through
-    several states. Each state belongs to the last injection before it that cut power. Of the states of one injection,
-    the function yields only the worst. A planned state is worse than an unplanned state. If this does not decide, the
-    state with more `replicas` is worse.
+    several states. A state belongs to the latest injection that cut power before this state. Of the states of one
+    injection, the function yields only the worst. A planned state is worse than an unplanned state. Of two planned
+    states, or two unplanned states, the one with more `replicas` is worse.
 
     The field `replicas` is a number m of brokers. In the latest ISR that had at least m members, all members ended
     uncleanly, by a loss of power or a crash. `replicas` is the greatest m for which this is true; 0 if there is none.
@@ -75,8 +75,8 @@ def power_back(
 def _losses(
     observations: Sequence[Observation], injections: Iterable[Injection]
 ) -> Iterator[tuple[_Partition, list[_State]]]:
-    """Yields each partition with a list: the worst state (see `isr_power_losses`) of each injection that cut the power
-    of its ISR."""
+    """Yields each partition with a list of states. For each injection that cut the power of the partition's ISR, the
+    list has the worst state of this injection (see `isr_power_losses`)."""
     for partition, states in _states_by_partition(observations, injections):
         lost = [state for state in states if state.lost and not _contradicted_soon(state, states)]
         by_cut = groupby(lost, key=lambda state: state.cuts[-1])
@@ -86,7 +86,8 @@ def _losses(
 def _states_by_partition(
     observations: Sequence[Observation], injections: Iterable[Injection]
 ) -> Iterator[tuple[_Partition, list[_State]]]:
-    """Yields each partition with its states: one after every loss of power, recovery, crash and change of the ISR.
+    """Yields each partition with its states. There is one state after every loss of power, recovery, crash and change
+    of the ISR.
 
     Yields nothing if no injection cut power.
     """
@@ -125,13 +126,14 @@ class _State:
 
     @property
     def planned(self) -> bool:
-        """Whether the power of every member of the ISR was cut by an injection that bit, that is, took effect."""
+        """Whether the power of every member of the ISR was cut by an injection that bit (took effect)."""
         return self.isrs[-1] <= {broker for cut in self.cuts if cut.bit for broker in cut.brokers}
 
     @property
     def replicas(self) -> int:
-        """The greatest m for which all members of the latest ISR of at least m members ended uncleanly; 0 if there is
-        none. This is the field `replicas` of the disturbance (see `isr_power_losses`)."""
+        """The greatest number m for which this is true: in the latest ISR that had at least m members, all members
+        ended uncleanly. 0 if there is no such m. This is the field `replicas` of the disturbance (see
+        `isr_power_losses`)."""
         unclean = self.unpowered | self.crashed
         largest = max(len(isr) for isr in self.isrs)
         sizes = [size for size in range(1, largest + 1) if self._last_isr_of(size) <= unclean]
@@ -143,7 +145,8 @@ class _State:
 
 
 def _contradicted_soon(state: _State, states: Iterable[_State]) -> bool:
-    """Whether a broker that kept its power was seen in the ISR at most OBSERVER_LAG_US after the time of `state`.
+    """Returns whether a broker that kept its power was seen in the ISR at most OBSERVER_LAG_US after the time of
+    `state`.
 
     The observer polls, and so sees changes late. Such a broker may therefore have been in the ISR already at the time
     of `state`.
@@ -157,8 +160,8 @@ def _contradicted_soon(state: _State, states: Iterable[_State]) -> bool:
 class _Event(NamedTuple):
     """A change from one state of a partition to the next.
 
-    `cause` is the observation of a new ISR or of a crash, or the injection that cut power. None means: the cluster
-    recovered. Events are sorted by `at_us`, and events of the same time by `number`.
+    `cause` is what caused the change: the observation of a new ISR or of a crash, or the injection that cut power. None
+    means that the cluster recovered. Events are sorted by `at_us`. Events of the same time are sorted by `number`.
     """
 
     at_us: int
@@ -171,9 +174,10 @@ _LAST = sys.maxsize
 
 
 def _states(observed: list[_Event], cuts: list[Injection]) -> Iterator[_State]:
-    """Yields the state of a partition after every loss of power, recovery, crash and change of the ISR, by time.
+    """Yields the states of a partition in order of time: one after every loss of power, recovery, crash and change of
+    the ISR.
 
-    `observed` are the changes of the partition's ISR and all crashes. `cuts` are the injections that cut power.
+    `observed` holds the changes of the partition's ISR and all crashes. `cuts` are the injections that cut power.
     """
     lost = [_Event(cut.bite_at_us, _LAST, cut) for cut in cuts]
     recovered = [_Event(cut.recovered_at_us, _LAST, None) for cut in cuts if cut.recovered_at_us is not None]
@@ -193,7 +197,7 @@ def _states(observed: list[_Event], cuts: list[Injection]) -> Iterator[_State]:
 
 
 def _events(observations: Iterable[Observation]) -> tuple[list[_Event], dict[tuple[str, int], list[_Event]]]:
-    """Returns all crashes, and the changes of the ISR by (topic, partition).
+    """Returns two values: all crashes, and a mapping from (topic, partition) to the changes of the partition's ISR.
 
     The time of an event is the greatest time of its observation and of all earlier observations. So events that are
     sorted by time keep the order in which the observations were made, even if the clock was set back.

@@ -1,5 +1,4 @@
-"""The reach of a disturbance: the time in which a record must have been acknowledged if the disturbance hurt the
-record.
+"""The reach of a disturbance: a period of time. A record that the disturbance hurt was acknowledged in this period.
 
 The reaches are computed from observations and injections alone. An observation may be late, but is never early. So a
 reach never ends too early. It may end too late, and then excuses too much. The computing time grows in proportion to
@@ -35,26 +34,28 @@ from delivery_verifier.model.late_ends import has_late_end
 @dataclass(frozen=True, slots=True)
 class Reach:
     """A disturbance and its reach. Only records that were acknowledged between `since_us` and `until_us` can be lost by
-    the disturbance. Both times are in µs since the epoch. None: the reach has no known beginning, or no known end."""
+    the disturbance. Both times are in µs since the epoch. `since_us` is None if the beginning of the reach is unknown.
+    `until_us` is None if its end is unknown."""
 
     disturbance: Disturbance
     since_us: int | None
     until_us: int | None
 
     def touches(self, partition: int) -> bool:
-        """Whether the disturbance may have touched `partition` of the arm's topic."""
+        """Returns whether the disturbance may have touched `partition` of the arm's topic."""
         disturbance = self.disturbance
         return not disturbance.topic or not disturbance.partitions or partition in disturbance.partitions
 
     def concerns(self, producer: int | None) -> bool:
-        """Whether the disturbance may have touched transactions of `producer`. None: the producer is unknown."""
+        """Returns whether the disturbance may have touched transactions of `producer`. None stands for an unknown
+        producer."""
         return not self.disturbance.producers or producer in self.disturbance.producers
 
 
 def reaches(
     disturbances: Iterable[Disturbance], observations: Sequence[Observation], injections: Iterable[Injection]
 ) -> list[Reach]:
-    """Returns each disturbance with its reach. `observations` stand in the order in which they were made.
+    """Returns each disturbance with its reach. `observations` must be in the order in which they were made.
 
     The beginning of a reach is known only for these disturbances:
 
@@ -71,8 +72,7 @@ def reaches(
     * A late end of a transaction: when the cluster had recovered from the injection.
     * An ISR that shrank: when all its earlier members were seen in it again. From then on, brokers refuse no requests.
     * Another min.insync.replicas: when every ISR of the topic had that many members.
-    * A disturbance of an application: when somebody ordered the restart of its members. They had no later record in
-      hand.
+    * A disturbance of an application: when the restart of its members was ordered. Later records were not yet in hand.
     """
     injected = list(injections)
     biting = [injection for injection in injected if injection.bit]
@@ -104,7 +104,7 @@ def reaches(
 
 
 def _restarted_us(disturbance: Disturbance, injected: Iterable[Injection]) -> int | None:
-    """Returns when the restart of the members that the disturbance hit was ordered; None if that is unknown."""
+    """Returns when the restart of the members that `disturbance` hit was ordered; None if this time is unknown."""
     causes = [cause for cause in injected if cause.bite_at_us == disturbance.at_us and disturbance.topic in cause.hit]
     return latest(cause.healed_at_us for cause in causes)
 
@@ -141,7 +141,8 @@ def _last_answers(
 ) -> dict[Change, int | None]:
     """Maps each change of a leader or leader epoch to the time from which on no deposed leader can acknowledge records.
 
-    None: the time is unknown. `partitions`: the observations of each partition, with their positions in `observations`.
+    The time is None if it is unknown. `partitions` holds the observations of each partition, with their positions in
+    `observations`.
     """
     exited, running = _processes(observations)
     answers: dict[Change, int | None] = {}
@@ -156,7 +157,8 @@ def _last_answers(
 
 
 def _changes(states: list[Seen], brokers: set[int]) -> Iterator[tuple[int, Observation, set[int]]]:
-    """Yields a tuple for each change of the leader or leader epoch: its position, its observation, the deposed leaders.
+    """Yields a tuple for each change of the leader or leader epoch: the position of the observation that shows the
+    change, this observation, and the deposed leaders.
 
     `brokers`: every broker that may have led the partition. If an epoch was skipped, nobody saw its leader. All
     `brokers` except the new leader then count as deposed.
@@ -171,12 +173,12 @@ def _changes(states: list[Seen], brokers: set[int]) -> Iterator[tuple[int, Obser
 
 
 def _end(track: _Track, change: int, observations: Sequence[Observation]) -> int | None:
-    """Returns the time (µs since the epoch) from which on a deposed leader acknowledges nothing, or None if it is
-    unknown.
+    """Returns the time (µs since the epoch) from which on a deposed leader acknowledges nothing, or None if this time
+    is unknown.
 
-    `track`: what was seen of this broker. `change`: the position of the change that deposed the broker. A deposed
-    leader that is frozen, cut off or slow goes on acknowledging until it learns of its successor. Each of these
-    observations proves that it has stopped:
+    `track`: what was seen of the deposed leader. `change`: the position of the change that deposed it. A deposed leader
+    that is frozen, cut off or slow goes on acknowledging until it learns of its successor. Each of these observations
+    proves that it has stopped:
 
     * Its process has exited.
     * It leads again.

@@ -1,6 +1,6 @@
 """Refusals: until when brokers may refuse requests because an ISR shrank, or because min.insync.replicas was altered.
 
-The times are computed from disturbances and observations alone. They may be too late, but are never too early, because
+The times are computed from disturbances and observations alone. A time may be too late, but is never too early, because
 an observation may be late, but is never early. The computing time grows in proportion to the number of observations.
 """
 
@@ -48,9 +48,9 @@ def satisfied(altered: Disturbance, partitions: Mapping[tuple[str, int], Sequenc
     """Returns when (µs since the epoch) every ISR of the altered topic had as many members as min.insync.replicas
     demands.
 
-    If the ISRs were large enough already, this is the time of the alteration. Returns None if a partition was not seen
-    with such an ISR. `altered`: a disturbance `topic_altered` of min.insync.replicas. `partitions`: the observations of
-    each (topic, partition).
+    If the ISRs were large enough before the alteration, this is the time of the alteration. Returns None if a partition
+    was not seen with such an ISR. `altered`: a disturbance of the kind `topic_altered` that changed
+    min.insync.replicas. `partitions`: the observations of each (topic, partition).
     """
     return latest(
         _large_since(altered.at_us, int(altered.value), partitions.get((altered.topic, partition), ()))

@@ -37,10 +37,11 @@ class Remedy(Struct, frozen=True, kw_only=True):
 
 
 class Loosening(Struct, frozen=True, kw_only=True):
-    """A change of one setting that would have given up a promise. `change`: the text of the change.
+    """A change of one setting that would have given up a promise.
 
-    `permits`: the sentence of the rule that permits each anomaly that the change would have permitted. `settings`: the
-    settings after the change.
+    * `change`: the text that names the change.
+    * `permits`: maps each anomaly that the change would have permitted to the sentence of the rule that permits it.
+    * `settings`: the settings after the change.
     """
 
     change: str
@@ -56,9 +57,9 @@ def remedies(
 ) -> list[Remedy]:
     """Returns the changes of `settings` after which the contract forbids every anomaly in `forbidden`.
 
-    `histories`: lists of disturbances. For example, one list holds the observed disturbances, and another list the
-    disturbances that the fault plan causes. The contract must forbid the anomalies under each list. `more`: further
-    changes that are tried beside ALTERNATIVES. Pairs of changes are tried only if no single change is enough. Returns
+    `histories` has lists of disturbances. For example, one list holds the observed disturbances, and another list the
+    disturbances that the fault plan causes. The contract must forbid the anomalies under each list. `more` has changes
+    to try in addition to those in ALTERNATIVES. Pairs of changes are tried only if no single change is enough. Returns
     an empty list if `forbidden` or `histories` is empty.
     """
     if not forbidden or not histories:
@@ -80,8 +81,8 @@ def loosenings(
 ) -> list[Loosening]:
     """Returns the single changes of `settings` after which the contract permits an anomaly in `forbidden`.
 
-    A change counts only if the contract permits the anomaly under each list of disturbances in `histories`, and
-    `settings` themselves forbid it under each list.
+    A change counts only if two conditions hold for the anomaly under each list of disturbances in `histories`. The
+    contract forbids it for `settings`. The contract permits it for the changed settings.
     """
     promised = {
         anomaly for anomaly in forbidden if all(_forbids(settings, history, [anomaly]) for history in histories)
@@ -100,7 +101,8 @@ def loosenings(
 
 
 def _changes(settings: Settings) -> dict[str, Mapping[str, Any]]:
-    """Returns the changes in ALTERNATIVES that change `settings` of a client or topic."""
+    """Returns the changes in ALTERNATIVES that have an effect on `settings`. Leaves out the changes in WEAKER_CLUSTERS,
+    because they change the cluster, and not a client or a topic."""
     return {
         name: fields
         for name, fields in ALTERNATIVES.items()
@@ -109,8 +111,8 @@ def _changes(settings: Settings) -> dict[str, Mapping[str, Any]]:
 
 
 def _changed(settings: Settings, changes: Changes, size: int) -> Iterator[tuple[tuple[str, ...], Settings]]:
-    """Yields the names of `size` changes, and `settings` after them. Combinations that clients or topics refuse, and
-    changes that touch the same field, are left out."""
+    """Yields every combination of `size` changes: the names of the changes, and `settings` after them. Leaves out
+    combinations that clients or topics refuse, and combinations in which two changes touch the same field."""
     for names in combinations(changes, size):
         fields = [field for name in names for field in changes[name]]
         changed = replace(settings, **{field: value for name in names for field, value in changes[name].items()})
@@ -119,7 +121,8 @@ def _changed(settings: Settings, changes: Changes, size: int) -> Iterator[tuple[
 
 
 def _is_accepted(settings: Settings) -> bool:
-    """Whether a client and a topic accept `settings`, which are a change of accepted settings."""
+    """Returns whether clients and topics accept `settings`. `settings` must be accepted settings with some fields
+    changed."""
     if settings.transactional_id and not settings.enable_idempotence:
         return False
     if settings.enable_idempotence and (

@@ -26,10 +26,11 @@ class Ruling(Struct, frozen=True, kw_only=True):
     """The ruling of the contract or the claim on one anomaly: forbidden or permitted, and by which rule.
 
     * `rule`: the id of the rule. `sentence` explains the rule to people, and `source` says where it is documented.
+    * `ruled_by`: whether the contract or the claim has made the ruling.
     * `because`: the kinds of observed disturbances that permit the anomaly. It is empty if the anomaly is forbidden, or
       permitted without any disturbance.
     * `only_unplanned`: whether only unplanned disturbances permit the anomaly. A record that shows the anomaly is then
-      no violation, but raises a doubt.
+      not a violation, but raises a doubt.
     """
 
     anomaly: Anomaly
@@ -43,7 +44,8 @@ class Ruling(Struct, frozen=True, kw_only=True):
 
     @property
     def tolerance(self) -> int | None:
-        """How many records may show the anomaly: 0 if the anomaly is forbidden, None (any number) if permitted."""
+        """How many records may show the anomaly: 0 if the anomaly is forbidden, None (any number) if it is
+        permitted."""
         return 0 if self.ruling == "FORBIDDEN" else None
 
 
@@ -51,10 +53,10 @@ def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[An
     """Returns the contract's ruling on every anomaly.
 
     `disturbances` must be the disturbances of the arm (see `disturbances_of_arm`). If a topic setting was altered
-    during the run, it had several values. For each disturbance, the weakest value counts that the setting had before
-    this disturbance (see `alterations`). After an unplanned alteration, nobody knows whether the topic got the new
-    value. If an anomaly is permitted only with such a value, the ruling has `only_unplanned`, and the anomaly raises a
-    doubt.
+    during the run, it had several values. For each disturbance, the contract uses the weakest value that the setting
+    had before this disturbance (see `alterations`). After an unplanned alteration, nobody knows whether the topic got
+    the new value. If an anomaly is permitted only with such a value, the ruling has `only_unplanned`, and the anomaly
+    raises a doubt.
     """
     observed = list(disturbances)
     rulings = _rulings(settings, observed)
@@ -70,9 +72,9 @@ def _permit_as_altered(
 ) -> None:
     """Updates `rulings` with the rulings for `weaker`, the settings after an alteration of the topic.
 
-    A ruling for `weaker` replaces the ruling in `rulings` on the same anomaly if it excuses more. `later`: the
-    disturbances at which the topic may have had the settings `weaker`. `doubtful`: whether it is possible that the
-    topic never had these settings.
+    If the ruling for `weaker` on an anomaly excuses more than the ruling in `rulings`, it replaces the ruling in
+    `rulings`. `later`: the disturbances at which the topic may have had the settings `weaker`. `doubtful`: whether the
+    topic may never have had these settings.
     """
     for anomaly, ruling in _rulings(weaker, later).items():
         if ruling.ruling == "FORBIDDEN":
@@ -90,11 +92,11 @@ ALTERED = "The topic was altered during the run: the weakest setting that it had
 def alterations(
     settings: Settings, observed: list[Disturbance], *, planned: bool = False
 ) -> Iterator[tuple[Settings, list[Disturbance]]]:
-    """Yields pairs: weaker settings, which the topic may have had after alterations, and the disturbances to which they
-    apply.
+    """Yields pairs: weaker settings, and the disturbances to which they apply. Because of alterations, the topic may
+    have had the weaker settings at these disturbances.
 
     `settings` are the settings at the start. An alteration counts for every disturbance from
-    `Disturbance.weakens_since_us` on. If `planned` is true, only planned alterations are applied.
+    `Disturbance.weakens_since_us` on. If `planned` is true, only planned alterations count.
     """
     altered = [each for each in observed if each.kind == "topic_altered" and (each.planned or not planned)]
     for since_us in sorted({each.weakens_since_us for each in altered}):
@@ -107,7 +109,7 @@ def weakened(settings: Settings, disturbances: Iterable[Disturbance]) -> Setting
     """Returns `settings` with the weakest of all values that each topic setting had during the run.
 
     Only disturbances of the kind `topic_altered` count. The weakest value is the one that permits most, e.g. the least
-    min.insync.replicas. Changes of settings that no rule looks at are ignored. A change of min.insync.replicas also
+    min.insync.replicas. A change of a setting that no rule uses is ignored. A change of min.insync.replicas also
     removes the eligible leader replicas (`elr`), because the controller then forgets them.
     """
     for altered in disturbances:
@@ -137,7 +139,8 @@ def _rulings(settings: Settings, observed: list[Disturbance]) -> dict[Anomaly, R
 
 
 def claim_tolerances(claim: Claim) -> dict[Anomaly, int]:
-    """Returns the anomalies that `claim` forbids even if the contract permits them, each with the tolerance 0.
+    """Maps each anomaly that `claim` forbids to the tolerance 0. `claim` forbids these anomalies even if the contract
+    permits them.
 
     The tolerance is the number of records that may show the anomaly.
     """
@@ -145,10 +148,10 @@ def claim_tolerances(claim: Claim) -> dict[Anomaly, int]:
 
 
 def guarantees(rulings: Mapping[Anomaly, Ruling]) -> dict[Claim, bool]:
-    """Maps each claim but `contract` to whether the rulings forbid every anomaly that the claim forbids.
+    """Maps each claim except `contract` to whether `rulings` forbid every anomaly that the claim forbids.
 
-    If so, the settings guarantee what the claim demands. The claim `contract` is left out because it forbids no
-    anomaly. RESENT is ignored, because the application causes RESENT and no setting forbids it.
+    If the value is True, the settings guarantee what the claim demands. The claim `contract` is left out because it
+    forbids no anomaly. RESENT is ignored, because the application causes RESENT and no setting forbids it.
     """
     return {
         claim: all(rulings[anomaly].ruling == "FORBIDDEN" for anomaly in kind.forbids if anomaly is not Anomaly.RESENT)
@@ -176,7 +179,7 @@ def effective(settings: Settings, claim: Claim, disturbances: Iterable[Disturban
 
 
 def refuses_late(settings: Settings, disturbances: Iterable[Disturbance]) -> bool:
-    """Whether brokers must refuse a record that arrives behind a later record of the same producer (see LATE).
+    """Returns whether brokers must refuse a record that arrives after a later record of the same producer (see LATE).
 
     True if the producers are idempotent and none of them was killed. A producer that starts again gets a new producer
     id, so brokers may accept a late request with the old id.
@@ -197,8 +200,8 @@ def _forbidden(anomaly: Anomaly) -> Ruling:
 def _permitted(rule: ContractRule, settings: Settings, observed: list[Disturbance]) -> Ruling | None:
     """Returns the ruling by `rule`, or None if a disturbance that the rule needs was not observed.
 
-    The rule must apply to `settings`. The field `only_unplanned` is true if a condition of the rule is met by unplanned
-    disturbances alone.
+    The rule must apply to `settings`. The field `only_unplanned` is true if one of the rule's conditions is met only by
+    unplanned disturbances.
     """
     excuses = [
         disturbance
@@ -227,7 +230,7 @@ def _add_reasons(ruling: Ruling, other: Ruling) -> Ruling:
     """Returns `ruling` with the reasons (`because`) of `other` added. Both rulings permit the same anomaly.
 
     * If only one of the two rulings has `only_unplanned`, returns `ruling` unchanged.
-    * If one of the two rulings needs no disturbance, the anomaly needs none. `because` is then empty.
+    * If one of the two rulings needs no disturbance, the anomaly is permitted without any. `because` is then empty.
     """
     if other.only_unplanned != ruling.only_unplanned:
         return ruling
@@ -237,9 +240,9 @@ def _add_reasons(ruling: Ruling, other: Ruling) -> Ruling:
 
 
 def _excuses_more(ruling: Ruling, previous: Ruling) -> bool:
-    """Whether `ruling`, which permits an anomaly, excuses more than the ruling `previous` on the same anomaly.
+    """Returns whether `ruling`, which permits an anomaly, excuses more than the ruling `previous` on the same anomaly.
 
-    A ruling that permits excuses more than a ruling that forbids. If both permit, the ruling without `only_unplanned`
-    excuses more.
+    A ruling that permits excuses more than a ruling that forbids. If both rulings permit, one without `only_unplanned`
+    excuses more than one with it.
     """
     return previous.ruling == "FORBIDDEN" or (previous.only_unplanned and not ruling.only_unplanned)

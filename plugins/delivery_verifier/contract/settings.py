@@ -1,4 +1,5 @@
-"""The delivery settings of one arm. Settings that librdkafka refuses raise an error with librdkafka's reason."""
+"""The delivery settings of one arm. For settings that librdkafka refuses, this module raises an error with librdkafka's
+reason."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ with an alias is refused, because a profile could give alias and canonical name 
 class ContradictorySettings(VerifierError, ValueError):
     """The error for settings that librdkafka refuses, or on which the contract cannot rule.
 
-    The contract cannot rule if a setting is missing or has an alias (see ALIASES) as its name, or if records of the
-    topic expire.
+    The contract cannot rule in these cases: a setting is missing, an alias is used as the name of a setting (see
+    ALIASES), or records of the topic expire.
     """
 
 
@@ -36,9 +37,9 @@ class ContradictorySettings(VerifierError, ValueError):
 class Settings:
     """All settings that delivery depends on. The fields have Kafka's names, some of them shortened, in snake case.
 
-    Timeouts are in ms. A delivery_timeout_ms of 0 stands for no limit. transactional_id is empty if the producer writes
-    no transactions. `elr`: whether the cluster keeps eligible leader replicas (KIP-966). `client`: the client library
-    that has these settings.
+    Timeouts are in ms. If `delivery_timeout_ms` is 0, there is no limit. If `transactional_id` is empty, the producer
+    writes no transactions. `elr` says whether the cluster keeps eligible leader replicas (KIP-966). `client` is the
+    client library that has these settings.
     """
 
     acks: Acks
@@ -76,7 +77,8 @@ class Settings:
         client: Client = "librdkafka",
         transaction_log_min_isr: int = 2,
     ) -> Settings:
-        """Returns the settings of `profile`. Raises ContradictorySettings with librdkafka's reason.
+        """Returns the settings of `profile`. Raises ContradictorySettings if librdkafka refuses them or the contract
+        cannot rule on them.
 
         The profile must state every setting, so that no default of a client or broker counts. The other parameters are
         not part of a profile. Their defaults are the values of an ordinary run: three replicas, eligible leader
@@ -125,8 +127,8 @@ class Settings:
     def consumed_by(self, application: Application) -> Settings:
         """Returns these settings for an arm whose records `application` applies.
 
-        The settings of an own application are unknown. The contract then assumes two things: the application may read
-        records of aborted transactions, and auto.offset.reset excuses no skipped record.
+        The settings of a user's own application are unknown. For such an application, the contract assumes two things:
+        the application may read records of aborted transactions, and auto.offset.reset excuses no skipped record.
         """
         consumer = application.consumer
         isolation: Isolation = "read_committed" if consumer.get("isolation.level", RAW) != RAW else RAW
@@ -135,8 +137,8 @@ class Settings:
 
 
 def transaction_log_min_isr(cluster: ClusterSpec) -> int:
-    """Returns transaction.state.log.min.isr of the brokers of `cluster`. If the broker settings do not set it, this is
-    2, or 1 with only one broker."""
+    """Returns transaction.state.log.min.isr of the brokers of `cluster`. If the broker settings do not set it, the
+    value is 2, or 1 if there is only one broker."""
     return int(cluster.broker_settings.get("transaction.state.log.min.isr", min(2, cluster.brokers)))
 
 
@@ -149,7 +151,7 @@ def _has_elr(kafka_version: str) -> bool:
 
 
 def _check_names(profile: Profile) -> None:
-    """Raises ContradictorySettings for aliases of settings, and for topics whose records expire."""
+    """Raises ContradictorySettings if `profile` uses an alias of a setting, or if records of its topic expire."""
     for alias, name in ALIASES.items():
         if alias in profile.producer:
             raise ContradictorySettings(f"{alias}: write {name}, its canonical name")
@@ -159,8 +161,8 @@ def _check_names(profile: Profile) -> None:
 
 
 def _check_together(settings: Settings, producer: Mapping[str, Setting]) -> None:
-    """Raises ContradictorySettings for settings that are valid one by one, but that librdkafka does not allow
-    together."""
+    """Raises ContradictorySettings for a combination of settings that librdkafka does not allow, although each setting
+    is valid by itself."""
     if settings.transactional_id:
         _check_transactional(settings, producer)
     if settings.enable_idempotence:
@@ -180,7 +182,7 @@ def _check_together(settings: Settings, producer: Mapping[str, Setting]) -> None
 def _check_transactional(settings: Settings, producer: Mapping[str, Setting]) -> None:
     """Raises ContradictorySettings for a transactional.id without idempotence, and for timeouts that are too long.
 
-    With such timeouts an attempt could outlive its transaction, and be written into the next transaction.
+    With such timeouts, an attempt could last longer than its transaction, and be written into the next transaction.
     """
     if not settings.enable_idempotence:
         raise ContradictorySettings("`transactional.id` requires `enable.idempotence=true`")

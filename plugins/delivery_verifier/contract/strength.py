@@ -38,7 +38,7 @@ class Order:
 
 
 def _order_of_effects(settings: Settings) -> int:
-    """Returns a rank of the settings: the better their discipline keeps the order of effects, the greater the rank."""
+    """Returns a rank of the settings. The rank is the greater, the better the discipline keeps the order of effects."""
     if settings.discipline is None:
         return 3
     return 0 if settings.discipline == "own" else 1 + (settings.discipline not in EARLY)
@@ -61,7 +61,8 @@ the group's offsets back. None stands for no application."""
 
 
 def _rank(discipline: Discipline | None, strong: tuple[Discipline | None, ...]) -> int:
-    """Returns the number of `discipline` in `strong`, counted from 1. Any other discipline has the number 0."""
+    """Returns the position of `discipline` in `strong`, counted from 1. Returns 0 if `discipline` is not in
+    `strong`."""
     return strong.index(discipline) + 1 if discipline in strong else 0
 
 
@@ -224,10 +225,10 @@ def orders_for(anomaly: Anomaly) -> list[Order]:
 
 
 def at_least_as_strong(anomaly: Anomaly, settings: Settings, other: Settings) -> bool:
-    """Whether `settings` are at least as strong as `other` for `anomaly`.
+    """Returns whether `settings` are at least as strong as `other` for `anomaly`.
 
     If true, the contract must forbid the anomaly for `settings` whenever it forbids the anomaly for `other` under the
-    same disturbances. The answer is False also if the two instances cannot be compared, or if each is stronger in a
+    same disturbances. The result is False also if the two instances cannot be compared, or if each is stronger in a
     different field.
     """
     orders = orders_for(anomaly)

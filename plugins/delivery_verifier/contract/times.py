@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def latest(times: Iterable[int | None]) -> int | None:
-    """Returns the latest of `times`; None if one of them is unknown, or if there are none."""
+    """Returns the latest of `times`. Returns None if one of them is unknown, or if `times` is empty."""
     listed = list(times)
     known = [time for time in listed if time is not None]
     return max(known, default=None) if known == listed else None

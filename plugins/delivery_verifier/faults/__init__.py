@@ -1,6 +1,6 @@
 """Injects faults into a cluster, and proves that each fault took effect.
 
-A new fault begins in the room `model`, where `model/fault_actions.py` describes it. Its code goes into this room.
+The description of a new fault goes into `model/fault_actions.py`. Its code goes into this room (package).
 
 Owns: the code of the actions of a fault plan, their targets, their proofs, and the runner of the plan.
 May use: load, applications, cluster, host, model.

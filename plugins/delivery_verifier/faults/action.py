@@ -1,4 +1,4 @@
-"""An action: the interface of every action of a fault plan, and the context in which an action is performed."""
+"""An action: the interface of every action of a fault plan, and the context with which an action is performed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ value is the fact, e.g. `exited`. The mapping is empty if nothing shows the effe
 
 @dataclass(frozen=True)
 class ActionContext:
-    """What an action may use: the cluster, the target brokers, the options, the scenario, its load and applications.
+    """What an action may use: the cluster, the target brokers, the options, the scenario, its load and its
+    applications.
 
     `brokers` are the target brokers, to which the action is done. `options` are the options that the fault plan gives
-    to the action. If the caller is `actions.heal`, which only repairs the cluster, `scenario`, `load` and
-    `applications` are None. An action that needs one of them then raises ValueError.
+    to the action. If the caller is `actions.heal`, which only repairs the cluster, then `scenario`, `load` and
+    `applications` are None. An action that needs one of these three then raises ValueError.
     """
 
     cluster: Cluster
@@ -35,7 +36,7 @@ class ActionContext:
 
 
 class Action(Protocol):
-    """One thing that can be done to a cluster, its topics or its clients."""
+    """The interface of an action. An action is one thing that can be done to a cluster, its topics or its clients."""
 
     def do(self, context: ActionContext) -> int:
         """Performs the action, and waits until its effect is complete.
@@ -48,6 +49,6 @@ class Action(Protocol):
         """Returns the facts that show that the effect of the action holds now.
 
         For a fault, the result is empty while the effect does not hold, e.g. while a thread still runs after SIGSTOP.
-        For an action that is no fault (`Act.bites` is false), nobody uses the result.
+        For an action that is not a fault (`Act.bites` is false), the result is not used.
         """
         ...

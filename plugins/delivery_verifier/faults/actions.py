@@ -1,4 +1,4 @@
-"""The registry of actions. It holds one object per action. This object performs the action.
+"""The registry of actions. It holds one object per action, which performs the action.
 
 `model.fault_actions.ACTS` describes the actions in words and data.
 """
@@ -50,11 +50,11 @@ ACTIONS: dict[str, Action] = {
 
 
 def heal(cluster: Cluster) -> None:
-    """Undoes what actions did to the brokers and to the proxy. Does no harm if there is nothing to undo.
+    """Undoes what actions did to the brokers and to the proxy. If there is nothing to undo, does no harm.
 
-    The proxy forwards everything again, isolated brokers rejoin, frozen brokers resume, and brokers that have exited
-    start. Killed producers and members of applications stay dead, and altered topics stay altered. Any process may call
-    this function.
+    Afterwards, the proxy forwards everything again, isolated brokers have rejoined, frozen brokers have resumed, and
+    brokers that had exited run again. Killed producers and members of applications stay dead, and altered topics stay
+    altered. Any process may call this function.
     """
     if cluster.has_proxy:
         ACTIONS["release"].do(ActionContext(cluster, cluster.brokers))

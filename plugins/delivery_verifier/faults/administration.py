@@ -1,5 +1,4 @@
-"""Administration: actions that an operator does to a running cluster. Leaders are elected, or a topic setting is
-altered.
+"""Administration: what an operator does to a running cluster. These actions elect leaders, or alter a topic setting.
 
 The actions harm no broker, and end at once, so nothing has to be healed. The elections concern the topics of the
 scenario.
@@ -33,7 +32,7 @@ class ElectPreferred:
     the preferred leader.
 
     Proof: at least one partition is led by its preferred leader. This does not show that the leader is new. Only the
-    effect `re_elected` shows this (see act.Proof). If the controller refuses the election, or answers that none is
+    effect `re_elected` shows that (see act.Proof). If the controller refuses the election, or answers that none is
     needed, the action raises no error, and the effect `re_elected` is not seen.
     """
 
@@ -72,7 +71,7 @@ class ElectPreferred:
 
 
 class ElectUnclean:
-    """Asks for a leader from outside the ISR, for every partition of the subject arms that has no leader.
+    """Elects a leader from outside the ISR for every partition of the subject arms that has no leader.
 
     Proof: target brokers lead all partitions of the subject arms. The proof does not show whether this action made them
     leaders. If the controller refuses the election, or answers that none is needed, the action raises no error. The
@@ -99,7 +98,7 @@ class ElectUnclean:
     def proof(self, context: ActionContext) -> ActionProof:
         """Maps each partition of the subject arms to its leader.
 
-        The result is empty unless all these leaders are target brokers.
+        If one of these leaders is not a target broker, the result is empty.
         """
         states = _partitions(context, _scenario(context).subjects)
         leaders = {f"{partition_name(*key)} leader": state.leader for key, state in states.items()}
@@ -107,7 +106,7 @@ class ElectUnclean:
 
 
 class AlterTopic:
-    """Gives a topic setting another value while the load goes on, for the topics of all arms that carry load.
+    """Changes the value of a topic setting while the load goes on. Does this to the topics of all arms that carry load.
 
     The option `setting` of the fault plan's step names the setting, and the option `value` is the new value. The
     verifier sends the request itself, to a broker that runs, because a client library might send it to a frozen broker.
@@ -130,7 +129,7 @@ class AlterTopic:
     def proof(self, context: ActionContext) -> ActionProof:
         """Maps each topic to the value of the altered setting, as a broker reports it.
 
-        The result is empty unless all topics have the new value, and no arm's topic was created with the new value.
+        The result is empty if a topic does not have the new value, or if an arm's topic was created with the new value.
         """
         setting, value = _setting(context)
         unchanged = any(setting_text(arm.profile.topic.get(setting, "")) == value for arm in _scenario(context).loaded)
@@ -154,7 +153,7 @@ def _next_replicas_lead(states: PartitionStates, before: PartitionStates) -> boo
 
 
 def _elect(context: ActionContext, election: ElectionType, partitions: Iterable[tuple[str, int]]) -> bool:
-    """Asks the controller for an election. Returns whether the controller granted it for all of `partitions`.
+    """Asks the controller for an election. Returns whether the controller granted the election for all of `partitions`.
 
     Raises StepFailed if the controller refuses the request as a whole, or gives no answer.
     """

@@ -1,7 +1,8 @@
-"""Actions on applications: members park, are killed and started again, and the committed offsets of their groups are
-set back.
+"""Actions on applications: they park members, kill members and start them again, and set back the committed offsets of
+groups.
 
-An application is the program that consumes an arm's topic. Its members are processes.
+An application is the program that consumes an arm's topic. Its members are processes. An *own* application is a program
+of the user's own.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ class Park:
     """Orders every member to stand still at a crash point. A crash point is a named place in a member's work on a
     batch.
 
-    The options `at`, `batch` and `record` name the place. The action alone breaks nothing, and has no proof.
+    The options `at`, `batch` and `record` name the place. The action by itself breaks nothing, and has no proof.
     """
 
     def do(self, context: ActionContext) -> int:
-        """Gives the order. Does not wait until the members are parked: the trigger `parked` waits for that."""
+        """Gives the order. Returns before the members are parked, because the trigger `parked` waits for that."""
         options, ordered_at_us = context.options, now_us()
         point = cast(CrashPoint, options["at"])
         applications_in(context).park(point, int(options.get("batch", 1)), int(options.get("record", 1)))
@@ -58,16 +59,15 @@ class Park:
 
 
 class KillApplication:
-    """Kills all members of all applications at the same moment. `restart_application` heals the injection.
+    """Kills all members of all applications at the same moment. The action `restart_application` heals the injection.
 
     The proof consists of these facts:
 
     * SIGKILL ended every member.
-    * In each arm, the members had at least one record in hand. They had been given this record, and had not finished
-      it.
+    * In each arm, the members had at least one record in hand: they had been given it, and had not finished it.
     * Every member that was ordered to park was parked.
-    * Own applications neither applied nor committed anything in the 2 s after the kill. Otherwise a part of the program
-      runs elsewhere, e.g. in a container, and was not killed.
+    * The user's own applications neither applied nor committed anything in the 2 s after the kill. Otherwise a part of
+      the program runs elsewhere, e.g. in a container, and was not killed.
     """
 
     def __init__(self) -> None:
@@ -76,8 +76,8 @@ class KillApplication:
     def do(self, context: ActionContext) -> int:
         """Kills the members, and waits until no member runs. Raises DeadlinePassed.
 
-        If the run has own applications, first looks for a moment at which each of them has records in hand. Kills the
-        members at this moment, or after 20 s if there is no such moment.
+        If the run has applications of the user's own, first looks for a moment at which each of them has records in
+        hand. Kills the members at this moment, or after 20 s if there is no such moment.
         """
         _freeze_in_hand(context)
         killed_at_us = now_us()
@@ -88,8 +88,7 @@ class KillApplication:
     def proof(self, context: ActionContext) -> ActionProof:
         """Returns how each member ended, where it had parked, and how many records each arm had in hand.
 
-        The keys are `member <name>`, `member <name> parked at` and `in hand of <arm>`. The result is empty unless the
-        action has bitten.
+        The keys are `member <name>`, `member <name> parked at` and `in hand of <arm>`. Empty if the kill is not proven.
         """
         applications = applications_in(context)
         exits, parked = applications.exits(), applications.parked_at()
@@ -123,14 +122,15 @@ class Rewind:
     """Sets the committed offset of every application's group back to 0 in every partition, as an operator might.
 
     First stops the members in an orderly way. Starts the members again afterwards. The proof: every group had committed
-    an offset above 0. After the change, while no member ran, the brokers reported offset 0 for every partition.
+    an offset above 0, and while no member ran after the change, the brokers reported offset 0 for every partition.
     """
 
     def __init__(self) -> None:
         self._facts: ActionProof = {}
 
     def do(self, context: ActionContext) -> int:
-        """Stops the members, sets their groups back, and starts them. Waits until they have their partitions.
+        """Stops the members, sets back the offsets of their groups, and starts them. Waits until they have their
+        partitions.
 
         Raises DeadlinePassed, and KafkaException or ValueError if a group cannot be set back.
         """
@@ -153,15 +153,15 @@ class Rewind:
     def proof(self, context: ActionContext) -> ActionProof:
         """Returns by how many records the latest rewind set back the group of each arm. The keys are `rewound <arm>`.
 
-        The result is empty unless every group was set back by at least one record.
+        The result is empty if a group was not set back by at least one record.
         """
         return self._facts
 
 
 def are_caught_up(context: ActionContext) -> bool:
-    """Whether every application has finished the records of its arm. This is so if no attempt of these arms is
-    outstanding, each group has committed the end offset of each partition, and the members have applied all records
-    that they were given."""
+    """Returns whether every application has finished the records of its arm: no attempt of these arms is outstanding,
+    each group has committed the end offset of each partition, and the members have applied all records that they were
+    given."""
     scenario, load, applications = scenario_in(context), context.load, applications_in(context)
     arms = [arm for arm, _ in applications_of(scenario)]
     if load is None or load.outstanding(arms):
@@ -176,13 +176,13 @@ def are_caught_up(context: ActionContext) -> bool:
 
 
 def _committed(context: ActionContext) -> dict[str, int]:
-    """Maps each arm with an own application to the number of records that its group has committed."""
+    """Maps each arm with an application of the user's own to the number of records that its group has committed."""
     return _commits(context)() if applications_in(context).own.arms else {}
 
 
 def _commits(context: ActionContext) -> Callable[[], dict[str, int]]:
-    """Returns a function that reads how many records the group of each own application has committed, by arm. All calls
-    share one client."""
+    """Returns a function that maps each arm with an application of the user's own to the number of records that its
+    group has committed. All calls of the function share one client."""
     scenario, own = scenario_in(context), applications_in(context).own
     client, partitions = topics.admin(context.cluster.connection), range(scenario.load.partitions)
     return lambda: {
@@ -192,8 +192,8 @@ def _commits(context: ActionContext) -> Callable[[], dict[str, int]]:
 
 
 def _freeze_in_hand(context: ActionContext) -> None:
-    """Freezes the members of own applications at a moment at which each of these applications has records in hand. If
-    there is no such moment within 20 s, the members go on running."""
+    """Freezes the members of the user's own applications at a moment at which each of these applications has records in
+    hand. If there is no such moment within 20 s, leaves the members running."""
     own, begin_s = applications_in(context).own, time.monotonic()
     if not own.arms:
         return
@@ -215,8 +215,8 @@ def _freeze_in_hand(context: ActionContext) -> None:
 
 
 def _have_in_hand(own: OwnHandle, committed: Mapping[str, int], *, is_any_difference: bool) -> bool:
-    """Returns whether each own application has records in hand. With `is_any_difference`, an application also passes if
-    it has applied more or fewer records than its group has committed. Call it while the members are frozen."""
+    """Returns whether each application of the user's own has records in hand. With `is_any_difference`, it is also
+    enough if the numbers of applied and committed records differ. Call it while the members are frozen."""
     try:
         in_hand = own.in_hand(committed)
         apart = own.apart(committed) if is_any_difference else {}
@@ -226,7 +226,7 @@ def _have_in_hand(own: OwnHandle, committed: Mapping[str, int], *, is_any_differ
 
 
 def _goes_on(context: ActionContext) -> bool:
-    """Returns whether an own application applies or commits anything although its members were killed."""
+    """Returns whether an application of the user's own applies or commits anything although its members were killed."""
     own = applications_in(context).own
     if not own.arms:
         return False

@@ -1,4 +1,5 @@
-"""Actions on clients: producers are killed, are started again, send records again, or send more records."""
+"""Actions on clients. They kill producers, start producers again, and make producers send records again or send more
+records."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from delivery_verifier.model.history import now_us
 
 
 class KillProducer:
-    """Kills the producers of all arms at the same moment.
+    """Kills the producers of all arms at the same moment. The action `restart_producer` heals the injection.
 
-    Proof: SIGKILL ended every producer, and none was started again. `restart_producer` heals the injection.
+    Proof: SIGKILL ended every producer, and none was started again.
     """
 
     def do(self, context: ActionContext) -> int:
@@ -23,9 +24,9 @@ class KillProducer:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns in words how each producer ended. The keys are `producer <name>`.
+        """Returns a text for each producer that says how the producer ended. The keys are `producer <name>`.
 
-        The result is empty unless SIGKILL ended all producers, and none was started again.
+        If a producer ended in another way, or was started again, the result is empty.
         """
         load = _load(context)
         exits = load.exits()
@@ -39,7 +40,8 @@ class RestartProducer:
     def do(self, context: ActionContext) -> int:
         """Starts the killed producers again.
 
-        Waits until each of these producers has sent again every record whose outcome is unknown. Raises DeadlinePassed.
+        Each of these producers sends the records whose outcome is unknown once more. Waits until all of them have done
+        so. Raises DeadlinePassed.
         """
         at_us = now_us()
         _load(context).restart()
@@ -53,14 +55,14 @@ class RestartProducer:
 class Resend:
     """Makes every producer send some records again, as an application might do.
 
-    These are the records whose last attempt is INDETERMINATE, so that nobody knows whether they were written. Proof:
-    every subject arm sent at least one record again. The action ends at once, so nothing has to be healed.
+    These are the records whose last attempt is INDETERMINATE, i.e. nobody knows whether they were written. Proof: every
+    subject arm sent at least one record again. The action ends at once, so nothing has to be healed.
     """
 
     def do(self, context: ActionContext) -> int:
         """Makes every producer send again the records whose last attempt is INDETERMINATE.
 
-        Waits until the producers have handed the records to their Kafka clients, but not until the records are
+        Waits until the producers have handed these records to their Kafka clients. Does not wait until the records are
         delivered. Raises DeadlinePassed.
         """
         at_us = now_us()
@@ -70,7 +72,7 @@ class Resend:
     def proof(self, context: ActionContext) -> ActionProof:
         """Returns how many records each arm sent again. The keys are `resent by <arm>`.
 
-        The result is empty unless every subject arm sent records again.
+        If a subject arm sent no record again, the result is empty.
         """
         if context.scenario is None:
             return {}
@@ -81,7 +83,7 @@ class Resend:
 
 
 class Send:
-    """Lets the producers of a scripted load send more records. The action breaks nothing and has no proof.
+    """Makes the producers of a scripted load send more records. The action breaks nothing and has no proof.
 
     In a scripted load, producers send only when a step of the fault plan makes them send. The option `blocks` says how
     many blocks every producer sends to each partition. A block is a fixed number of consecutive records.
@@ -90,7 +92,7 @@ class Send:
     def do(self, context: ActionContext) -> int:
         """Makes every producer send the number of blocks that the option `blocks` gives.
 
-        Waits until the producers have handed the records to their Kafka clients, but not until the records are
+        Waits until the producers have handed the records to their Kafka clients. Does not wait until the records are
         delivered. Raises DeadlinePassed.
         """
         at_us = now_us()

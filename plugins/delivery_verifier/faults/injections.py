@@ -1,4 +1,4 @@
-"""The injections of a fault plan, from the request of a fault until the cluster has recovered from it.
+"""The injections of a fault plan, from the request for a fault until the cluster has recovered from the fault.
 
 * An injection is open until it is healed.
 * Just before the healing, `Injections.prove` decides whether the injection bit, that is, whether the fault had its
@@ -31,7 +31,8 @@ RECOVERY_DEADLINE_S = 90.0
 class Injections:
     """The injections of one scenario's fault plan.
 
-    `all` holds all injections in the order of their requests. `open` holds the injections that are not healed yet.
+    The attribute `all` holds all injections in the order of their requests. The attribute `open` holds the injections
+    that are not healed yet.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Injections:
         return bite_at_us
 
     def _new_injection(self, step: FaultStep, brokers: list[int], cycle: int) -> OpenInjection:
-        """Returns a new injection. Notes the current leader of each hit partition, before the action is done."""
+        """Returns a new injection. Notes in it the leader of each hit partition before the action is done."""
         requested_at_us = now_us()
         hit = touched_partitions(step.act, self._cluster, self._scenario, brokers)
         before = {
@@ -94,7 +95,7 @@ class Injections:
     def healed_by(self, step: FaultStep, brokers: list[int]) -> list[OpenInjection]:
         """Returns the open injections that `step` heals when its action is done to `brokers`.
 
-        The step may heal only some of the brokers of such an injection.
+        The step may heal only some of the brokers of a returned injection.
         """
         return [
             injection
@@ -113,7 +114,7 @@ class Injections:
         * Every required effect is seen now. If no broker runs, no broker can report effects. An effect then counts if
           the plan waited for this effect and saw it earlier.
 
-        If the brokers of an injection are healed one after another, the injection is proven once, before the first
+        The brokers of an injection may be healed one after another. Then the injection is proven once, before the first
         broker is healed.
         """
         proofs = injection.proofs
@@ -143,7 +144,7 @@ class Injections:
             self.open.remove(injection)
 
     def note(self, proof: Proof) -> None:
-        """Checks whether the open injections show the effect `proof`, for which the plan has just waited.
+        """Checks which open injections show the effect `proof`. The plan has just waited for this effect.
 
         Records the effect in each injection that shows it.
         """
@@ -156,7 +157,7 @@ class Injections:
         return bool(prove(self._cluster, self._scenario, self.all[-1], (proof,))[proof])
 
     def await_recovery(self) -> None:
-        """Waits until every replica is in sync, and marks every healed injection as recovered.
+        """Waits until every replica is in sync. Then marks every healed injection as recovered.
 
         Raises DeadlinePassed.
         """

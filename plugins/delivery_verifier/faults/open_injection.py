@@ -1,4 +1,4 @@
-"""An injection under way: what is known of the injection so far, and its form in injections.json."""
+"""An injection that is not closed yet: what is known of the injection so far, and its form in injections.json."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ the broker session (`session_ms`), both in ms. For any other effect, it maps the
 
 
 class Proofs(Struct, kw_only=True, omit_defaults=True):
-    """The proof that an injection bit (had its effect). A field with its default value is not published.
+    """The proof that an injection bit (had its effect). A field that has its default value is left out of
+    injections.json.
 
     * `process`: the action's own proof (see `Action.proof`) right after the action.
     * `before`: the leader of every hit partition (see `Injection.hit`) just before the fault took effect. The keys are
@@ -70,7 +71,7 @@ class Proofs(Struct, kw_only=True, omit_defaults=True):
     def to_builtins(self) -> dict[str, object]:
         """Returns the proof as injections.json has it: one mapping.
 
-        Its keys are the names of the published fields and the names of the effects.
+        The keys of the mapping are the names of the effects and of those fields that do not have their default values.
         """
         fields: dict[str, Any] = msgspec.to_builtins(self)
         effects: dict[str, Any] = fields.pop("effects", {})
@@ -81,7 +82,7 @@ class Proofs(Struct, kw_only=True, omit_defaults=True):
 class OpenInjection:
     """An injection from its request until the cluster has recovered. All times are µs since the epoch.
 
-    Most fields are explained in `Injection`. `brokers_to_heal` are the target brokers that no action has healed yet.
+    `Injection` explains most fields. `brokers_to_heal` are the target brokers that no action has healed yet.
     """
 
     id: int

@@ -1,4 +1,5 @@
-"""Outages: actions that cut brokers off from the network or cut the power of their disks, and actions that undo this.
+"""Outages: actions that cut brokers off from the network or cut the power of their disks, and actions that undo these
+cuts.
 
 These actions need a cluster with the capability `network` or `power` (see act.Capability).
 """
@@ -18,9 +19,9 @@ class Isolate:
 
     A link is the traffic of a broker with the controller, with the other brokers, or with clients. The option `links`
     names the links to cut. Proof: the packet filter has every rule that the action sets, and has dropped packets on
-    every cut link of every target broker. The docker backend has no packet filter, and disconnects the broker from its
-    network instead. The proof is then that the backend has seen the broker disconnected. The action `rejoin` heals the
-    injection.
+    every cut link of every target broker. The docker backend has no packet filter, and instead disconnects the broker
+    from its Docker network. The proof is then that the backend has seen the broker disconnected. The action `rejoin`
+    heals the injection.
     """
 
     def do(self, context: ActionContext) -> int:
@@ -33,8 +34,9 @@ class Isolate:
     def proof(self, context: ActionContext) -> ActionProof:
         """Returns how many packets were dropped so far. The outer keys are `broker <id>`, the inner keys are the links.
 
-        The result is empty unless the packet filter has every rule that the action sets, and has dropped packets on
-        every cut link. With the docker backend, the numbers say how often the keeper has seen the broker disconnected.
+        If the packet filter lacks a rule that the action sets, or has dropped no packet on one of the cut links, the
+        result is empty. With the docker backend, the numbers say how often the keeper process of the cluster has seen
+        the broker disconnected.
         """
         dropped, links = context.cluster.cut_off(), list(links_cut(context.options))
         counts: dict[int, dict[str, int]] = {
@@ -46,16 +48,17 @@ class Isolate:
 
 
 class Rejoin:
-    """Lets the packets of brokers through again. This ends (heals) the effect of the action `isolate`."""
+    """Lets the packets of brokers through again. This heals what the action `isolate` did."""
 
     def do(self, context: ActionContext) -> int:
-        """Ends the isolation of the target brokers. TCP may take seconds more until it sends the dropped data again."""
+        """Ends the isolation of the target brokers. After that, TCP may take seconds until it sends the dropped data
+        again."""
         at_us = now_us()
         context.cluster.rejoin(context.brokers)
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns the text `reachable` for each target broker that is not cut off now. The keys are `broker <id>`."""
+        """Returns the text `reachable` for each target broker that is not isolated now. The keys are `broker <id>`."""
         cut_off = context.cluster.cut_off()
         return {f"broker {broker}": "reachable" for broker in context.brokers if broker not in cut_off}
 
@@ -63,12 +66,12 @@ class Rejoin:
 class PowerOff:
     """Kills brokers and cuts the power of their disks. Data that was not flushed is lost.
 
-    Proof: every target broker's process has exited, and its disk answers with an I/O error. `start` heals the
-    injection.
+    Proof: every target broker's process has exited, and its disk answers with an I/O error. The action `start` heals
+    the injection.
     """
 
     def do(self, context: ActionContext) -> int:
-        """Cuts the power of all targets at once, and waits until the power is off. Raises DeadlinePassed."""
+        """Cuts the power of all target brokers at once, and waits until the power is off. Raises DeadlinePassed."""
         at_us = context.cluster.power_off(context.brokers)
         wait_until(
             lambda: bool(self.proof(context)),
@@ -81,7 +84,7 @@ class PowerOff:
     def proof(self, context: ActionContext) -> ActionProof:
         """Returns the text `exited, its disk is off` for each target broker. The keys are `broker <id>`.
 
-        The result is empty unless all processes have exited and all disks answer with I/O errors.
+        If a process still runs, or a disk does not answer with I/O errors, the result is empty.
         """
         states = context.cluster.states()
         off = all(states[broker] == "exited" and context.cluster.is_off(broker) for broker in context.brokers)
@@ -89,10 +92,11 @@ class PowerOff:
 
 
 class Sync:
-    """Flushes the disks of brokers, so that a later power cut does not lose earlier data. The action breaks nothing."""
+    """Flushes the disks of brokers, so that a later power cut does not lose the data written so far. The action breaks
+    nothing."""
 
     def do(self, context: ActionContext) -> int:
-        """Flushes the disks. Waits until they hold all earlier writes of the brokers. Raises OSError."""
+        """Flushes the disks. Waits until the disks hold all earlier writes of the brokers. Raises OSError."""
         at_us = now_us()
         context.cluster.sync(context.brokers)
         return at_us

@@ -1,4 +1,4 @@
-"""Actions on broker processes: signals to brokers, and the start of brokers that have exited."""
+"""Actions on broker processes: they send signals to brokers, or start brokers that have exited."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Signal:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns the process state of each target broker. The result is empty unless all of them are in `state`."""
+        """Returns the process state of each target broker. If one of them is not in `state`, the result is empty."""
         states = context.cluster.states()
         reached = all(states[broker] == self.state for broker in context.brokers)
         return {f"broker {broker}": states[broker] for broker in context.brokers} if reached else {}
 
 
 class Start:
-    """Starts brokers that have exited. This ends (heals) the effect of the actions `kill`, `stop` and `power_off`."""
+    """Starts brokers that have exited. This heals what the actions `kill`, `stop` and `power_off` did."""
 
     def do(self, context: ActionContext) -> int:
         """Starts the brokers that have exited, and waits until all target brokers serve requests.

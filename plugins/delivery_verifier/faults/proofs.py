@@ -1,7 +1,7 @@
 """Checks which effects of an injection are seen in the cluster. `Proof` in `model/act.py` explains each effect.
 
 An injection bites only if every required effect is seen. `FaultStep.proofs` names the required effects. If the step
-names none, `Act.proofs` does. `Injections.prove` says when each effect must be seen.
+names none, `Act.proofs` names them. `Injections.prove` says when each effect must be seen.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def prove(
     """Maps each effect in `proofs` to the evidence that is seen now. The evidence is empty if the effect is not seen.
 
     The effects `brief`, `coordinator_moved` and `transactions_open` do not depend on the hit partitions (see
-    `Injection.hit`). Every other effect is seen only if partitions were hit, and if the state of each hit partition is
-    known.
+    `Injection.hit`). Every other effect needs two conditions to be seen: partitions were hit, and the state of each hit
+    partition is known.
     """
     partitions = cluster.partitions([arm.topic_name for arm in scenario.arms]) if proofs else {}
     hit = [(topic, partition) for topic, numbers in injection.hit.items() for partition in numbers]
@@ -81,8 +81,7 @@ def _has_new_leader(state: PartitionState, before: LeaderBefore) -> bool:
 
 
 def _elected(states: PartitionStates, scenario: Scenario, injection: OpenInjection) -> Effect:
-    """Returns the present leader of each hit partition of the subject arms, for partitions that had no leader before
-    the fault.
+    """Maps each hit partition of the subject arms that had no leader before the fault to its present leader.
 
     The result is empty if there is no such partition, or if one of these partitions still has no leader.
     """
@@ -96,7 +95,8 @@ def _elected(states: PartitionStates, scenario: Scenario, injection: OpenInjecti
 
 
 def coordinated_partitions(cluster: Cluster, scenario: Scenario, brokers: Sequence[int]) -> list[int]:
-    """Returns the partitions of `__transaction_state` that hold transactions of the load and are led by `brokers`."""
+    """Returns those partitions of `__transaction_state` that hold transactions of the load and have one of `brokers` as
+    their leader."""
     states = coordinators.states(cluster, scenario.transactional_ids)
     return sorted(partition for partition, state in states.items() if state.leader in brokers)
 
@@ -104,8 +104,8 @@ def coordinated_partitions(cluster: Cluster, scenario: Scenario, brokers: Sequen
 def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: OpenInjection) -> Effect:
     """Maps each partition in `injection.proofs.coordinated` to its present leader.
 
-    The result is empty if there is no such partition, or if one of these partitions has no leader or a target broker as
-    its leader.
+    The result is empty if there is no such partition. It is also empty if one of these partitions has no leader, or has
+    a target broker as its leader.
     """
     partitions = injection.proofs.coordinated or []
     states = coordinators.states(cluster, scenario.transactional_ids)
@@ -119,8 +119,8 @@ def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: OpenInje
 def _transactions_open(cluster: Cluster, scenario: Scenario, injection: OpenInjection) -> Effect:
     """Maps each transactional.id of the load to the time at which its open transaction began, in ms since the epoch.
 
-    The result is empty if there is no transactional.id, if one of them has no open transaction, if an open transaction
-    began after the bite, or if a coordinator does not answer.
+    The result is empty in each of these cases: there is no transactional.id, one of them has no open transaction, an
+    open transaction began after the bite, or a coordinator does not answer.
     """
     names = scenario.transactional_ids
     try:
@@ -134,7 +134,7 @@ def _transactions_open(cluster: Cluster, scenario: Scenario, injection: OpenInje
 def _brief(scenario: Scenario, injection: OpenInjection) -> Effect:
     """Returns the time since the fault took effect, and the timeout of the broker session, both in ms.
 
-    The result is empty unless the time is less than BRIEF times the timeout.
+    If the time is not less than BRIEF times the timeout, the result is empty.
     """
     passed_ms, session_ms = (now_us() - injection.bite_at_us) // 1000, scenario.cluster.session_timeout_ms
     return {"passed_ms": passed_ms, "session_ms": session_ms} if passed_ms < BRIEF * session_ms else {}

@@ -1,4 +1,5 @@
-"""The actions of the proxy on requests and responses, and the proofs that the proxy acted."""
+"""The actions of the proxy, which stands between clients and brokers: what it does to requests and responses, and the
+proofs that it did so."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ API_NAMES = {key: name for name, key in APIS.items()}
 
 
 class DelayEnd(Frames):
-    """Delays the first EndTxn request (it ends a transaction) of each client. The client's retry is not delayed.
+    """Delays the first EndTxn request of each client. EndTxn is the request that ends a transaction. If the client
+    repeats the request, the proxy does not delay the repetition.
 
     * If the client waits for the answer, its transaction only ends later.
     * If the client gives up, it closes the connection and sends the request again. It may then begin its next
@@ -62,7 +64,7 @@ class DelayEnd(Frames):
     """
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns a mapping with the late requests that brokers have answered. A key names a late request. Its value
+        """Returns the late requests that brokers have answered. A key of the mapping names a late request. Its value
         holds these facts:
 
         * `error_code`: Kafka's error code in the answer (0: no error)
@@ -94,10 +96,11 @@ def _facts(end: LateEnd) -> dict[str, int]:
 
 
 class Release:
-    """Lets the proxy forward everything again. This ends (heals) every other action of the proxy."""
+    """Lets the proxy forward everything again. This heals the injections of all other actions of the proxy."""
 
     def do(self, context: ActionContext) -> int:
-        """Ends every rule for the target brokers. The proxy then forwards all frames that it held back."""
+        """Ends every rule for the target brokers. The proxy then forwards all requests and responses that it held
+        back."""
         at_us = now_us()
         context.cluster.proxy("release", brokers=context.brokers)
         return at_us

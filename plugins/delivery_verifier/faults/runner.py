@@ -1,7 +1,7 @@
 """The runner of a fault plan.
 
 In every cycle the runner waits for the trigger of each step and performs the step's action. It then proves and heals
-the injections, and waits for the cluster to recover. Every injection is recorded.
+the injections, and waits for the cluster to recover. The runner records every injection.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from delivery_verifier.model.scenario import Scenario
 class FaultRunner:
     """Runs one scenario's fault plan. Most triggers call `check_load`, which raises an error if the load has failed.
 
-    `listener` is called after each action, and after each recovery of the cluster, with a text for people and the time
-    in µs since the epoch.
+    `listener` is called after each action, and after each recovery of the cluster. Its arguments are a text for people
+    and the time in µs since the epoch.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class FaultRunner:
         self.listener: Callable[[str, int], None] = lambda text, at_us: None
 
     def run(self) -> list[Injection]:
-        """Runs all cycles, and then heals the cluster, even if an error was raised. Returns the injections.
+        """Runs all cycles. Then heals the cluster, even if an error was raised. Returns the injections.
 
         If a trigger or an action misses its deadline, the cycle ends. All injections that are not healed yet then fail.
-        If all injections are healed, the last injection fails. A failed injection counts as an injection that did not
-        bite, so the run cannot be HELD.
+        If all injections are healed already, the last injection fails instead. A failed injection counts as an
+        injection that did not bite, so the run cannot be HELD.
 
-        Raises DeadlinePassed if the deadline is missed before the cycle's first injection, or if the cluster does not
+        Raises DeadlinePassed if a deadline is missed before the first injection of a cycle, or if the cluster does not
         recover.
         """
         try:
@@ -97,7 +97,8 @@ class FaultRunner:
     def _recover(self) -> None:
         """Heals the open injections, and waits until every broker sees all replicas of all partitions in sync.
 
-        Also restarts a broker that died by itself. The observer of the cluster has recorded the death of this broker.
+        Also starts a broker again that died without a fault. The observer of the cluster has recorded the death of this
+        broker.
         """
         injections = self.injections
         for injection in injections.open:
@@ -116,6 +117,6 @@ class FaultRunner:
 
 
 def _mark(step: FaultStep, brokers: list[int]) -> str:
-    """Returns what the step does, for people, e.g. `kill (broker 1)`."""
+    """Returns a text for people that says what the step does, e.g. `kill (broker 1)`."""
     where = f" (broker {', '.join(map(str, brokers))})" if brokers else ""
     return f"{step.action.replace('_', ' ')}{where}"

@@ -37,8 +37,8 @@ class Targets:
     def leader(self) -> list[int]:
         """Returns the leader of partition 0 of the first subject arm.
 
-        Every topic has the same replica assignment. So this broker leads the same partitions in every topic, unless
-        leaders have moved in some topics only. Raises Unresolved if the partition has no leader.
+        Every topic has the same replica assignment. So this broker leads the same partitions in every topic, except if
+        leaders have moved in only some of the topics. Raises Unresolved if the partition has no leader.
         """
         topic = self._scenario.subjects[0].topic_name
         state = self._cluster.partitions([topic]).get((topic, 0))
@@ -49,7 +49,8 @@ class Targets:
     def followers(self) -> list[int]:
         """Returns all brokers except the target `leader`.
 
-        The order is by id, and begins with the broker after the leader. After the highest id comes the lowest.
+        The order is by ascending id, and begins with the broker after the leader. After the highest id comes the
+        lowest.
         """
         (leader,) = self.resolve("leader")
         brokers = self.all()
@@ -63,7 +64,8 @@ class Targets:
     def transaction_coordinator(self) -> list[int]:
         """Returns the broker that coordinates the transactions of the first producer with a transactional.id.
 
-        Raises Unresolved if there is no such producer, or if no broker coordinates its transactions now.
+        Raises Unresolved if there is no such producer, or if no broker now coordinates the transactions of this
+        producer.
         """
         ids = self._scenario.transactional_ids[:1]
         states = coordinators.states(self._cluster, ids)
@@ -73,8 +75,8 @@ class Targets:
         return leaders
 
     def next(self) -> list[int]:
-        """Returns one broker. Each cycle gets the broker that follows in the list of all brokers. After the last broker
-        comes the first again."""
+        """Returns one broker. In each cycle, this is the broker that comes after the previous cycle's broker in the
+        list of all brokers. After the last broker comes the first."""
         return [self.nth(0)]
 
     def nth(self, index: int) -> int:
@@ -106,8 +108,8 @@ _KINDS: dict[str, Callable[[Targets], list[int]]] = {
 def touched_partitions(act: Act, cluster: Cluster, scenario: Scenario, brokers: list[int]) -> dict[str, list[int]]:
     """Maps each topic to the partitions that the action `act` touches if it is done to `brokers`.
 
-    * An action on brokers touches the partitions that these brokers lead now or, if they lead none, the partitions that
-      have a replica on these brokers.
+    * An action on brokers touches the partitions that these brokers lead now. If they lead none, it touches the
+      partitions that have a replica on these brokers.
     * An action on producers, or an action that alters topics, touches every partition that carries load.
     """
     if act.all_partitions:

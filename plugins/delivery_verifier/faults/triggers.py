@@ -1,4 +1,5 @@
-"""Triggers: what a step of a fault plan waits for before its action is performed. `Trigger` explains each kind."""
+"""Triggers: what a step of a fault plan waits for before its action is performed. `Trigger` explains each kind of
+trigger."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ the leader may still append an acks=all request although the ISR is smaller than
 class Triggers:
     """The triggers of one scenario's fault plan.
 
-    Most triggers call `check_load` while they wait. This function raises an error if the load has failed.
+    Most triggers call `check_load` while they wait. `check_load` raises an error if the load has failed.
     """
 
     def __init__(
@@ -45,8 +46,8 @@ class Triggers:
         self._step_ended_s, self._count_before = time.monotonic(), 0
 
     def end_step(self) -> None:
-        """Notes that a step ends or a cycle begins. From this moment on, the next step counts the time if its trigger
-        is `elapsed`, or the reported records if its trigger is `reported`."""
+        """Notes that a step ends or a cycle begins. The trigger of the next step may count from this moment on:
+        `elapsed` counts the time, and `reported` counts the reported records."""
         self._step_ended_s, self._count_before = time.monotonic(), self._count_reported()
 
     def wait(self, step: FaultStep) -> None:
@@ -79,8 +80,8 @@ class Triggers:
     def _await_load(self, step: FaultStep) -> None:
         """Waits until the trigger `settled` or `reported` of `step` fires.
 
-        `settled` fires once every attempt sent so far has an outcome, `reported` once enough attempts are reported.
-        Raises DeadlinePassed.
+        `settled` fires once every attempt sent so far has an outcome. `reported` fires once enough attempts are
+        reported. Raises DeadlinePassed.
         """
         deadline_s = self._scenario.load.deadline_s
         if step.trigger.kind == "settled":
@@ -107,7 +108,8 @@ class Triggers:
         wait_until(is_seen, messages[proof], LEADER_DEADLINE_S)
 
     def _await_bite(self) -> None:
-        """Waits until the newest injection's action can prove itself (see `Action.proof`). Raises DeadlinePassed."""
+        """Waits until the action of the newest injection has a proof that is not empty (see `Action.proof`). Raises
+        DeadlinePassed."""
         injection = self._injections.all[-1]
         deadline_s = min(self._scenario.load.deadline_s, BITE_DEADLINE_S)
 
@@ -147,7 +149,7 @@ class Triggers:
         return bool(states) and all(state.leader in running for state in states.values())
 
     def _isr_runs(self) -> bool:
-        """Returns whether all brokers in the ISRs run. Ignores partitions whose leader does not run."""
+        """Returns whether all brokers in the ISRs run. Ignores each partition whose leader does not run."""
         running = set(self._cluster.running())
         states = self._cluster.partitions([arm.topic_name for arm in self._scenario.arms])
         return bool(states) and all(set(state.isr) <= running for state in states.values() if state.leader in running)
@@ -155,8 +157,8 @@ class Triggers:
     def _records(self, value: float) -> int:
         """Returns the number of records for which a trigger with this `value` waits.
 
-        A value of 1 or more is this number itself. A value below 1 is a share of the records of one cycle, i.e. of the
-        planned records of the smallest subject arm, divided by the number of cycles.
+        A `value` of 1 or more is this number itself. A `value` below 1 is a share of the records of one cycle. The
+        records of one cycle are the planned records of the smallest subject arm, divided by the number of cycles.
         """
         if value >= 1:
             return int(value)

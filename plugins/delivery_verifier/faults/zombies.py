@@ -1,5 +1,5 @@
-"""Actions on members that become zombies: such a member is frozen, a substitute takes its place, and then it goes
-on."""
+"""Actions on members that become zombies. Such a member is frozen, a substitute takes its place, and then the member
+goes on."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ THAWED_S = 60.0
 
 
 class FreezeApplication:
-    """Freezes the member of every application, and starts a substitute for each. `thaw_application` heals the
-    injection.
+    """Freezes the member of every application, and starts a substitute for each. The action `thaw_application` heals
+    the injection.
 
     The proof shows for each member:
 
-    * The member had records in hand, and stood at the crash point where it was ordered to park.
-    * Every thread of the member stands still.
-    * The group lists the substitute with partitions, and does not list the member any more. This is not required if
-      both assign partitions to themselves.
-    * The substitute has applied records. Or it waits, according to the coordinator, for offsets that the open
+    * The member had records in hand, and was parked at the crash point of its order.
+    * Every thread of the member is stopped.
+    * The group lists the substitute with partitions, and does not list the member any more. This is not required if the
+      member and the substitute assign partitions to themselves.
+    * The substitute has applied records. Or the coordinator says that the substitute waits for offsets, which the open
       transaction of the member is about to commit.
 
     If the member has committed all that was sent, the substitute can apply nothing until more is sent.
     """
 
     def do(self, context: ActionContext) -> int:
-        """Freezes the members, starts the substitutes, and waits until each substitute has taken over. A substitute
-        takes over even without applying anything if there is nothing to apply. Raises DeadlinePassed."""
+        """Freezes the members, starts the substitutes, and waits until each substitute has taken over. If there is
+        nothing to apply, a substitute can take over without applying anything. Raises DeadlinePassed."""
         zombies, frozen_at_us = applications_in(context).zombies, now_us()
         zombies.freeze()
         zombies.replace()
@@ -54,11 +54,11 @@ class FreezeApplication:
         return frozen_at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns, for each arm, how many records the frozen member has in hand, and how many the substitute has
-        applied.
+        """Returns, for each arm, that its member is frozen and where the member is parked, how many records the member
+        has in hand, and how many records the substitute has applied.
 
         The keys are `member <name>`, `member <name> parked at`, `in hand of <arm>` and `taken over of <arm>`. The
-        result is empty unless the action has bitten.
+        result is empty if the freeze is not proven (see the class).
         """
         applications = applications_in(context)
         in_hand, parked = _in_hand(applications), applications.parked_at()
@@ -77,15 +77,15 @@ class ThawApplication:
     """Lets the frozen members go on, and stops them when they have nothing more to do. The injection is then over, so
     nothing has to be healed.
 
-    The proof shows that each member applied records after the thaw, was refused, or ended because it was fenced.
+    The proof shows that each member, after the thaw, applied records, was refused, or ended because it was fenced.
     """
 
     def __init__(self) -> None:
         self._facts: ActionProof = {}
 
     def do(self, context: ActionContext) -> int:
-        """Thaws the members. Waits until each member has ended or has done all that it has to do, and until all records
-        are applied. Then stops the thawed members that still run. Raises DeadlinePassed."""
+        """Thaws the members. Waits until each member has ended or has finished its work, and until all records are
+        applied. Then stops the thawed members that still run. Raises DeadlinePassed."""
         self._facts = {}
         applications = applications_in(context)
         zombies, in_hand = applications.zombies, _in_hand(applications)
@@ -113,11 +113,9 @@ class ThawApplication:
         return thawed_at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns what each member did after the latest thaw, and how many records the member had in hand before the
-        thaw.
+        """Returns what each member did after the latest thaw, and how many records it had in hand before the thaw.
 
-        The keys are `member <name> when thawed` and `in hand of <arm>`. The result is empty unless each member did
-        something.
+        The keys are `member <name> when thawed` and `in hand of <arm>`. The result is empty if a member did nothing.
         """
         return self._facts
 
@@ -129,7 +127,7 @@ def _in_hand(applications: RunningApplications) -> dict[str, int]:
 
 def _lacks(context: ActionContext, may_rest: Callable[[ActionContext, Zombie], bool]) -> Iterator[str]:
     """Yields a text for each substitute that has not taken over. The text says what is missing. `may_rest` returns
-    whether it is acceptable that a substitute has applied nothing yet."""
+    whether a substitute may have applied nothing yet."""
     scenario, client = scenario_in(context), topics.admin(context.cluster.connection)
     for zombie in applications_in(context).zombies.all:
         group, (frozen, successor) = group_of(scenario, zombie.arm), zombie.client_ids
@@ -146,8 +144,8 @@ def _lacks(context: ActionContext, may_rest: Callable[[ActionContext, Zombie], b
 
 
 def _is_idle(context: ActionContext, zombie: Zombie) -> bool:
-    """Returns whether the substitute has nothing to apply: it waits for the end of a transaction, or its group has
-    committed all records that were sent."""
+    """Returns whether the substitute has nothing to apply. Either it waits for the end of a transaction, or its group
+    has committed all records that were sent."""
     scenario, client = scenario_in(context), topics.admin(context.cluster.connection)
     partitions = range(scenario.load.partitions)
     ends = topics.high_watermarks(client, [(zombie.arm.topic_name, partition) for partition in partitions])
@@ -157,8 +155,8 @@ def _is_idle(context: ActionContext, zombie: Zombie) -> bool:
 
 
 def _waits(context: ActionContext, zombie: Zombie) -> bool:
-    """Returns whether the substitute waits until the transaction of the frozen member ends (KIP-447). It then was
-    handed no record, and the coordinator of the group says that offsets are about to be committed."""
+    """Returns whether the substitute waits until the transaction of the frozen member ends (KIP-447). This is so if the
+    substitute was handed no record, and the coordinator of the group says that offsets are about to be committed."""
     if zombie.application.discipline not in IN_TRANSACTIONS or zombie.substitute[Word.HANDED_OVER]:
         return False
     scenario, client = scenario_in(context), topics.admin(context.cluster.connection)
@@ -174,11 +172,12 @@ def _counts(zombie: Zombie) -> tuple[int, int, int]:
 
 
 def _is_done(context: ActionContext, zombie: Zombie, before: tuple[int, int, int]) -> bool:
-    """Returns whether a thawed member has ended, or has done all that it has to do. `before`: its counts at the thaw.
+    """Returns whether a thawed member has ended or has finished its work. `before` has the counts of the member at the
+    thaw (see `_counts`).
 
     A subscribed member had been removed from its group. It is done once the group has given it partitions again, or has
     told it that it gets none. A member that assigns partitions to itself reads each partition from the start. It is
-    done once it has got the last record of each.
+    done once it was handed the last record of each partition.
     """
     if zombie.ended:
         return True
@@ -194,8 +193,8 @@ def _is_done(context: ActionContext, zombie: Zombie, before: tuple[int, int, int
 
 
 def _deeds(zombie: Zombie, before: tuple[int, int, int]) -> str:
-    """Returns in words what a thawed member did. Returns an empty text if the member did nothing. `before`: the
-    member's counts at the thaw."""
+    """Returns a text that says what a thawed member did. The text is empty if the member did nothing. `before` has the
+    counts of the member at the thaw (see `_counts`)."""
     if zombie.ended:
         return f"ended with {zombie.ended}"
     _, applied, refusals = (now - then for now, then in zip(_counts(zombie), before, strict=True))

@@ -4,7 +4,7 @@ A missing table, an empty table, or a null in a column that forbids nulls never 
 problems is listed in `Books.problems`, and forbids the verdicts HELD and VIOLATED. Only two tables may be empty:
 
 * books/exposure.parquet, if there was no injection.
-* books/cases.parquet. Its counts are also in books/laws.parquet, in the rows whose column `law` is `anomaly_rows`.
+* books/cases.parquet. Its rows are also counted in books/laws.parquet, where the column `law` is `anomaly_rows`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Books:
     ) -> Books:
         """Returns the books with the tables `tables`. Each key of `tables` is the file of a table, as in TABLES.
 
-        `applied`: whether an arm of the run has an application. Only then must the table books/effects exist.
+        `applied`: whether an arm of the run has an application. If it is false, the table books/effects may be missing.
         `version` is the `format_version` in the manifest of the step that wrote the tables. The tables must have
         exactly the columns of this version. `problems` lists whatever is wrong with the tables. No error is raised.
         """
@@ -89,8 +89,8 @@ class Books:
 
     @classmethod
     def read(cls, run_dir: Path, version: int = declared.FORMAT_VERSION, applied: bool = False) -> Books:
-        """Reads the books of the run directory `run_dir`. A missing file raises no error, but is listed in
-        `problems`. `version`: the format version of the step that wrote the books. `applied`: whether an arm has an
+        """Reads the books of the run directory `run_dir`. If a file is missing, lists it in `problems` and raises no
+        error. `version`: the format version of the step that wrote the books. `applied`: whether an arm has an
         application.
 
         Raises pyarrow.ArrowInvalid if a file is not Parquet.
@@ -99,7 +99,7 @@ class Books:
         return cls.from_tables({file: pq.read_table(path) for file, path in present.items()}, version, applied)
 
     def rows(self, name: str, **where: object) -> pa.Table:
-        """The rows of the table called `name`, e.g. `laws`, that match `where`. `where` maps columns to values.
+        """Returns the rows of the table called `name`, e.g. `laws`, that match `where`. `where` maps columns to values.
 
         If the table lacks a column of `where`, returns no rows. `problems` then names the missing column.
         """
@@ -111,19 +111,19 @@ class Books:
         return table
 
     def values(self, name: str, column_name: str, **where: object) -> list[Any]:
-        """The values of one column of `rows(name, **where)`, without nulls.
+        """Returns the values of one column of `rows(name, **where)`, without nulls.
 
-        The result is empty if the column is missing. `problems` then names the column.
+        If the column is missing, the result is empty, and `problems` names the column.
         """
         rows = self.rows(name, **where)
         values = rows[column_name].to_pylist() if column_name in rows.column_names else []
         return [value for value in values if value is not None]
 
     def totals(self, arm: str) -> dict[str, int]:
-        """The sum of each column of COUNTS over the arm's rows of books/producers, by column.
+        """Maps each column of COUNTS to the sum of this column over the arm's rows of books/producers.
 
-        A column that the table lacks has no entry, because 0 would say that nothing was found. If the arm has rows in
-        books/effects, the result also has the sums of their columns, under the keys `effects_<column>`.
+        A column that the table lacks is missing in the result, because 0 would say that nothing was found. If the arm
+        has rows in books/effects, the result also has the sums of their columns, under the keys `effects_<column>`.
         """
         rows, effects = self.rows("producers", arm=arm), self.rows("effects", arm=arm)
         counted = {name: _sum(rows[name]) for name in COUNTS if name in rows.column_names}
@@ -131,7 +131,7 @@ class Books:
         return counted | {f"effects_{name}": _sum(effects[name]) for name in names}
 
     def cases_at(self, arm: str, anomaly: Anomaly, partition: int) -> int:
-        """How many attempts and records in `partition` of the arm show `anomaly`, even if they are cases of another
+        """Returns how many attempts and records in `partition` of the arm show `anomaly`, even as cases of another
         anomaly.
 
         An attempt or record that shows several anomalies is a case of only the first of them, in order of precedence
@@ -141,14 +141,14 @@ class Books:
 
 
 def counts_of(version: int) -> tuple[str, ...]:
-    """Returns the names in COUNTS that are columns of the books in the run directory's format `version`."""
+    """Returns the names in COUNTS that are columns of the books in `version` of the run directory's format."""
     searched = searched_for(version)
     later = {name for anomaly in Anomaly if anomaly not in searched for name in _columns(anomaly)}
     return tuple(name for name in COUNTS if name not in later)
 
 
 def count_strangers(run: RunDirectory, arms: Collection[str]) -> dict[str, int]:
-    """Maps each arm to the number of records in its topic that another client wrote.
+    """Maps each arm to the number of records that clients other than the verifier wrote to its topic.
 
     Returns an empty mapping for books of a format version before STRANGERS_SINCE. For books of a later version, raises
     IncompleteRun if reconcile.json lacks the count of an arm.
@@ -177,8 +177,8 @@ def has_second_opinion(version: int, offsets: Offsets) -> bool:
 
 
 def total_column(anomaly: Anomaly) -> str:
-    """The name of the column that `with_totals` adds for `anomaly`, e.g. `lost_total`. Great Expectations judges this
-    column.
+    """Returns the name of the column that `with_totals` adds for `anomaly`, e.g. `lost_total`. Great Expectations
+    judges this column.
 
     The column counts the cases of the anomaly, and the records that show the anomaly but are cases of an anomaly of
     higher precedence.
@@ -206,7 +206,7 @@ def with_totals(rows: pa.Table, late_convicts: bool = False) -> pa.Table:
 
 
 def _columns(anomaly: Anomaly) -> list[str]:
-    """The columns of books/producers.parquet that count `anomaly`, including cases that another anomaly hides."""
+    """Returns the columns of books/producers.parquet that count `anomaly`, also cases that another anomaly hides."""
     return [column(anomaly), also_column(anomaly)] if anomaly in SECONDARY else [column(anomaly)]
 
 
@@ -223,7 +223,8 @@ def _empty(table: Table) -> pa.Table:
 
 
 def _problems(declaration: Table, table: pa.Table | None, version: int) -> list[tuple[str, str]]:
-    """Lists what is wrong with a table: pairs of a doubt's name and a sentence. A doubt is a reason to give no verdict.
+    """Returns what is wrong with a table: pairs of a doubt's name and a sentence. A doubt is a reason to give no
+    verdict.
 
     `table` is None if its file is missing. `version`: the format version of the step that wrote the table.
     """

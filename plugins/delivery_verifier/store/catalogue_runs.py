@@ -1,6 +1,7 @@
 """The records of catalogue runs. A catalogue run runs chosen entries of the catalogue one after another.
 
-Each catalogue run has a folder. Its file catalogue.json says which entries were chosen, and how each entry ended.
+Each catalogue run has a folder. The file catalogue.json in this folder says which entries were chosen, and how each
+entry ended.
 """
 
 from __future__ import annotations
@@ -21,17 +22,18 @@ FILE, PAGE = "catalogue.json", "matrix.html"
 
 
 def folder() -> Path:
-    """The folder of all catalogue runs, beside the run directories."""
+    """Returns the folder of all catalogue runs. It is beside the run directories."""
     return folders.runs_dir() / folders.CATALOGUES
 
 
 def directory(name: str) -> Path:
-    """The directory of the catalogue run called `name`."""
+    """Returns the directory of the catalogue run called `name`."""
     return folder() / name
 
 
 def write(catalogue: CatalogueRun) -> None:
-    """Writes `catalogue` to its file catalogue.json. The file is replaced as a whole, so no reader sees half a file."""
+    """Writes `catalogue` to the file catalogue.json of the catalogue run. Replaces the file as a whole, so no reader
+    sees half a file."""
     target = directory(catalogue.id)
     target.mkdir(parents=True, exist_ok=True)
     partial = target / f".{FILE}.{os.getpid()}.partial"
@@ -53,13 +55,13 @@ def read(name: str) -> CatalogueRun:
 
 
 def _files() -> list[Path]:
-    """The files of all catalogue runs, except catalogue runs that are being removed."""
+    """Returns the files of all catalogue runs, except catalogue runs that are being removed."""
     return [file for file in folder().glob(f"*/{FILE}") if not file.parent.name.startswith(".")]
 
 
 def newest(most: int) -> list[CatalogueRun]:
-    """The catalogue runs with the newest files, at most `most`. If such a file is damaged, its catalogue run is left
-    out, and the result is shorter.
+    """Returns the catalogue runs with the newest files, at most `most`. If one of these files is damaged, leaves out
+    its catalogue run, and the result is shorter.
 
     The catalogue run that started last comes first.
     """
@@ -88,7 +90,7 @@ class _Summary(Struct, frozen=True):
 
 
 def names(path: Path) -> tuple[str, ...]:
-    """The names of the entries that were chosen for the catalogue run in the folder `path`, each name once.
+    """Returns the names of the entries that were chosen for the catalogue run in the folder `path`, each name once.
 
     The result is empty if the file catalogue.json cannot be read.
     """
@@ -96,7 +98,8 @@ def names(path: Path) -> tuple[str, ...]:
 
 
 def has_ended(path: Path) -> bool:
-    """Whether the catalogue run in the folder `path` has ended. True also if its catalogue.json cannot be read."""
+    """Returns whether the catalogue run in the folder `path` has ended. True also if its catalogue.json cannot be
+    read."""
     return bool(_summary(path).ended_at)
 
 

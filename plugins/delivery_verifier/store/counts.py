@@ -52,9 +52,9 @@ COUNTS = (
 def case_counts(totals: Mapping[str, int], anomaly: Anomaly) -> tuple[int, int]:
     """Returns two numbers: the cases of `anomaly`, and the other attempts that show `anomaly`.
 
-    An attempt that shows several anomalies is a case of the first of them, in the order of `Anomaly`. `totals`:
-    `ArmEvidence.totals`. For REORDERED, the second number includes `totals[LATE]`, the number of INDETERMINATE attempts
-    that came late.
+    An attempt that shows several anomalies is a case of the first of them, in the order of `Anomaly`. `totals` is the
+    field `ArmEvidence.totals`. For REORDERED, the second number includes `totals[LATE]`, the number of INDETERMINATE
+    attempts that came late.
     """
     also = totals.get(also_column(anomaly), 0) if anomaly in SECONDARY else 0
     if anomaly is Anomaly.REORDERED:

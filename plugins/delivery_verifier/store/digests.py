@@ -16,7 +16,7 @@ _REMEMBERED = 4096
 
 
 def sha256(file: Path) -> str:
-    """The SHA-256 of a file, as hexadecimal digits. Raises OSError if the file cannot be read.
+    """Returns the SHA-256 of a file, as hexadecimal digits. Raises OSError if the file cannot be read.
 
     This process remembers the digest as long as path, size, inode, modification time and change time of the file stay
     the same, so that a large ledger is not read again for each check. A file that changed less than one second ago is
@@ -27,8 +27,8 @@ def sha256(file: Path) -> str:
 
     A process that remembers the digest does not notice some changes: a write to the block device, a write through a
     memory map, a write while the clock of the machine is set back, and any write on a file system that keeps no change
-    times. The next process notices them, because nothing is remembered between processes. Airflow executes every step
-    of a run in a process of its own.
+    times. The next process notices such changes, because nothing is remembered between processes. Airflow executes
+    every step of a run in a process of its own.
     """
     state = file.stat()
     times_ns = state.st_mtime_ns, state.st_ctime_ns

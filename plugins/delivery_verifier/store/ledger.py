@@ -1,4 +1,4 @@
-"""The ledger: every attempt with its outcome. Programs other than the verifier may write ledgers, too."""
+"""The ledger: every attempt with its outcome. Programs other than the verifier may also write ledgers."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ dense numbers, and dictionaries only for values that repeat."""
 
 
 def outcomes_key(outcome: str, producer: str) -> str:
-    """Returns the name under which produce.json and settle.json hold one count of a producer.
+    """Returns the name of one count of a producer. produce.json and settle.json hold the count under this name.
 
-    The producer itself counts the attempts that its client reported with `outcome`, e.g. ACKED. `outcome` may also be
-    MISCOUNTED. `producer` is `<arm>/<producer>/<session>`.
+    The count says how many attempts the client of the producer reported with `outcome`, e.g. ACKED. The producer itself
+    counts them. `outcome` may also be MISCOUNTED. `producer` is `<arm>/<producer>/<session>`.
     """
     return f"outcomes_{outcome.lower()}/{producer}"
 
@@ -62,8 +62,8 @@ def outcomes_key(outcome: str, producer: str) -> str:
 def reported_counts(counts: Mapping[str, int], outcome: str) -> dict[str, int]:
     """Maps each arm to the number of its attempts that the client reported with `outcome`.
 
-    `counts` are the counts of produce.json. If the run's format is older than OUTCOMES_SINCE, the producers made no
-    such counts, and the result is empty.
+    `counts` are the counts of produce.json. If the run's format is older than OUTCOMES_SINCE, the result is empty,
+    because the producers did not count outcomes then.
     """
     reported, prefix = Counter[str](), outcomes_key(outcome, "")
     for name, count in counts.items():
@@ -78,7 +78,8 @@ def writer(file: Path) -> pq.ParquetWriter:
 
 
 def check_schema(file: Path) -> None:
-    """Raises BadInput unless the Parquet `file` has exactly the columns of SCHEMA, with the same types, in any order.
+    """Raises BadInput if the Parquet `file` does not have exactly the columns of SCHEMA, with the same types. The order
+    of the columns does not matter.
 
     The error names the columns that differ.
     """
@@ -94,7 +95,8 @@ def check_schema(file: Path) -> None:
 
 
 def column_types(file: Path) -> dict[str, pa.DataType]:
-    """The columns of a Parquet file with their types. Raises BadInput if the file cannot be read as Parquet."""
+    """Maps the name of each column of a Parquet file to its type. Raises BadInput if the file cannot be read as
+    Parquet."""
     try:
         return {field.name: field.type for field in pq.read_schema(file)}
     except (OSError, pa.ArrowException) as error:

@@ -1,8 +1,8 @@
 """Manifests. A manifest is the file `<step>.json`, with which a finished step seals what it wrote.
 
-Since version 2 of the format, a manifest also names its run and the manifests of the steps whose output it used, and
-has a checksum of its own content. So files of another run, or altered counts, cannot pass as output of the step.
-Checksums are no signatures: they reveal an accident or a single altered file, but not a person who computes all
+Since version 2 of the format, a manifest also names its run and the manifests of the steps whose output the step used,
+and has a checksum of its own content. So files of another run, or altered counts, cannot pass as output of the step.
+Checksums are not signatures: they reveal an accident or a single altered file, but not a person who computes all
 checksums anew.
 """
 
@@ -22,7 +22,7 @@ LINKED_SINCE = 2
 
 
 class IncompleteRun(VerifierError, RuntimeError):
-    """The output of a step is missing, unfinished, altered, of another run, or in an unknown format.
+    """The output of a step is missing, unfinished, altered, from another run, or in an unknown format.
 
     Such output allows no verdict.
     """
@@ -68,8 +68,8 @@ def seal_of(content: bytes) -> str:
     """Returns the SHA-256 of a manifest as hexadecimal digits. `content` is the manifest as JSON, in any layout.
 
     The function first removes the field `seal`, and rewrites the manifest as compact UTF-8 JSON with sorted keys. The
-    digest is computed from this text. Raises msgspec.DecodeError if `content` is not JSON, and AttributeError if it is
-    not an object.
+    digest is computed from this text. Raises msgspec.DecodeError if `content` is not JSON, and AttributeError if the
+    JSON is not an object.
     """
     fields = msgspec.json.decode(content)
     fields.pop("seal", None)
@@ -77,17 +77,17 @@ def seal_of(content: bytes) -> str:
 
 
 def sealed(manifest: Manifest) -> Manifest:
-    """Returns `manifest` with its `seal`."""
+    """Returns `manifest` with its field `seal` filled in."""
     return msgspec.structs.replace(manifest, seal=seal_of(msgspec.json.encode(manifest)))
 
 
 def read(file: Path, run_id: str | None) -> Manifest:
     """Reads and checks the manifest `file`. `run_id` is the run's id in scenario.json.
 
-    If scenario.json cannot be read, `run_id` is None, and the manifest may be of any run. A run with a damaged scenario
-    has no verdict, but its owner must be able to remove it, and removal reads the manifest.
+    If scenario.json cannot be read, `run_id` is None, and the manifest may belong to any run. A run with a damaged
+    scenario has no verdict. But its owner must be able to remove the run, and removal reads the manifest.
 
-    Raises IncompleteRun if the manifest is damaged or altered, is of another run, or has an unknown version.
+    Raises IncompleteRun if the manifest is damaged or altered, belongs to another run, or has an unknown version.
     """
     try:
         content = file.read_bytes()

@@ -1,4 +1,4 @@
-"""The table of the replicas: the only table of the run directory that is about replicas, not about records."""
+"""The table of the replicas. No other table of the run directory has rows about replicas."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ REPLICAS = Table(
 def read_replicas(run: RunDirectory) -> pa.Table | None:
     """Returns the table of the replicas of a run, which the step `settle` writes.
 
-    If the file is missing, the format version of `settle` decides: an older version does not have this table, and the
-    result is None. In a version that has the table, the result is a table without rows and columns.
+    If the file is missing, the format version of `settle` decides what is returned. If this version does not have the
+    table, the result is None. If it has the table, the result is a table without rows and columns.
 
-    Raises IncompleteRun if `settle` did not write the file, or if the file was altered. Raises pyarrow.ArrowException
-    if the file lacks a column.
+    Raises IncompleteRun if the manifest of `settle` does not list the file, or if the file was altered. Raises
+    pyarrow.ArrowException if the file lacks a column.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -1,5 +1,5 @@
 """The run directory: the output of each step. A finished step seals its output: its manifest names each file with the
-file's SHA-256. Later steps read only sealed output, and only if no file has changed since."""
+file's SHA-256. Later steps read only sealed output, and only if no file has changed since it was sealed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RunDirectory:
         self.path = Path(path).absolute()
 
     def read_scenario(self) -> Scenario:
-        """Reads and checks scenario.json. Returns the scenario. Callers read the scenario once, and pass it on.
+        """Reads and checks scenario.json. Returns the scenario. Callers should read the scenario once, and pass it on.
 
         Raises IncompleteRun if the file is missing or its format is unknown, and ValueError if the file is malformed.
         """
@@ -66,7 +66,8 @@ class RunDirectory:
             raise IncompleteRun(f"{file} is damaged: {error}; `kdv reconcile` judges the run anew") from None
 
     def run_id(self, folder: Path | None = None) -> str | None:
-        """The run's id in scenario.json of `folder`, by default the run directory. None if the file cannot be read."""
+        """Returns the run's id in scenario.json of `folder` (default: the run directory), or None if it is
+        unreadable."""
         try:
             return msgspec.json.decode(((folder or self.path) / "scenario.json").read_bytes(), type=_Run).run_id
         except (OSError, msgspec.MsgspecError):
@@ -75,8 +76,7 @@ class RunDirectory:
     def manifest(self, step: str) -> Manifest:
         """Reads and checks the manifest of `step`. Does not check the step's files (`require` does).
 
-        Raises IncompleteRun if the manifest is missing, damaged or altered, is of another run, or has an unknown
-        version.
+        Raises IncompleteRun if the manifest is missing, damaged, altered, of another run, or of an unknown version.
         """
         file = self.path / f"{step}.json"
         if not file.is_file():
@@ -86,7 +86,7 @@ class RunDirectory:
     def sealed(self, step: str, name: str) -> bytes:
         """Returns the bytes of the file `name`, which `step` wrote. First checks all files of the step with `require`.
 
-        Raises IncompleteRun if a check fails, or if the manifest of the step does not list this file.
+        Raises IncompleteRun if a check fails, or if the manifest of the step does not list the file `name`.
         """
         self.require(step)
         if name not in self.manifest(step).files:
@@ -97,7 +97,7 @@ class RunDirectory:
         """Returns the bytes of the file `name`, which `step` wrote. Checks only this file.
 
         Pages that list thousands of runs use this method, because a check of all files of the step takes too long.
-        Raises IncompleteRun if this file's SHA-256 is not in the manifest, and OSError if the file cannot be read.
+        Raises IncompleteRun if the manifest does not have the file's SHA-256, and OSError if the file cannot be read.
         """
         content = (self.path / name).read_bytes()
         if self.manifest(step).files.get(name) != hashlib.sha256(content).hexdigest():
@@ -105,7 +105,7 @@ class RunDirectory:
         return content
 
     def require(self, *steps: str) -> None:
-        """Raises IncompleteRun unless every step has finished, and each file is still as its step wrote it.
+        """Raises IncompleteRun if one of `steps` has not finished, or if a file was changed after its step finished.
 
         Also raises IncompleteRun if a folder of one of the steps holds a file that no step wrote, or if a manifest that
         a step used was replaced later.
@@ -141,8 +141,8 @@ class RunDirectory:
                 raise IncompleteRun(f"step {step} rests on another {min(differing)}.json than the one that is there")
 
     def rested_on(self, step: str) -> dict[str, str]:
-        """Maps each step whose output `step` uses to the SHA-256 of that step's manifest. Leaves out steps without a
-        manifest."""
+        """Maps steps to the SHA-256 of their manifests. These are the steps whose output `step` uses. Leaves out steps
+        without a manifest."""
         files = {name: self.path / f"{name}.json" for name in REQUIRES.get(step, ())}
         return {name: sha256(file) for name, file in files.items() if file.is_file()}
 
@@ -158,7 +158,7 @@ class RunDirectory:
 
     @contextmanager
     def writing(self, step: str) -> Iterator[StepOutput]:
-        """A context manager. Its block gets a StepOutput, which collects the step's files in a temporary folder.
+        """Returns a context manager that gives a StepOutput, which collects the step's files in a temporary folder.
 
         At the end of the block, moves the files into the run directory. If the block fails, moves no file.
         """
@@ -173,8 +173,8 @@ class RunDirectory:
 class StepOutput:
     """The output of a step, before it is published (moved into the run directory).
 
-    The step writes its files to the temporary folder `staging`, under their final paths. The manifest will hold
-    `counts` and `notes`, to which the step adds its figures and texts.
+    The step writes its files to the temporary folder `staging`, under their final paths. The step adds its figures to
+    `counts` and its texts to `notes`. The manifest will hold `counts` and `notes`.
     """
 
     def __init__(self, run: RunDirectory, step: str) -> None:
@@ -194,7 +194,7 @@ class StepOutput:
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
-        """A context manager. Sets the count `<phase>_ms` to the duration of its block, even if the block fails."""
+        """Returns a context manager that sets the count `<phase>_ms` to its block's duration, even after an error."""
         start = time.monotonic()
         try:
             yield
@@ -202,7 +202,7 @@ class StepOutput:
             self.counts[f"{phase}_ms"] = round(1000 * (time.monotonic() - start))
 
     def write_table(self, name: str, table: pa.Table) -> Path:
-        """Writes `table` to `<name>.parquet` below `staging`. Returns the file."""
+        """Writes `table` to the file `<name>.parquet` below `staging`. Returns the path of the file."""
         import pyarrow.parquet as pq  # imported here, because Airflow imports this module often
 
         file = self.staging / f"{name}.parquet"
@@ -246,5 +246,5 @@ class StepOutput:
 
 
 def _data_files(folder: Path) -> list[Path]:
-    """The data files below `folder`. Hidden files and Spark's `_SUCCESS` markers are not data."""
+    """Returns the data files below `folder`. Hidden files and Spark's `_SUCCESS` markers are not data."""
     return sorted(file for file in folder.rglob("*") if file.is_file() and not file.name.startswith((".", "_")))

@@ -34,9 +34,11 @@ class Column:
 class Table:
     """The declaration of one table.
 
-    `file` is relative to the run directory. It is a glob pattern if the table has several files. `rows` says what one
-    row is. `may_be_empty`: whether the table can have no rows although nothing is missing from the run. `since`: the
-    first version of the run directory's format that has the table.
+    * `file`: the path of the table's file, relative to the run directory. If the table has several files, a glob
+      pattern.
+    * `rows`: says what one row is.
+    * `may_be_empty`: whether the table can have no rows although nothing is missing from the run.
+    * `since`: the first version of the run directory's format that has the table.
     """
 
     name: str
@@ -52,7 +54,7 @@ class Table:
         return tuple(item.name for item in self.columns)
 
     def column(self, name: str) -> Column:
-        """The column called `name`. Raises KeyError if there is no such column."""
+        """Returns the column called `name`. Raises KeyError if there is no such column."""
         for item in self.columns:
             if item.name == name:
                 return item

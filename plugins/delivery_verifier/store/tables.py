@@ -1,12 +1,12 @@
 """The tables of the run directory. Each table is declared once, with type, unit and meaning of each column.
 
 These tables are the interface between the steps, and the interface for other programs (docs/run-directory.md).
-Everything else that names their columns is derived from these declarations: the Arrow schemas, Spark's schemas
+Everything else that names columns of the tables is derived from these declarations: the Arrow schemas, Spark's schemas
 (`spark_jobs.schemas`), the columns that `store.books` requires, the input of the report, and the documentation.
 
-A *session* is all that a producer sends with one series of consecutive numbers. It outlives the death of the producer:
-a producer that is killed and started again continues its series. A *view* of a topic holds the records that one kind of
-consumer (read_uncommitted or read_committed) sees in a range of offsets.
+A *session* is all that a producer sends with one series of consecutive numbers. A session outlives the death of the
+producer: a producer that is killed and started again continues its series. A *view* of a topic holds the records that
+one kind of consumer (read_uncommitted or read_committed) sees in a range of offsets.
 """
 
 from __future__ import annotations

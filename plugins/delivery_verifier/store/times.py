@@ -1,4 +1,4 @@
-"""Times in tables, as µs since the epoch. Other programs may write tables with other units of time."""
+"""Converts times in tables to µs since the epoch. Other programs may write tables with other units of time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pyarrow as pa
 
 
 def as_us(moments: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Returns a column of timestamps of any unit and zone as int64 µs since the epoch.
+    """Returns a column of timestamps, of any unit and time zone, as int64 µs since the epoch.
 
     Finer units are truncated to µs. A column that has no timestamps is returned unchanged.
     """

@@ -1,5 +1,5 @@
-"""Reads the witness of a run, i.e. the brokers' own records of the consumer groups, together with the journals of the
-members."""
+"""Reads the witness of a run, together with the journals of the members. The witness is what the brokers themselves
+recorded about the consumer groups."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Row = dict[str, Any]
 
 
 class Witness(NamedTuple):
-    """The rows of the tables witness/commits, witness/generations, witness/positions and journal. The rows of a table
-    of the witness are in the order of the log."""
+    """The rows of the tables witness/commits, witness/generations, witness/positions and journal. The rows of the three
+    witness tables are in the order of the log."""
 
     commits: list[Row]
     generations: list[Row]
@@ -52,8 +52,8 @@ def last_commits(commits: list[Row]) -> dict[tuple[str, int], int]:
     """Maps (arm, partition) to the offset that the group has committed last. A partition without a committed offset is
     missing. `commits`: rows of witness/commits of the arms' own topics, in the order of the log.
 
-    A commit in a transaction has its place in the order where it was sent, not where the transaction ended (Kafka:
-    `OffsetMetadataManager.replayEndTransactionMarker`).
+    For a commit in a transaction, the time at which the commit was sent counts, and not the time at which the
+    transaction ended (Kafka: `OffsetMetadataManager.replayEndTransactionMarker`).
     """
     last: dict[tuple[str, int], int | None] = {
         (row["arm"], row["partition"]): row["offset"] for row in commits if row["committed"]

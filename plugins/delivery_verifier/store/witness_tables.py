@@ -1,6 +1,6 @@
-"""The witness: what the brokers themselves recorded about the groups of the applications, in `__consumer_offsets`.
+"""The witness: what the brokers themselves recorded, in `__consumer_offsets`, about the groups of the applications.
 
-The journal is what the members say that they did. The witness does not depend on the journal, nor on what a client was
+The journal is what the members say that they did. The witness depends neither on the journal, nor on what a client was
 told. A *group* is the consumer group of one arm's application.
 """
 

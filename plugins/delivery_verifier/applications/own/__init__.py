@@ -1,4 +1,5 @@
-"""Own applications: their processes, their output, and the effects in lines and files that they write.
+"""Own applications: their processes, their output, and the effects that they write to lines, files, topics or tables.
 
-An *own application* is a program of the user's own. An *own member* is a member of it: one process with its children.
+An *own application* is a program of the user's own. An *own member* is a member of an own application: one process with
+its child processes.
 """

@@ -1,7 +1,8 @@
-"""The processes of one own member: its guardian, the guardian's process group, and descendants that left this group.
+"""The processes of one own member (one run of a program of the user's own). The guardian is the process that started
+the program. The member's processes are the guardian, its process group, and descendants that left this group.
 
 A program leaves the group e.g. by `setsid`, or when it becomes a daemon. The guardian adopts every descendant whose
-parent has ended, so that all of them remain its descendants.
+parent has ended. So every such process remains a descendant of the guardian.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ DEAD_S = 10.0
 
 
 def send_to_all(guardian: int, number: int) -> None:
-    """Sends the signal `number` to all processes of the member whose guardian has the pid `guardian`."""
+    """Sends the signal `number` to all processes of a member. `guardian` is the pid of the member's guardian, i.e. of
+    the process that started the member's program."""
     for process in _outside(guardian):
         with suppress(psutil.NoSuchProcess):
             process.send_signal(number)
@@ -28,7 +30,8 @@ def send_to_all(guardian: int, number: int) -> None:
 
 
 def kill_all(guardian: int) -> None:
-    """Kills all processes of a member, and waits until none is left. `guardian` is the pid of its guardian.
+    """Kills all processes of a member, and waits until none is left. `guardian` is the pid of the member's guardian,
+    i.e. of the process that started the member's program.
 
     Raises DeadlinePassed if a process still runs after `DEAD_S` seconds.
     """
@@ -49,7 +52,7 @@ def kill_all(guardian: int) -> None:
 
 
 def _outside(guardian: int) -> list[psutil.Process]:
-    """Returns the descendants of the guardian that run outside its process group."""
+    """Returns the descendants of the process `guardian` that are not in the process group of `guardian`."""
     return [process for process in _descendants(guardian) if _group_of(process) not in (guardian, None)]
 
 
@@ -66,7 +69,8 @@ def _group_of(process: psutil.Process) -> int | None:
 
 
 def _runs(process: psutil.Process) -> bool:
-    """Returns whether a process runs or is frozen. A process that has ended and is not yet waited for does not run."""
+    """Returns whether a process runs or is frozen. Returns False for a zombie: a process that has ended, but whose
+    parent has not waited for it yet."""
     with suppress(psutil.NoSuchProcess):
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     return False

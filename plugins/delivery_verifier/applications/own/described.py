@@ -1,4 +1,5 @@
-"""The TOML file of an own application, as a run uses it: where its effects land, and the values of its environment."""
+"""The TOML file that describes an own application (a program of the user's own). From this file, a run learns where the
+effects of the application land, and which values the environment of the application has."""
 
 from __future__ import annotations
 
@@ -18,17 +19,18 @@ from delivery_verifier.model.own_application import OwnApplication, parse, short
 
 
 def read_own(name: str) -> OwnApplication:
-    """Returns the own application called `name`. Raises BadInput if its file is wrong, and FileNotFoundError if there
-    is none."""
+    """Returns the user's own application called `name`. Raises BadInput if the file that describes the application is
+    wrong, and FileNotFoundError if there is no such file."""
     file = folders.applications_dir() / f"{name}.toml"
     return parse(file.read_bytes(), file)
 
 
 def landing_of(inputs: SinkInputs) -> EffectsPlace:
-    """Returns where the effects of an arm land. The effects of the canary land in lines (text files).
+    """Returns the place where the effects of an arm land. The effects of the canary land in lines (text files).
 
-    Raises BadInput if all members of the arm would write to the same place. Raises StepFailed if the file of the
-    application has changed since the first call for the arm, or since the run was planned.
+    Raises BadInput if all members of the arm would write to the same place. Raises StepFailed if the file that
+    describes the application has changed since the first call for the arm, or if its kind of effects has changed since
+    the run was planned.
     """
     application = inputs.arm.application
     if application is None:
@@ -49,12 +51,12 @@ def landing_of(inputs: SinkInputs) -> EffectsPlace:
 
 
 def _digest(own: OwnApplication) -> str:
-    """Returns the digest of an application without its environment, which holds secrets."""
+    """Returns the digest of the description of an application. Leaves out the environment, because it holds secrets."""
     return hashlib.sha256(dumps(replace(own, environment={}, connections={}))).hexdigest()
 
 
 def pattern_of(inputs: SinkInputs, landing: EffectsPlace) -> RecordPattern:
-    """Returns the pattern by which a reader finds the arm's records in the effects."""
+    """Returns the pattern with which a reader finds the records of the arm in the arm's effects."""
     return RecordPattern(
         inputs.run_token,
         inputs.arm.ordinal,
@@ -65,9 +67,11 @@ def pattern_of(inputs: SinkInputs, landing: EffectsPlace) -> RecordPattern:
 
 
 def secret_environment(own: OwnApplication) -> dict[str, str]:
-    """Returns the variables that the operator gives to the application, with the URIs of its connections.
+    """Returns the environment variables that the operator gives to the application, and the variables that hold the
+    URIs of the application's connections.
 
-    Raises BadInput if a connection has no value, or a password that is too short to be found in a text.
+    Raises BadInput if a connection has no value. Also raises BadInput if the password of a connection is too short to
+    be found in a text.
     """
     uris = {}
     for name, connection in own.connections.items():

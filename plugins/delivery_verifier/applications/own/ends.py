@@ -1,4 +1,5 @@
-"""The end of a life of an own member: its effects are counted, and the end of its output is kept without secrets."""
+"""The end of a life of an own member (a process of the user's own application). At this end, the verifier counts the
+effects of the member, and keeps the last part of what the life printed, without secrets."""
 
 from __future__ import annotations
 
@@ -18,9 +19,10 @@ reports 128 + 15 for a child that ended by this signal. Python reports -15."""
 
 
 def end_of_own(progress: Progress, end: LifeEnd) -> None:
-    """Writes down how the latest life of an own member ended. Sets Word.APPLIED to the number of effects of this life.
+    """Writes down how the latest life of an own member (a process of the user's own application) ended. Sets
+    Word.APPLIED to the number of effects of this life.
 
-    `end` says by what the life ended. Its other fields are replaced.
+    `end` gives `exit_code` and `killed`. The other fields of `end` are replaced.
     """
     folder, control = progress.folder, progress.control
     *earlier, life = lives_of(folder).values()
@@ -32,7 +34,8 @@ def end_of_own(progress: Progress, end: LifeEnd) -> None:
 
 
 def describe_end(progress: Progress) -> str:
-    """Returns the last words of a member that has ended by itself, without secrets."""
+    """Returns the last words that a member printed before it ended by itself. Secrets are removed from the kept output
+    first."""
     *_, life = lives_of(progress.folder).values()
     keep_output(progress.inputs, life)
     return last_words(life)

@@ -1,4 +1,5 @@
-"""The files to which an own application writes: which they are, how large, what is in them, and how much."""
+"""The files to which an own application (a program of the user's own) writes its effects: finds the files, measures
+them, and reads and counts the effects in them."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ _TAILS, _TAIL_BYTES = "tails.json", 256
 
 
 class Files:
-    """Reads effects from files. `landing` says in which files the effects are. `folder` is the folder of the member."""
+    """Reads the effects of one member from files. `landing` says which files hold effects. `folder` is the folder of
+    the member."""
 
     def __init__(self, landing: EffectsPlace, folder: Path) -> None:
         self._landing, self._folder = landing, folder
@@ -40,7 +42,8 @@ class Files:
     def sizes(self) -> dict[str, int]:
         """Maps the path of each file to its size in bytes.
 
-        Raises StepFailed if a file has grown, but was written anew: its earlier last bytes are not where they were.
+        Raises StepFailed if a file has grown, but the program did not only append to it: the last bytes of the earlier
+        content have changed.
         """
         sizes = sizes_of(self._landing, self._folder)
         for name, size in sizes.items():
@@ -55,18 +58,18 @@ class Files:
         return sizes
 
     def scans(self, pattern: RecordPattern) -> Iterator[tuple[str, Scan]]:
-        """Yields the effects in each file. Their positions are in bytes."""
+        """Yields the effects in each file, with the path of the file. The positions of the effects are in bytes."""
         for file in files_of(self._landing, self._folder):
             for part in scans_of(self._landing, file, pattern):
                 yield str(file), part
 
     def count(self, pattern: RecordPattern) -> int:
-        """Returns how many effects the files hold. `effects_in` counts them."""
+        """Returns how many effects the files hold. Counts them with `effects_in`."""
         return sum(effects_in(self._landing, file, pattern) for file in files_of(self._landing, self._folder))
 
     def markers(self, pattern: RecordPattern, searched: dict[str, int]) -> Iterator[tuple[int, int]]:
         """Yields the partition and the round of each marker in the files that have changed. `searched` maps each file
-        to the position in bytes up to which it was searched. The call updates `searched`."""
+        to the position in bytes up to which it was searched before. The call updates `searched`."""
         for file in files_of(self._landing, self._folder):
             size = file.stat().st_size
             if size == searched.get(str(file)):
@@ -80,17 +83,18 @@ class Files:
                     yield int(row["attempt"]), int(row["sequence"])
 
     def undecided(self) -> int:
-        """Returns 0: files know no transactions."""
+        """Returns 0, because files have no transactions."""
         return 0
 
     def keep(self) -> None:
-        """Remembers the end of each file. If a later life replaces a file, this is then noticed."""
+        """Remembers the last bytes of each file. So `sizes` notices if a later life replaces a file."""
         self.sizes()
         (self._folder / _TAILS).write_bytes(msgspec.json.encode(self._tails))
 
 
 class _Tail(Struct, frozen=True):
-    """The end of a file when it had `size` bytes. `digest` is the digest of the last bytes."""
+    """The last bytes of a file at one moment. `size` is the size of the file in bytes at this moment. `digest` is the
+    digest of the last bytes."""
 
     size: int
     digest: str
@@ -120,7 +124,7 @@ def _markers_in_lines(file: Path, pattern: RecordPattern, searched: dict[str, in
 
 def files_of(landing: EffectsPlace, folder: Path) -> list[Path]:
     """Returns the files that hold effects of a member. `folder` is the folder of the member. A file with several names
-    appears once."""
+    (links) appears once."""
     if landing.output:
         return [file for life in lives_of(folder).values() if (file := life / STDOUT).is_file()]
     is_inside = landing.where.startswith(IN_FOLDER)
@@ -137,7 +141,7 @@ def files_of(landing: EffectsPlace, folder: Path) -> list[Path]:
 
 
 def _status(path: Path) -> os.stat_result | None:
-    """Returns the status of a file, or None if it is gone: the program may remove it at any time."""
+    """Returns the status of a file, or None if the file is gone, because the program may remove it at any time."""
     try:
         return path.stat()
     except FileNotFoundError:
@@ -145,14 +149,15 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def sizes_of(landing: EffectsPlace, folder: Path) -> dict[str, int]:
-    """Maps the path of each file of a member to its size in bytes."""
+    """Maps the path of each file with effects of a member to the size of the file in bytes. `folder` is the folder of
+    the member."""
     statuses = {str(file): _status(file) for file in files_of(landing, folder)}
     return {file: status.st_size for file, status in statuses.items() if status is not None}
 
 
 def scans_of(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> Iterator[Scan]:
-    """Yields the effects in a file, part by part. The positions are those in the file. In a Parquet file, all positions
-    are 0."""
+    """Yields the effects in a file, portion by portion. The positions are in bytes from the beginning of the file. In a
+    Parquet file, all positions are 0."""
     if landing.kind == "lines":
         for position, text in blocks_of(file):
             part = scan(text, pattern)
@@ -170,8 +175,9 @@ def scans_of(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> Itera
 
 
 def effects_in(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> int:
-    """Returns how many effects a file holds. The count is independent of `scans_of`: it counts lines, or takes the
-    number of rows from the footer of a Parquet file. Rows that hold only records of other runs do not count."""
+    """Returns how many effects a file holds. Does not use `scans_of`: counts lines, or takes the number of rows from
+    the footer of a Parquet file. Lines and rows that hold only records of other runs do not count. If columns identify
+    a record, every row of a Parquet file counts."""
     if landing.kind == "lines":
         return sum(count(text, pattern) for _, text in blocks_of(file))
     footer = _footer(file)
@@ -191,8 +197,8 @@ def _foreign_rows(landing: EffectsPlace, file: Path, pattern: RecordPattern) -> 
 
 
 def _footer(file: Path) -> pq.FileMetaData | None:
-    """Returns the footer of a Parquet file, or None if it is not there (yet), or is damaged. A file without a footer
-    counts as one effect without a record."""
+    """Returns the footer of a Parquet file. Returns None if the footer is missing (perhaps not yet written) or damaged.
+    The caller counts a file without a footer as one effect that names no record."""
     try:
         return pq.read_metadata(file)
     except pa.ArrowInvalid:
@@ -218,7 +224,7 @@ def _of_columns(batch: pa.RecordBatch) -> npt.NDArray[np.void]:
 
 
 def _as_lines(column: pa.Array) -> bytes:
-    """Returns the values of a column as lines. A null becomes a line without a record."""
+    """Returns the values of a column as lines of text. A null becomes a line that names no record."""
     values = column.cast(pa.binary()).fill_null(b"null")
     rows = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
     return bytes(pc.binary_join(rows, pa.scalar(b"\n", pa.binary()))[0].as_py()) + b"\n"

@@ -1,7 +1,7 @@
-"""The guardian of one member of an own application. It starts the member's command, and leads the process group in
-which the command and its children run.
+"""The guardian of one member of an own application (a program of the user's own). The guardian starts the member's
+command, and leads the process group in which the command and its child processes run.
 
-If the supervisor of the members ends, the guardian kills its descendants and its whole group. Run it as
+If the supervisor of the members ends, the guardian kills its descendants and its whole group. This is how to run it:
 `python -m delivery_verifier.applications.own.guardian WORD...`. The words are the command.
 """
 
@@ -26,8 +26,8 @@ _NOT_STARTED = 127
 
 def main() -> int:
     """Runs the command, and waits until it has ended. The command may leave processes behind. If the guardian got
-    SIGTERM, it waits until these processes have ended by themselves. Otherwise it kills them. The supervisor has a
-    deadline, and kills all processes that still run then.
+    SIGTERM, it waits until these processes have ended by themselves. Otherwise it kills them. The supervisor of the
+    members has a deadline, and kills all processes that still run at the deadline.
 
     Returns the exit code of the command, or 127 if the command cannot be started. If a signal ended the command, the
     guardian ends by the same signal.
@@ -51,7 +51,8 @@ def main() -> int:
 
 
 def _wait_descendants() -> None:
-    """Waits until no descendant is left. Each becomes a child of this process once its own parent has ended."""
+    """Waits until this process has no descendant. Each descendant becomes a child of this process once its own parent
+    has ended."""
     with suppress(ChildProcessError):
         while True:
             os.wait()

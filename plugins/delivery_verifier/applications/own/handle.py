@@ -1,8 +1,9 @@
-"""The handle of running own applications: it counts what they have applied, and freezes them.
+"""The handle of running own applications (programs of the user's own). It counts what they have applied, and freezes
+them.
 
 An own application does not report which records it has in hand. So the handle compares two numbers: the records that
-the application has applied, and the records that its group has committed. Both numbers grow alike in each life of a
-healthy application.
+the application has applied, and the records that its group has committed. In each life of a healthy application, both
+numbers grow by the same amount.
 
 * A record that is applied and not committed is in hand, because the group delivers it again after a kill.
 * A record that is committed and not applied is in hand only if the claim permits its loss. Otherwise the record is no
@@ -29,10 +30,10 @@ from delivery_verifier.model.scenario import Arm, Scenario
 
 
 class OwnHandle:
-    """The own applications of `scenario`. `workspace` is the folder that holds the folders of their members.
-    `connection` has the client properties with which output topics are read.
+    """Observes and freezes the user's own applications of `scenario`. `workspace` is the folder that holds the folders
+    of their members. `connection` has the client properties with which output topics are read.
 
-    `arms` are the arms that have an own application.
+    The attribute `arms` lists the arms that have an own application.
     """
 
     def __init__(self, scenario: Scenario, workspace: Path, connection: Mapping[str, str]) -> None:
@@ -43,7 +44,7 @@ class OwnHandle:
         self._open: dict[tuple[str, int], tuple[EffectReader, RecordPattern]] = {}
 
     def send(self, number: int) -> None:
-        """Sends the signal `number` to all processes of every member that runs."""
+        """Sends the signal `number` to all processes of every running member."""
         for arm in self.arms:
             for member in range(arm.application.members if arm.application else 0):
                 control = Control(folder_of(self._workspace, arm.name, member))
@@ -51,10 +52,12 @@ class OwnHandle:
                     send_to_all(control[Word.PID], number)
 
     def in_hand(self, committed: Mapping[str, int]) -> dict[str, int]:
-        """Maps each arm to the number of records in hand. Call it while the members are frozen or dead.
+        """Maps each arm to the number of records that its application has in hand. Call it while the members are frozen
+        or dead.
 
-        `committed` maps arms to how many records their groups have committed. The number is 0 if the group has never
-        committed: it may keep its offsets elsewhere. It is also 0 while a transaction of an earlier life is open.
+        `committed` maps each arm to the number of records that its group has committed. The result is 0 for an arm
+        whose group has never committed, because the application may keep its offsets elsewhere. The result is also 0
+        while a transaction of an earlier life is open.
         """
         apart = self.apart(committed)
         return {
@@ -65,19 +68,21 @@ class OwnHandle:
         }
 
     def undecided(self) -> dict[str, int]:
-        """Maps each arm to the number of offsets in transactions of its output topic that have not ended."""
+        """Maps each arm to the number of offsets of its output topic that are not decided: those from the oldest open
+        transaction to the end of each partition."""
         return {arm.name: self._undecided(arm) for arm in self.arms}
 
     def _undecided(self, arm: Arm) -> int:
-        """Returns how many records the arm has written in transactions that have not ended."""
+        """Returns how many offsets of the arm's output topic are not decided: those from the oldest open transaction to
+        the end of each partition."""
         return sum(reader.undecided() for reader, _ in self._readers(arm))
 
     def apart(self, committed: Mapping[str, int]) -> dict[str, int]:
-        """Maps each arm to the number of records that the arm's application has applied, minus the number that it has
-        committed. The number is negative if the application has committed more.
+        """Maps each arm to a difference: the number of records that its application has applied in this life, minus the
+        number that its group has committed. The difference is negative if the group has committed more.
 
-        The number is 0 if the application reads a topic with transactions. In such a topic, the end of a transaction
-        also takes an offset, so a difference of offsets is no number of records.
+        The difference is 0 if the application reads a topic with transactions. In such a topic, the end of a
+        transaction also takes an offset. So a difference of offsets is not a number of records there.
         """
         return {
             arm.name: 0 if arm.transactional_id else self._ahead(arm.name, committed) - self._before.get(arm.name, 0)
@@ -85,29 +90,31 @@ class OwnHandle:
         }
 
     def records(self) -> dict[str, int]:
-        """Maps each arm to the number of records of the run that stand in its effects, over all lives."""
+        """Maps each arm to the number of records of the run that the effects of its members hold, over all lives."""
         return {arm.name: self._records(arm.name) for arm in self.arms}
 
     def begin_life(self, committed: Mapping[str, int]) -> None:
-        """Tells the handle that the members are about to begin another life. Records that they had in hand no longer
-        count."""
+        """Tells the handle that the members are about to begin another life. From now on, the handle does not count the
+        records that the members had in hand before."""
         self._before = {arm.name: self._ahead(arm.name, committed) for arm in self.arms}
         self._ends_before = {arm.name: dict(topic.sizes()) for arm in self.arms for topic in self._topics(arm)}
 
     def _is_blocked(self, arm: Arm) -> bool:
-        """Returns whether a transaction of an earlier life is open: nobody knows what is in hand behind it."""
+        """Returns whether a transaction of an earlier life is still open. Then nobody can know what is in hand behind
+        this transaction."""
         return any(topic.is_open_below(self._ends_before.get(arm.name, {})) for topic in self._topics(arm))
 
     def _topics(self, arm: Arm) -> list[Topic]:
         return [reader for reader, _ in self._readers(arm) if isinstance(reader, Topic)]
 
     def _ahead(self, name: str, committed: Mapping[str, int]) -> int:
-        """Returns how many more records the arm has applied than committed, over all lives."""
+        """Returns the number of records that the arm's members have applied, minus the number that its group has
+        committed, over all lives."""
         return self._records(name) - committed[name]
 
     def _records(self, name: str) -> int:
-        """Returns how many records of the arm stand in the effects of its members. A record counts even if only its
-        beginning is there. An effect that names no record does not count, e.g. a line that the program prints when it
+        """Returns how many records of the arm the effects of its members hold. A record counts even if the effect has
+        only its first bytes. An effect that names no record does not count, e.g. a line that the program prints when it
         starts."""
         return sum(
             int(np.count_nonzero(part.rows["flags"] & (PARSED | FOREIGN) == PARSED))
@@ -116,7 +123,8 @@ class OwnHandle:
         )
 
     def _readers(self, arm: Arm) -> list[tuple[EffectReader, RecordPattern]]:
-        """Returns, for each member, the reader of its effects, and the pattern that the reader must look for."""
+        """Returns a pair for each member of the arm: the reader of the member's effects, and the pattern that the
+        reader must look for."""
         token, size = self._scenario.run_token, self._scenario.load.payload_bytes
         folder = application_folder(self._workspace, arm.name)
         inputs = SinkInputs(arm, folder, 1, token, self._connection, payload_bytes=size)

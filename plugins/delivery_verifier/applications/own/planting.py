@@ -1,5 +1,5 @@
-"""Writes the canary's effects, in which the verifier plants errors. They are written in the way of an own application:
-in lines or files, in an output topic, or in a table."""
+"""Writes the effects of the canary, in which the verifier plants errors. Writes them as an own application (a program
+of the user's own) would: to lines or files, to an output topic, or to a table."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from delivery_verifier.model.effects_place import IN_FOLDER, OF_COLUMNS, STDOUT,
 
 
 def in_folder(landing: EffectsPlace) -> EffectsPlace:
-    """Returns `landing` moved into the folder of the member. So nothing is planted in the files and tables of the
-    user."""
+    """Returns `landing`, changed to a place of the verifier: files move into the folder of the member, and a table
+    loses its schema. So the verifier plants nothing in the files and tables of the user."""
     if landing.kind == "table":
         return replace(
             landing, table=landing.table.rpartition(".")[2]
@@ -32,8 +32,8 @@ def in_folder(landing: EffectsPlace) -> EffectsPlace:
 
 
 def plant_values(reader: EffectReader, landing: EffectsPlace, folder: Path, values: Sequence[bytes]) -> None:
-    """Writes the records `values` as effects of life 0 to the place `landing` (see `in_folder`). `reader` is the reader
-    of this place. `folder` is the folder of the member.
+    """Writes the records `values` to the place `landing`, as effects of life 0. `landing` comes from `in_folder`.
+    `reader` is the reader of this place. `folder` is the folder of the member.
 
     Also writes some lines without the text `landing.containing`. These lines are no effects.
     """
@@ -62,10 +62,13 @@ def _plant_in_file(landing: EffectsPlace, folder: Path, contents: Sequence[bytes
 
 
 def as_kept(rows: npt.NDArray[np.void], landing: EffectsPlace) -> npt.NDArray[np.void]:
-    """Returns effects (rows of EFFECT) as they are once they have been written to `landing` and read back.
+    """Returns effects as they look after they were written to `landing` and read back. `rows` has the form EFFECT (the
+    NumPy type of an effect).
 
-    An application that writes only headers keeps no checksums. An application that writes columns keeps only three
-    numbers of each record, and no checksum. An effect without a record has none of them.
+    * If `landing` keeps only the headers of records, an effect that names a record gets the flag CRC_OK, because there
+      is no checksum to check.
+    * If `landing` keeps columns, an effect that names a record gets this flag, too, and keeps only three numbers of the
+      record. An effect that names no record keeps neither numbers nor flags.
     """
     rows = rows.copy()
     is_parsed = rows["flags"] & PARSED != 0

@@ -1,4 +1,5 @@
-"""The processes of own applications: how a member is started, what becomes of its output, and how far it has come."""
+"""The processes of own applications (programs of the user's own): starts members, keeps their output, and finds out how
+far they have come."""
 
 from __future__ import annotations
 
@@ -42,9 +43,10 @@ _OUTPUTS = (STDOUT, "stderr")
 
 
 def start_own(inputs: SinkInputs, group: str, member: int, life: int) -> subprocess.Popen[bytes]:
-    """Starts one life of a member: its guardian with the command, in a process group of their own.
+    """Starts one life of a member. It starts the member's guardian, which starts the member's command. Guardian and
+    command have a process group of their own.
 
-    The number of the group is the pid of the returned process. Raises BadInput if a connection has no value.
+    The id of the process group is the pid of the returned process. Raises BadInput if a connection has no value.
     """
     assert inputs.arm.application is not None, "only an arm with an application has members"
     own, folder = read_own(inputs.arm.application.name), inputs.folder / str(member)
@@ -87,7 +89,8 @@ Python's variables in the environment of the user's application, e.g. PYTHONPATH
 
 
 def send_to_group(process: subprocess.Popen[bytes], number: int) -> None:
-    """Sends the signal `number` to all processes of an own member, if it still runs. After SIGKILL, all are dead.
+    """Sends the signal `number` to all processes of an own member (a process of the user's own application), if the
+    member still runs. For SIGKILL, waits until all are dead.
 
     Raises DeadlinePassed if a process does not die.
     """
@@ -96,9 +99,15 @@ def send_to_group(process: subprocess.Popen[bytes], number: int) -> None:
 
 
 class Progress(NamedTuple):
-    """How far an own member has come in one life. `began_s` is the time at which the life began, by the monotonic
-    clock. `size` is the size of the member's place at this time, in bytes, offsets or rows. `searched` maps each part
-    of the place to the position up to which the verifier has looked for markers."""
+    """How far an own member (a process of the user's own application) has come in one life.
+
+    * `inputs`, `landing`, `reader`: what the sink must know, the place of the member's effects, and the reader of this
+      place.
+    * `folder`, `control`: the folder of the member, and its control block.
+    * `began_s`: when the life began, by the monotonic clock, in seconds.
+    * `size`: the size of the place when the life began, in bytes, offsets or rows.
+    * `searched`: maps each part of the place to the position up to which the verifier has looked for markers.
+    """
 
     inputs: SinkInputs
     landing: EffectsPlace
@@ -120,14 +129,14 @@ class Progress(NamedTuple):
 
     @property
     def is_remote(self) -> bool:
-        """Whether the effects are in an output topic or a database."""
+        """Whether the effects land in an output topic or a database."""
         return self.landing.kind in ("topic", "table")
 
     def update(self, before: Mapping[str, int]) -> Mapping[str, int]:
-        """Notes in the control block how far the member has come. From outside, only the place of its effects can be
-        seen. So the number of applied records is replaced by the amount written in this life, in bytes, offsets or
-        rows. A member that has written something, or has run for BEGUN_S seconds, counts as one that has partitions.
-        Also cuts long outputs.
+        """Notes in the control block how far the member has come. The verifier sees only the place of the member's
+        effects. So it sets the number of applied records to the amount that was written in this life, in bytes, offsets
+        or rows. Once a member has written something, or has run for BEGUN_S seconds, it counts as a member with
+        partitions. Also empties outputs that have grown too long.
 
         `before` has the sizes at the last call. Returns the present sizes, or `before` if the effects are locked.
         Raises StepFailed if a part of the place is gone or has shrunk.
@@ -145,8 +154,8 @@ class Progress(NamedTuple):
         return sizes
 
     def note_markers(self) -> None:
-        """Notes in the folder of the life which markers the member has applied since the last call: the partition of
-        each, and the round in which it was written (see `run.snapshot`)."""
+        """Notes in the folder of the life which markers the member has applied since the last call. Notes for each
+        marker its partition, and the round in which the verifier wrote it (see `run.snapshot`)."""
         pattern, life = pattern_of(self.inputs, self.landing), self.folder / str(self.control[Word.LIFE])
         with suppress(PlaceBusy):  # a later call finds the same markers
             for partition, number in self.reader.markers(pattern, self.searched):
@@ -154,8 +163,8 @@ class Progress(NamedTuple):
 
 
 def keep_output(inputs: SinkInputs, life: Path) -> None:
-    """Cuts what a life has printed down to its end, and takes secrets out of it. The life has ended. If the application
-    writes its effects to this output, leaves the output as it is.
+    """Shortens each output of an ended life to the last part of it, and removes secrets from this part. If the
+    application writes its effects to one of the outputs, leaves this output as it is.
 
     `life` is the folder of the life.
     """
@@ -169,7 +178,8 @@ def keep_output(inputs: SinkInputs, life: Path) -> None:
 
 
 def redact_effects(inputs: SinkInputs, life: Path) -> None:
-    """Replaces the secrets in an output with effects. Call it when the effects have been read.
+    """Replaces the secrets in the output to which the application writes its effects. Call it after the effects have
+    been read.
 
     `life` is the folder of the life. Files that the program has opened itself stay as they are.
     """
@@ -186,25 +196,27 @@ def redact_effects(inputs: SinkInputs, life: Path) -> None:
 
 
 def printed(inputs: SinkInputs, life: Path) -> str:
-    """Returns what a life has printed, without its effects. Call it after `keep_output`."""
+    """Returns what a life has printed, except an output that holds effects. Call it after `keep_output`. `life` is the
+    folder of the life."""
     output = landing_of(inputs).output
     return "".join(f"[{name}]\n{(life / name).read_text(errors='replace')}\n" for name in _OUTPUTS if name != output)
 
 
 def last_words(life: Path) -> str:
-    """Returns the last 500 characters that a life has written to its outputs. Call it after `keep_output`."""
+    """Returns the last 500 characters of each output of a life, joined. Call it after `keep_output`. `life` is the
+    folder of the life."""
     return "\n".join((life / name).read_text(errors="replace").strip()[-500:] for name in reversed(_OUTPUTS)).strip()
 
 
 def _cut(file: Path) -> None:
-    """Empties an output that has grown beyond MOST_BYTES. The member goes on at the beginning of the file, because the
-    file was opened for appending."""
+    """Empties an output file that has grown beyond MOST_BYTES. The member then writes on from the beginning of the
+    file, because the file was opened for appending."""
     if file.stat().st_size > MOST_BYTES:
         os.truncate(file, 0)
 
 
 def _end_of(file: Path) -> str:
-    """Returns the end of a file, in whole lines if the file is long."""
+    """Returns the last part of a file as text. Of a long file, returns only whole lines."""
     size = file.stat().st_size
     with file.open("rb") as stream:
         stream.seek(max(size - KEPT_BYTES, 0))
@@ -213,6 +225,7 @@ def _end_of(file: Path) -> str:
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kills all processes of an own member, and waits until its guardian has ended."""
+    """Kills all processes of an own member (a process of the user's own application), and waits until the member's
+    guardian has ended."""
     send_to_group(process, signal.SIGKILL)
     process.wait()

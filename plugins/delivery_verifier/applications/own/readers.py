@@ -1,4 +1,5 @@
-"""Readers of the effects of own applications. One interface for files, output topics and tables."""
+"""Readers of the effects of own applications (programs of the user's own). Files, output topics and tables have readers
+with the same interface."""
 
 from __future__ import annotations
 
@@ -18,38 +19,43 @@ from delivery_verifier.model.errors import StepFailed
 
 
 class EffectReader(Protocol):
-    """Reads the effects of one member from their place. A place has parts, each with a name: files, the partitions of a
-    topic, or one table."""
+    """Reads the effects of one member from the place where they land. A place has parts, each with a name. The parts
+    are files, the partitions of a topic, or one table."""
 
     def sizes(self) -> dict[str, int]:
-        """Maps each part to its size, in the unit of the positions in `scans`: bytes, offsets or rows."""
+        """Maps each part of the place to its size. The unit is that of the positions in `scans`: bytes, offsets or
+        rows."""
 
     def scans(self, pattern: RecordPattern) -> Iterator[tuple[str, Scan]]:
-        """Yields all effects, in portions: the name of a part, and effects with their positions in this part."""
+        """Yields all effects, in portions. A portion is a pair: the name of a part, and effects with their positions in
+        this part."""
 
     def count(self, pattern: RecordPattern) -> int:
-        """Returns how many effects there are. Counts them in another way than `scans`."""
+        """Returns how many effects there are. Counts them by another method than `scans`."""
 
     def markers(self, pattern: RecordPattern, searched: dict[str, int]) -> Iterator[tuple[int, int]]:
-        """Yields the markers that were applied since the last call: the partition, and the number of the round.
+        """Yields a pair for each marker that was applied since the last call: the partition of the marker, and the
+        number of its round.
 
-        `searched` maps each part to the position up to which markers were looked for. The call updates it.
+        `searched` maps each part to the position up to which earlier calls have looked for markers. The call updates
+        it.
         """
 
     def undecided(self) -> int:
-        """Returns how many offsets of the place belong to transactions that have not ended."""
+        """Returns how many offsets of the place are not decided: those from the oldest open transaction to the end of
+        each partition."""
 
     def keep(self) -> None:
-        """Remembers at the end of a life which effects there are, unless their positions show in which life they were
-        written."""
+        """Remembers which effects there are at the end of a life. Does nothing if the positions of the effects show in
+        which life they were written."""
 
 
 def reader_of(inputs: SinkInputs, folder: Path, landing: EffectsPlace | None = None) -> EffectReader:
     """Returns the reader of a member's effects. `folder` is the folder of the member.
 
-    `landing` is the place of the effects. If it is None, the file of the application names the place. The canary has no
-    such file, so its caller must give `landing`. The canary's rows are in a database of the verifier. Raises BadInput
-    and StepFailed as `landing_of` and `secret_environment` do.
+    `landing` is the place of the effects. If it is None, the file that describes the application names the place. The
+    canary has no such file, so its caller must give `landing`. If the place is a table, the canary's rows are in a
+    database of the verifier. Raises BadInput and StepFailed in the same cases as `landing_of` and `secret_environment`.
     """
     landing = landing or landing_of(inputs)
     topic = inputs.arm.topic_name
@@ -64,8 +70,9 @@ def reader_of(inputs: SinkInputs, folder: Path, landing: EffectsPlace | None = N
 
 
 def check_grown(before: Mapping[str, int], sizes: Mapping[str, int]) -> None:
-    """Raises StepFailed if a part of a place is gone or has shrunk. The program had written effects that are now
-    missing, and this must not count against the program. `before` has the earlier sizes of the parts."""
+    """Raises StepFailed if a part of a place is gone or has shrunk. Then effects that the program had written are
+    missing, and their absence must not count against the program. `before` has the earlier sizes of the parts, `sizes`
+    the present ones."""
     for name, size in before.items():
         if sizes.get(name, -1) < size:
             what = f"has shrunk from {size} to {sizes[name]}" if name in sizes else "is gone"

@@ -1,4 +1,4 @@
-"""Scanning text for records: finds the headers of records in lines, and checks their checksums.
+"""Scanning text for records: finds the headers of records in lines, and checks the checksums of the records.
 
 Works on blocks of lines with operations on whole arrays. A record may stand anywhere in a line, e.g. inside JSON.
 """
@@ -28,12 +28,13 @@ MAGIC = record.MAGIC + b" "
 
 
 class RecordPattern(NamedTuple):
-    """What to look for.
+    """What a reader looks for in effects.
 
-    * `run_token`, `arm`: the header of a record of the run and the arm has both.
+    * `run_token`, `arm`: a record belongs to the run and the arm if its header has both values.
     * `size`: the size of a record in bytes.
-    * `is_header`: whether the header alone is enough. Otherwise the whole record must be there, with its checksum.
-    * `containing`: only lines with these bytes are effects.
+    * `is_header`: whether the header of a record is enough. Otherwise the whole record must be there, with its
+      checksum.
+    * `containing`: a line is an effect only if it has these bytes.
     """
 
     run_token: str
@@ -44,7 +45,7 @@ class RecordPattern(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How many bytes of a record must be there."""
+        """The number of bytes of a record that must be there."""
         return record.HEADER_BYTES if self.is_header else self.size
 
     @property
@@ -54,8 +55,12 @@ class RecordPattern(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """The effects in a block of lines. `rows` has the form EFFECT. `positions[i]` is where the line of row i begins in
-    the block. `foreign` is the number of lines that hold only records of other runs: they have no row."""
+    """The effects in a block of lines.
+
+    * `rows`: the effects, in the form EFFECT (the NumPy type of an effect).
+    * `positions`: the item i is the position in the block at which the line of row i begins.
+    * `foreign`: the number of lines that hold only records of other runs. These lines have no row.
+    """
 
     rows: npt.NDArray[np.void]
     positions: npt.NDArray[np.int64]
@@ -63,9 +68,10 @@ class Scan(NamedTuple):
 
 
 def blocks_of(file: Path) -> Iterator[tuple[int, bytes]]:
-    """Yields the lines of a file in blocks, each with its position in the file. Each block ends with a newline.
+    """Yields the lines of a file in blocks, each with the block's position in the file, in bytes. Each block ends with
+    a newline.
 
-    A last line without a newline gets one.
+    If the file does not end with a newline, a newline is added to the last block.
     """
     position, rest = 0, b""
     with file.open("rb") as stream:
@@ -83,8 +89,8 @@ def blocks_of(file: Path) -> Iterator[tuple[int, bytes]]:
 def scan(text: bytes, pattern: RecordPattern) -> Scan:
     """Returns the effects in `text`, a block of lines.
 
-    Each record of the run is one effect. The same record twice in a line, e.g. as input and as output, is one effect. A
-    line without any record is one effect, too, which names no attempt.
+    Each record of the run is one effect. If the same record stands twice in a line, e.g. as input and as output, both
+    together are one effect. A line without any record is one effect, too, which names no attempt.
     """
     data = np.frombuffer(text, np.uint8)
     ends = np.flatnonzero(data == _NEWLINE)
@@ -104,7 +110,7 @@ def scan(text: bytes, pattern: RecordPattern) -> Scan:
 
 
 def scan_values(values: Sequence[bytes | None], pattern: RecordPattern, positions: Sequence[int]) -> Scan:
-    """Returns the effects in `values`. Each value is treated as a line, and `positions[i]` is the position of value i.
+    """Returns the effects in `values`. Treats each value as a line. `positions[i]` is the position of the value i.
 
     A value that is missing or empty is one effect, which names no attempt.
     """
@@ -115,7 +121,7 @@ def scan_values(values: Sequence[bytes | None], pattern: RecordPattern, position
 
 
 def count(text: bytes, pattern: RecordPattern) -> int:
-    """Returns how many effects `scan` must find in `text`. Counts them in another way, with pyarrow."""
+    """Returns how many effects `scan` must find in `text`. Counts them by another method, with pyarrow."""
     lines = pc.split_pattern(pa.array([text], pa.binary()), pattern=b"\n").flatten()
     is_effect = pc.greater(pc.binary_length(lines), 0)
     if pattern.containing:
@@ -129,7 +135,7 @@ def count(text: bytes, pattern: RecordPattern) -> int:
 
 
 def _copies(line: bytes, pattern: RecordPattern) -> int:
-    """Returns how many records in `line` have stood in it before."""
+    """Returns how many records in `line` repeat a record that stands earlier in the line."""
     starts = [match.start() for match in re.finditer(re.escape(pattern.beginning), line)]
     return len(starts) - len({line[start : start + pattern.length] for start in starts})
 
@@ -137,9 +143,10 @@ def _copies(line: bytes, pattern: RecordPattern) -> int:
 def _without_copies(
     data: _Bytes, positions: npt.NDArray[np.int64], lines: npt.NDArray[np.int64], size: int
 ) -> npt.NDArray[np.int64]:
-    """Returns `positions` without those at which stands a record that has stood in the same line before.
+    """Returns `positions` without those of repeated records, i.e. of records that already stand earlier in the same
+    line.
 
-    `lines` are the numbers of the lines of `positions`. `size` is the size of a record.
+    `lines[i]` is the number of the line in which `positions[i]` is. `size` is the size of a record in bytes.
     """
     is_copy = np.zeros(len(positions), bool)
     latest, earlier = -1, set[bytes]()
@@ -153,7 +160,7 @@ def _without_copies(
 
 
 def _rows(data: _Bytes, positions: npt.NDArray[np.int64], pattern: RecordPattern) -> npt.NDArray[np.void]:
-    """Returns an effect for each of `positions`, at which a record of the run begins."""
+    """Returns one effect for each of `positions`. A record of the run begins at each of these positions."""
     rows = np.zeros(len(positions), EFFECT)
     if not len(positions):
         return rows
@@ -181,7 +188,7 @@ def _rows(data: _Bytes, positions: npt.NDArray[np.int64], pattern: RecordPattern
 
 
 def _number(digits: _Bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Returns the numbers that rows of digits stand for, and whether all bytes of a row are digits."""
+    """Returns, for each row of digits, its number, and whether all bytes of the row are digits."""
     values = digits - np.uint8(ord("0"))  # what is no digit becomes greater than 9
     units = 10 ** np.arange(digits.shape[1] - 1, -1, -1, dtype=np.int64)
     is_number: npt.NDArray[np.bool_] = np.asarray((values <= 9).all(axis=1))
@@ -198,7 +205,7 @@ def _find(data: _Bytes, pattern: bytes) -> npt.NDArray[np.int64]:
 
 
 def _has(ends: npt.NDArray[np.int64], positions: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Returns for each line whether one of `positions` is in it. `ends` are the positions of the newlines."""
+    """Returns, for each line, whether one of `positions` is in the line. `ends` are the positions of the newlines."""
     result = np.zeros(len(ends), bool)
     result[np.searchsorted(ends, positions)] = True
     return result

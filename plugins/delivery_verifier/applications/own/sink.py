@@ -1,6 +1,8 @@
-"""The sink of own applications: what the user's command has written to its place, read back at the end of the run.
+"""The sink of own applications (programs of the user's own). Reads back, at the end of the run, what the user's command
+has written.
 
-Such effects keep neither partition nor offset of their records: both are -1. `spark_jobs.own_effects` finds them.
+These effects have neither the partition nor the offset of their records: both are -1. `spark_jobs.own_effects` finds
+the partitions and the offsets.
 """
 
 from __future__ import annotations
@@ -28,22 +30,23 @@ counted as anomalies."""
 
 
 class OwnEffects:
-    """The sink of own applications. `landing` is the place where the effects land. If it is None, the file of the
-    application names the place. The effects of the canary then land in lines (text files)."""
+    """The sink of own applications (programs of the user's own). `landing` is the place where the effects land. If it
+    is None, the file that describes the application names the place, and the effects of the canary land in lines (text
+    files)."""
 
     def __init__(self, landing: EffectsPlace | None = None) -> None:
         self._landing = landing
 
     def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:
         """Yields the effects of each life of each member, with their number. All effects of the member are also counted
-        in a second way. The number of the last life is this count, minus the effects of the earlier lives. So any
-        difference between both counts shows in the last life.
+        by another method. The number of the last life is this count, minus the effects of the earlier lives. So any
+        difference between the two counts shows in the last life.
 
-        Raises FileNotFoundError if nobody saw how a life ended, and BadInput if the file of the application is wrong.
-        Raises StepFailed in each of these cases:
+        Raises FileNotFoundError if the supervisor did not write down how a life ended. Raises BadInput if the file that
+        describes the application is wrong. Raises StepFailed in each of these cases:
 
-        * The place cannot be read, or holds less than when a life ended.
-        * Nearly all records are there equally often, and more than once.
+        * The place cannot be read, or holds less than at the end of a life.
+        * A life has nearly all records equally often, and more than once.
         * `effects.identity` is wrong.
         """
         landing = self._landing or landing_of(inputs)
@@ -67,8 +70,8 @@ class OwnEffects:
                 yield LifeEffects(member, life, rows, len(rows) + (counted if is_last else 0))
 
     def plant(self, inputs: SinkInputs, effects: Sequence[PlannedEffect]) -> None:
-        """Writes the values of `effects` as effects of life 0 of member 0. They land in a place that only the verifier
-        uses."""
+        """Writes the values of `effects` as effects of life 0 of member 0. Writes them to a place that only the
+        verifier uses."""
         folder = inputs.folder / "0" / "0"
         folder.mkdir(parents=True)
         landing = self._landing or landing_of(inputs)
@@ -78,7 +81,7 @@ class OwnEffects:
 
 
 def _check_growth(member: int, count: int, ends: dict[int, LifeEnd], reader: EffectReader) -> None:
-    """Raises StepFailed if the place of a member holds less than when a life ended.
+    """Raises StepFailed if the place of a member now holds less than it held at the end of one of the lives in `ends`.
 
     `count` is the present number of effects in the place.
     """
@@ -95,8 +98,8 @@ def _check_growth(member: int, count: int, ends: dict[int, LifeEnd], reader: Eff
 def _check_identity(
     reader: EffectReader, pattern: RecordPattern, lives: dict[int, list[npt.NDArray[np.void]]], landing: EffectsPlace
 ) -> None:
-    """Raises StepFailed if `effects.identity` is `value`, no effect holds a whole record, and some hold the header of a
-    record."""
+    """Raises StepFailed if these three conditions hold: `effects.identity` is `value`, no effect holds a whole record,
+    and some effects hold the header of a record."""
     parts = [part for parts in lives.values() for part in parts]
     if landing.identity != "value" or any(np.any(part["flags"] & CRC_OK) for part in parts):
         return
@@ -109,8 +112,8 @@ def _check_identity(
 
 
 def _check_repetition(member: int, life: int, rows: npt.NDArray[np.void]) -> None:
-    """Raises StepFailed if a life has nearly every record equally often, and more than once: then its program probably
-    writes a line when it receives a record, and another when it applies the record."""
+    """Raises StepFailed if a life has nearly every record equally often, and more than once. Then the program probably
+    writes one line when it receives a record, and another when it applies the record."""
     records = rows[rows["producer"] != MARKER_PRODUCER]
     _, counts = np.unique(records[["producer", "session", "sequence", "attempt"]], return_counts=True)
     times, attempts = np.unique(counts, return_counts=True)
@@ -128,8 +131,8 @@ def _lives(
     """Returns, for each effect, the number of the life in which it was written. `positions` has the position of each
     effect in the part `name` of the place.
 
-    Standard output has one file per life. Any other part is shared by several lives, and only grows. An effect belongs
-    to the first life at whose end the part already contained the effect.
+    Standard output has one file per life. Several lives share any other part, and such a part only grows. An effect
+    belongs to the first life at whose end the part already contained the effect.
     """
     numbers = np.array(list(ends))
     if landing.output:
@@ -140,8 +143,8 @@ def _lives(
 
 
 def _completed(rows: npt.NDArray[np.void], end: LifeEnd) -> npt.NDArray[np.void]:
-    """Fills in the fields that an own application does not report. Partition, offset and batch become -1. The order is
-    the order of the lines. The time of every effect is the end of the life."""
+    """Returns `rows` with the fields filled in that an own application does not report. Partition, offset and batch
+    become -1. The order is the order of the lines. The time of every effect is the end of the life."""
     rows["partition"] = rows["offset"] = rows["batch"] = -1
     rows["order"] = end.ended_us * 1000 + np.arange(len(rows))
     rows["applied_at"] = end.ended_us

@@ -1,6 +1,6 @@
-"""A table of a database as the place of effects: each row is one effect.
+"""A table of a database as the place of the effects of an own application: each row is one effect.
 
-The rows are only read. Their order is unknown, so this module remembers at the end of each life which rows there are.
+This module only reads the rows. Their order is unknown. So `Table.keep` remembers after each life which rows there are.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Table:
     """Reads effects from a table. `url` is the URL of the database, as SQLAlchemy or Airflow writes it. `landing` names
     the table and its columns. `topic` is the arm's topic. `folder` is the folder of the member.
 
-    The constructor raises BadInput if `url` cannot be used. A method that reads the database raises StepFailed if this
-    fails, and PlaceBusy if SQLite has locked the database. No message has the URL or its password.
+    The constructor raises BadInput if `url` cannot be used. Methods that read the database raise StepFailed if they
+    cannot read it, and PlaceBusy if SQLite has locked it. No error message has the URL or its password.
     """
 
     def __init__(self, url: str, landing: EffectsPlace, topic: str, folder: Path) -> None:
@@ -55,7 +55,7 @@ class Table:
         self._engine = self._create_engine()
 
     def sizes(self) -> dict[str, int]:
-        """Returns the number of rows, including the rows of other runs. Empty while there is no such table."""
+        """Maps the table to the number of its rows, including those of other runs. Empty if there is no such table."""
         with self._connection() as connection:
             if not sqlalchemy.inspect(connection).has_table(self._table.name, schema=self._table.schema):
                 return {}
@@ -63,14 +63,13 @@ class Table:
             return {_PART: int(connection.execute(query).scalar_one())}
 
     def scans(self, pattern: RecordPattern) -> Iterator[tuple[str, Scan]]:
-        """Yields the effects with the positions of their rows. The rows that `keep` has remembered come first, in the
-        remembered order. All other rows come behind them."""
+        """Yields the effects with the positions of their rows. A row that `keep` has remembered has its old position.
+        All other rows have later positions."""
         if values := self._values():
             yield _PART, self._scan(values, pattern, self._order(values))
 
     def count(self, pattern: RecordPattern) -> int:
-        """Returns how many effects there are. A query of its own counts the rows. The rows of other runs are
-        subtracted.
+        """Returns how many effects there are. A separate query counts the rows. The rows of other runs are subtracted.
 
         Raises StepFailed if there is no such table.
         """
@@ -82,8 +81,8 @@ class Table:
         return sizes[_PART] - sum(self._is_foreign(value, pattern) for value in self._values())
 
     def markers(self, pattern: RecordPattern, searched: dict[str, int]) -> Iterator[tuple[int, int]]:
-        """Yields the partition and the round of each marker in the table. Yields nothing if the number of rows is still
-        the one in `searched`. Updates `searched`."""
+        """Yields the partition and the round of each marker in the table. Yields nothing if the number of rows is the
+        same as in `searched`. Updates `searched`."""
         sizes = self.sizes()
         if sizes == searched:
             return
@@ -94,18 +93,18 @@ class Table:
         searched |= sizes
 
     def undecided(self) -> int:
-        """Returns 0: nobody sees the rows of a transaction that has not ended."""
+        """Returns 0, because a reader does not see the rows of an open transaction."""
         return 0
 
     def keep(self) -> None:
-        """Remembers the rows and their order. Raises StepFailed if a row that was remembered is gone."""
+        """Remembers the rows and their order. Raises StepFailed if a row that was remembered earlier is gone."""
         values = self._values()
         keys = np.array([_key(value) for value in values], np.uint64)
         np.save(self._folder / _KEPT, keys[np.argsort(self._order(values))])
 
     def plant(self, values: Sequence[bytes]) -> None:
-        """Creates the table, and writes one row for each of `values`. With columns as identity, a row gets three
-        numbers of the record. For a value that is no record, each of the three numbers is -1."""
+        """Creates the table, and writes one row for each of `values`. If columns identify a record, a row gets three
+        numbers of its record. For a value that is not a record, each of the three numbers is -1."""
         text, number = sqlalchemy.LargeBinary, sqlalchemy.BigInteger
         columns = {TOPIC: sqlalchemy.Text, **dict.fromkeys(OF_COLUMNS, number), self._landing.column: text}
         is_columns = self._landing.identity == "columns"
@@ -125,8 +124,8 @@ class Table:
         return {TOPIC: self._topic, **{name: getattr(header, name, -1) for name in OF_COLUMNS}}
 
     def _values(self) -> list[bytes | None]:
-        """Returns, for each row, what names its record. With columns as identity, this is a text of topic, producer,
-        sequence and attempt."""
+        """Returns, for each row, the bytes that identify its record. If columns identify a record, these bytes are a
+        text of topic, producer, sequence and attempt."""
         if not self.sizes():
             return []
         columns = [self._table.c[name] for name in (TOPIC, *OF_COLUMNS)] if self._is_columns else [*self._table.columns]
@@ -153,14 +152,14 @@ class Table:
         return self._landing.identity == "columns"
 
     def _is_foreign(self, value: bytes | None, pattern: RecordPattern) -> bool:
-        """Returns whether a row holds only records of other runs."""
+        """Returns whether `value`, which identifies the record of a row, holds only records of other runs."""
         if self._is_columns:
             return not (value or b"").startswith(f"{self._topic} ".encode())
         return MAGIC in (value or b"") and pattern.beginning not in (value or b"")
 
     def _order(self, values: Sequence[bytes | None]) -> list[int]:
         """Returns the position of each row. A row gets the position of an equal row that was remembered. If there is
-        none, the row gets a position behind all remembered rows. Raises StepFailed if a remembered row is gone."""
+        none, the row gets a position after all remembered rows. Raises StepFailed if a remembered row is gone."""
         file = self._folder / _KEPT
         earlier = np.load(file).tolist() if file.exists() else []
         free = defaultdict[int, deque[int]](deque)
@@ -185,8 +184,8 @@ class Table:
             return sqlalchemy.inspect(connection).get_table_names(schema=self._table.schema)
 
     def _create_engine(self) -> sqlalchemy.Engine:
-        """Returns the engine, which opens a connection for each query. Raises BadInput if the driver of the database is
-        missing, or if the text is no URL."""
+        """Returns the SQLAlchemy engine, which opens a new connection for each query. Raises BadInput if the driver of
+        the database is missing, or if the URL is not valid."""
         try:
             url = sqlalchemy.make_url(_as_url(self._url))
             is_sqlite = url.get_backend_name() == "sqlite"
@@ -202,8 +201,8 @@ class Table:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlalchemy.Connection]:
-        """Gives a connection. Raises StepFailed or PlaceBusy instead of the database's own error, and removes secrets
-        from the message. The database's own error is not attached, because its text may hold secrets."""
+        """Gives a connection in a `with` block. Raises StepFailed or PlaceBusy instead of the database's own error,
+        which is not attached, because its text may hold secrets. The message has no secrets."""
         try:
             with self._engine.connect() as connection:
                 yield connection
@@ -219,14 +218,15 @@ class Table:
 
 
 def _numbers(value: bytes) -> list[int]:
-    """Returns the numbers in a row of columns. They are -1 if one of them is no whole number, e.g. NULL: the row then
-    names no record. A column of another type may hold 17 as 17.0."""
+    """Returns the numbers in a row of columns. If a column has no whole number, e.g. NULL, all of them are -1: the row
+    then names no record. A column of another type may hold 17 as 17.0."""
     match = _NUMBERS.fullmatch(value)
     return [int(text) for text in match.groups()] if match else [-1] * len(OF_COLUMNS)
 
 
 def _as_url(text: str) -> str:
-    """Returns the URL of a database as SQLAlchemy writes it. Airflow writes postgres:// and sqlite://<quoted path>."""
+    """Returns the URL `text` of a database in SQLAlchemy's form. Airflow's forms are postgres:// and sqlite://<quoted
+    path>."""
     scheme, separator, rest = text.partition("://")
     if scheme == "postgres":
         scheme = "postgresql"
@@ -236,7 +236,7 @@ def _as_url(text: str) -> str:
 
 
 def _as_bytes(value: object) -> bytes | None:
-    """Returns the value of a column as the bytes in which records are looked for."""
+    """Returns the value of a column as bytes, in which the reader looks for records."""
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, memoryview | bytearray):
@@ -245,5 +245,5 @@ def _as_bytes(value: object) -> bytes | None:
 
 
 def _key(value: bytes | None) -> int:
-    """Returns a number that stands for a row. Equal rows have the same number."""
+    """Returns a number that stands for the row `value`. Equal rows have the same number."""
     return int.from_bytes(blake2b(value or b"", digest_size=8).digest(), "big")

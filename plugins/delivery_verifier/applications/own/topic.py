@@ -24,7 +24,7 @@ _PORTION = 10_000
 
 class Topic:
     """Reads effects from the topic `name`. `landing` says which part of a record, value or key, identifies the applied
-    record. `connection` has the client properties. `count_visible`: see SinkInputs."""
+    record. `connection` has the client properties. For `count_visible`, see SinkInputs."""
 
     def __init__(
         self,
@@ -47,9 +47,9 @@ class Topic:
         yield from self._scans(pattern, {})
 
     def count(self, pattern: RecordPattern) -> int:
-        """Returns how many effects there are, without records that hold only records of other runs. `count_visible`
-        counts by the headers of the batches. If it gives no number, because members still run, the records that were
-        read are counted."""
+        """Returns how many effects there are. Leaves out records of the topic that hold only records of other runs.
+        `count_visible` counts by the headers of the batches. While members run, `count_visible` gives no number. Then
+        counts the records that were read."""
         total = foreign = 0
         for message in read_committed(self._name, self._connection):
             value = self._identity(message) or b""
@@ -59,7 +59,7 @@ class Topic:
         return (total if visible < 0 else visible) - foreign
 
     def markers(self, pattern: RecordPattern, searched: dict[str, int]) -> Iterator[tuple[int, int]]:
-        """Yields the partition and the round of each marker behind the offsets in `searched`. Updates `searched`."""
+        """Yields the partition and the round of each marker from the offsets in `searched` on. Updates `searched`."""
         ends = self._ends(IsolationLevel.READ_COMMITTED)
         if all(searched.get(name, 0) >= end for name, end in ends.items()):
             return
@@ -70,21 +70,22 @@ class Topic:
         searched |= ends
 
     def undecided(self) -> int:
-        """Returns how many offsets belong to transactions that have not ended."""
+        """Returns how many offsets are not decided: those from the oldest open transaction to the end of each
+        partition."""
         stable = self._ends(IsolationLevel.READ_COMMITTED)
         return sum(end - stable[name] for name, end in self.sizes().items())
 
     def is_open_below(self, ends: Mapping[str, int]) -> bool:
-        """Returns whether a transaction is open that began below `ends`, which maps partitions to offsets."""
+        """Returns whether an open transaction began below `ends`, which maps partitions to offsets."""
         stable = self._ends(IsolationLevel.READ_COMMITTED) if ends else {}
         return any(offset < ends.get(name, 0) for name, offset in stable.items())
 
     def keep(self) -> None:
-        """Does nothing: an offset says in which life its record was written."""
+        """Does nothing, because the offset of a record shows in which life the record was written."""
 
     def plant(self, values: Sequence[bytes]) -> None:
-        """Writes records with the identities `values` in one transaction. Writes them once more in a transaction that
-        is aborted. So a reader is found out if it wrongly returns aborted records."""
+        """Writes records with the identities `values` in one transaction. Then writes the same records in a transaction
+        that is aborted. So a reader that wrongly returns aborted records is found out."""
         client = Producer({**self._connection, **CANARY_PRODUCER, "transactional.id": f"kdv-canary-{self._name}"})
         client.init_transactions(DEADLINE_S)
         for end in (client.commit_transaction, client.abort_transaction):
@@ -96,8 +97,8 @@ class Topic:
             end(DEADLINE_S)
 
     def _scans(self, pattern: RecordPattern, begin: Mapping[int, int]) -> Iterator[tuple[str, Scan]]:
-        """Yields the effects of each partition, from the partition's offset in `begin` on. A partition that `begin`
-        lacks is read from its start."""
+        """Yields the effects of each partition, from the partition's offset in `begin` on. Reads a partition from its
+        start if `begin` has no offset for it."""
         messages = read_committed(self._name, self._connection, begin)
         while portion := list(islice(messages, _PORTION)):
             by_partition = defaultdict[int, list[Message]](list)
@@ -113,7 +114,8 @@ class Topic:
         return text.encode() if isinstance(text, str) else text
 
     def _ends(self, isolation: IsolationLevel) -> dict[str, int]:
-        """Returns the end of each partition. Asks again for `PATIENCE_S` seconds if a leader gives no answer."""
+        """Maps each partition, as `<topic>/<partition>`, to the end offset that a client with `isolation` sees. If a
+        leader gives no answer, asks again for up to `PATIENCE_S` seconds."""
         end_s = time.monotonic() + PATIENCE_S
         while True:
             try:

@@ -1,7 +1,7 @@
 """Consumers: which records an application skips or applies again when it is killed.
 
-In each fault plan here, every member stands still after it has applied 4 of the 10 records of a batch. Then it is
-killed.
+In each fault plan here, every member stands still after it has applied 4 of the 10 records of a batch. The member is
+killed there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from delivery_verifier.model.fault_plan import FaultPlan, FaultStep
 
 def _killed_in_a_batch(*hold: FaultStep) -> tuple[FaultStep, ...]:
     """Returns steps that park every member after it has applied 4 of the 10 records of a batch, kill the member there,
-    and start it again. A parked member stands still. `hold`: further steps before the kill."""
+    and start it again. A parked member stands still. `hold` has further steps, which are done before the kill."""
     return (
         step(CAUGHT_UP, "park", "none", at="applied", record=4),
         step(AT_ONCE, "send", "none"),

@@ -1,4 +1,4 @@
-"""Databases: which records an application writes twice to its database when it is killed.
+"""Databases: which records an application applies twice to its database when it is killed.
 
 The database is SQLite, and each effect is a row of a table. The offsets are in the same database.
 """

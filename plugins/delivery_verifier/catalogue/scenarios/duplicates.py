@@ -18,7 +18,7 @@ def _one_request(profile: str, **producer: Setting) -> Profile:
     """Returns the catalogue's profile `profile` with a linger.ms of 100 and with the settings in `producer`.
 
     The client then puts all records of one `send` step of the fault plan into a single Produce request. In the names of
-    `producer` a `_` stands for a dot.
+    the settings in `producer`, a `_` stands for a dot.
     """
     base, named = PROFILES[profile], {key.replace("_", "."): value for key, value in producer.items()}
     return replace(base, producer=base.producer | {"linger.ms": 100} | named)

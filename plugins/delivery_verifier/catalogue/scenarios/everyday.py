@@ -1,8 +1,8 @@
-"""Everyday faults under load. Each run has an arm per profile, and the same fault hits all arms at the same moment.
+"""Everyday faults under load. Each run has one arm for each profile. The same fault hits all arms at the same moment.
 
 The load flows at a fixed rate, so that chance decides which records are in flight when the fault comes. An arm with a
-weak profile therefore breaks its promise in some runs only. Such an arm is a control and may be HELD or VIOLATED. The
-other arms are subjects and must be HELD.
+weak profile therefore breaks its promise in only some of the runs. Such an arm is a control and may be HELD or
+VIOLATED. The other arms are subjects and must be HELD.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Groups: which records an application applies again when an operator sets the committed offsets of its group back."""
+"""Groups: which records an application applies again when an operator sets back the committed offsets of its group."""
 
 from __future__ import annotations
 

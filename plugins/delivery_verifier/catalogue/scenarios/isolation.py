@@ -1,4 +1,4 @@
-"""Isolation: whether a consumer gets the records of aborted transactions. No fault is needed to show this."""
+"""Isolation: whether a consumer is handed the records of aborted transactions. No fault is needed to show this."""
 
 from __future__ import annotations
 

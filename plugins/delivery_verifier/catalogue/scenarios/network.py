@@ -1,4 +1,4 @@
-"""The network: brokers that are cut off from other brokers while clients still reach them."""
+"""The network: brokers that other brokers cannot reach, while clients can still reach them."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ it refused 108 of 1000."""
 def _record_by_record(profile: str) -> Profile:
     """Returns the catalogue's profile `profile`, changed so that each request holds one record.
 
-    The client looks for new leaders every half second, and gives a request up if it has no answer after 8 s.
+    The client looks for new leaders every half second. It gives up a request that has no answer after 8 s.
     """
     patience = {"socket.timeout.ms": 8000, "topic.metadata.refresh.interval.ms": 500}
     base = PROFILES[profile]
@@ -137,8 +137,8 @@ broker."""
 def _one_large_request(profile: str, **producer: Setting) -> Profile:
     """Returns the catalogue's profile `profile`, changed so that a block of the load becomes one request.
 
-    The client looks for new leaders every half second. Its socket holds less than one such request. `producer`
-    are further settings. In their names, a `_` stands for a dot.
+    The client looks for new leaders every half second. Its socket holds less than one such request. `producer` has
+    further settings. In their names, a `_` stands for a dot.
     """
     base, named = PROFILES[profile], {key.replace("_", "."): value for key, value in producer.items()}
     settings = {"linger.ms": 200, "socket.send.buffer.bytes": 65536, "topic.metadata.refresh.interval.ms": 500}
@@ -146,9 +146,9 @@ def _one_large_request(profile: str, **producer: Setting) -> Profile:
 
 
 def _sent_late(name: str, **producer: Setting) -> ArmPlan:
-    """Returns a subject arm with acks=0. It must end with all records of one request REORDERED, and none DUPLICATED.
+    """Returns a subject arm with acks=0 that must end with all records of one request REORDERED, and none DUPLICATED.
 
-    `producer`: further settings. In their names, a `_` stands for a dot.
+    `producer` has further settings. In their names, a `_` stands for a dot.
     """
     return ArmPlan(
         name=name,
@@ -198,7 +198,7 @@ session of the frozen broker times out, because the client would then close the 
 
 
 def _soon_gone(profile: str) -> Profile:
-    """Returns the catalogue's profile `profile`, changed so that the client soon leaves a connection that is stuck.
+    """Returns the catalogue's profile `profile`, changed so that the client soon closes a connection that is stuck.
 
     The client asks for metadata five times a second, also on the stuck connection. It closes a connection on which a
     request gets no answer for 1 s.

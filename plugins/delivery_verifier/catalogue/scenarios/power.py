@@ -1,7 +1,7 @@
 """Power failures: a broker that loses power loses all records that were only in its page cache.
 
-The entries show when such records are lost, and how flush.messages or eligible leader replicas (ELR, KIP-966) save
-them.
+The entries show when such records are lost, and how flush.messages or eligible leader replicas (ELR, KIP-966) prevent
+the loss.
 """
 
 from __future__ import annotations

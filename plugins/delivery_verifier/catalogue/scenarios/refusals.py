@@ -1,7 +1,7 @@
-"""Refused writes: whether a record is in the log after the broker answered its request with an error.
+"""Refused writes: whether a record is in the log after the broker answered the record's request with an error.
 
 The ENTRIES of the module `replication` include the entries of this module. Therefore catalogue.json, the file with the
-results of a catalogue run, lists them under the kind `replication`.
+results of a catalogue run, lists these entries under the kind `replication`.
 """
 
 from __future__ import annotations

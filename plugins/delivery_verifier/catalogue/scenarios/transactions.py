@@ -1,5 +1,5 @@
-"""Transactions: what they promise when their coordinator is killed, when a request to end one of them is late, and when
-their producer is killed."""
+"""Transactions: what they promise in three cases. Their coordinator is killed. A request that ends a transaction is
+late. Their producer is killed."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ _IMPATIENT = replace(
 
 
 def _overtaken_end() -> tuple[FaultStep, ...]:
-    """Returns the steps after which a late request ends the wrong transaction.
+    """Returns steps that make a late request end the wrong transaction.
 
     1. At the first `send`, each client completes its open transaction, and asks the coordinator to end it. The proxy
        delays this request. The impatient client asks again, and the second request ends the transaction.

@@ -1,8 +1,8 @@
-"""Transforms: applications that write to an output topic. They are killed after they have written, and before they
-commit their offsets.
+"""Transforms: applications that write to an output topic. They are killed after they have written records, and before
+they commit the offsets of these records.
 
-In each fault plan here, every member stands still in a batch of 10 records. Then the member is killed, or it is frozen
-and goes on when another process has taken its place.
+In each fault plan here, every member stands still in a batch of 10 records. In some plans, the member is then killed.
+In the other plans, it is then frozen, and goes on when another process has taken its place.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ def _killed_at(point: CrashPoint) -> FaultPlan:
 
 
 def _end_lost(direction: str) -> tuple[FaultStep, ...]:
-    """Returns the steps that kill every member when its request to end a transaction, or the answer, is lost.
+    """Returns steps that kill every member while it waits for the end of a transaction. Either the member's request to
+    end the transaction is lost, or the answer to this request.
 
-    `direction`: request or response.
+    `direction` says what is lost: `request` or `response`.
     """
     return (
         step(CAUGHT_UP, "park", "none", at="ending"),

@@ -1,8 +1,8 @@
 """The rules of the contract. A rule permits an anomaly under certain settings, after certain disturbances.
 
 Each rule names its source. An anomaly that no rule permits is forbidden by the promise of the anomaly. If the measured
-behaviour of Kafka differs from Kafka's documentation, then the rule follows the behaviour, and names this difference in
-`source`.
+behaviour of Kafka differs from Kafka's documentation, the rule follows the behaviour. Its `source` then names this
+difference.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The rules that permit anomalies of effects: an application skips a record, applies it again or out of order, or
-applies a record that is not in the log.
+"""The rules that permit anomalies of effects. An application may skip a record, apply it again, apply it out of order,
+or apply a record that is not in the log.
 
 An application *lets go* of a record when its group commits an offset beyond the record. Most rules depend on whether
 the application lets go of a record before or after it applies the record.
@@ -33,13 +33,14 @@ APART: tuple[Discipline, ...] = (
 
 
 def _reads_aborted(settings: Settings) -> bool:
-    """Whether an application is given records of aborted transactions."""
+    """Returns whether an application is handed records of aborted transactions."""
     is_uncommitted = settings.isolation_level == "read_uncommitted"
     return settings.discipline is not None and bool(settings.transactional_id) and is_uncommitted
 
 
 def _reads_unstable_offsets(settings: Settings) -> bool:
-    """Whether a member may begin at a committed offset although an open transaction may soon commit a later offset."""
+    """Returns whether a member may begin at a committed offset although an open transaction may soon commit a later
+    offset."""
     is_uncommitted = settings.isolation_level == "read_uncommitted"
     return settings.discipline in ("transform_transactional", "transform_assigned") and is_uncommitted
 

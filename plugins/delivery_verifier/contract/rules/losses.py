@@ -14,7 +14,7 @@ from delivery_verifier.model.anomalies import Anomaly
 
 
 def _unflushed(settings: Settings) -> bool:
-    """Whether brokers acknowledge a record that may still be only in their page caches, and not on any disk."""
+    """Returns whether brokers acknowledge a record that may still be only in their page caches, and not on any disk."""
     return settings.acks != "0" and settings.flush_messages > 1
 
 

@@ -11,8 +11,8 @@ from delivery_verifier.model.anomalies import KINDS, Anomaly, column
 class Promise:
     """The reason why an anomaly is forbidden if no rule permits it.
 
-    `id` stands in place of a rule's id, e.g. `lost.never`. `sentence` is the promise in words. `source` says who
-    promises.
+    `id` takes the place of a rule's id, e.g. `lost.never`. `sentence` is the promise in words. `source` names who gives
+    the promise.
     """
 
     id: str
@@ -27,8 +27,8 @@ PROMISES: dict[Anomaly, Promise] = {
 
 
 def unexplained(anomaly: Anomaly) -> Promise:
-    """Returns the reason why a case of `anomaly` is forbidden although the contract permits the anomaly: no disturbance
-    can excuse this case."""
+    """Returns the reason why one case of `anomaly` is forbidden although the contract permits the anomaly in general:
+    no disturbance can excuse this case."""
     return Promise(
         f"{column(anomaly)}.unexplained",
         f"No disturbance that was seen on its partition when it was acknowledged, or later, can excuse it. "

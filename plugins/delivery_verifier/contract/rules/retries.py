@@ -13,12 +13,12 @@ from delivery_verifier.model.history import Disturbance
 
 
 def _retries_unchecked(settings: Settings) -> bool:
-    """Whether the client retries, and the broker cannot recognise the retries."""
+    """Returns whether the client retries, and the broker cannot recognise the retries."""
     return settings.acks != "0" and not settings.enable_idempotence and settings.retries > 0
 
 
 def _refuses_requests(_settings: Settings, disturbance: Disturbance) -> bool:
-    """Whether brokers may refuse requests for a while because of the disturbance.
+    """Returns whether brokers may refuse requests for a while because of the disturbance.
 
     An alteration of a topic has this effect only if it changes min.insync.replicas.
     """
@@ -84,7 +84,8 @@ ACKS_0 = ContractRule(
 
 
 def _requeues_unchecked(settings: Settings) -> bool:
-    """Whether retries are off (retries=0) in librdkafka, and the broker cannot recognise a request that is sent again.
+    """Returns whether two conditions hold: retries are off (retries=0) in librdkafka, and the broker cannot recognise a
+    request that is sent again.
 
     This matters because librdkafka sends some refused requests again, even with retries=0. The Java client does not.
     """

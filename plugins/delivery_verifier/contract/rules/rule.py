@@ -1,4 +1,5 @@
-"""The class `ContractRule`. A rule permits an anomaly for certain settings, mostly only after certain disturbances."""
+"""The class `ContractRule`. A rule permits an anomaly for certain settings. Most rules do so only after certain
+disturbances."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def _always(_settings: Settings, _disturbance: Disturbance) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ContractRule:
-    """A rule that permits `anomaly` for some settings, in most rules only after certain disturbances.
+    """A rule that permits `anomaly` for some settings. Most rules permit it only after certain disturbances.
 
     `id` names the rule, e.g. `lost.acks_1`. The rule permits its anomaly if all of these conditions hold:
 

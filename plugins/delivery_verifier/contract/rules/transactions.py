@@ -1,5 +1,5 @@
 """The rules that permit TORN and ABORTED_VISIBLE. Most of these rules follow from the rules that permit losses. The
-others are about the transaction coordinator, which keeps the states of transactions in a log of its own."""
+other rules are about the transaction coordinator, which keeps the states of transactions in a log of its own."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _of_coordinator(anomaly: Anomaly) -> ContractRule:
 
 
 def _acknowledged_by_all(settings: Settings, disturbance: Disturbance) -> bool:
-    """Whether all replicas that had confirmed the end of a transaction lost their power.
+    """Returns whether all replicas that had confirmed the end of a transaction lost their power.
 
     At least transaction.state.log.min.isr in-sync replicas confirm the log entry about the end. If fewer replicas lost
     their power, Kafka elects a replica that has the entry. This needs eligible leader replicas for the transaction log
@@ -82,7 +82,7 @@ def _acknowledged_by_all(settings: Settings, disturbance: Disturbance) -> bool:
 
 
 def _of_coordinators_power(anomaly: Anomaly) -> ContractRule:
-    """Returns the rule that permits `anomaly` if every broker in the ISR of a coordinator's log had a loss of power.
+    """Returns the rule that permits `anomaly` if every broker in the ISR of a coordinator's log lost its power.
 
     Kafka writes the coordinator's log with acks=all, and leaves flushing to the operating system. The setting
     flush.messages of the arm's topic does not matter.
@@ -119,7 +119,8 @@ _LATE = subset(
 
 
 def _of_late_end(anomaly: Anomaly) -> ContractRule:
-    """Returns the rule that permits `anomaly` after an EndTxn request that reached its coordinator late."""
+    """Returns the rule that permits `anomaly` after an EndTxn request (it ends a transaction) reached its coordinator
+    late."""
     return ContractRule(
         id=f"{anomaly.value.lower()}.late_end",
         anomaly=anomaly,
