@@ -6,7 +6,8 @@ Owns: the vocabulary of expectations, the suites (JSON files in this package), t
 May use: judgement, store, model.
 Weak spot: Great Expectations fails open: for example, an empty table passes. So `judgement` believes only the
     evaluations that were planned. The views of Data Docs open HTML templates of `pages` by their paths. Great
-    Expectations creates the views, so no code of this project can pass the templates to them."""
+    Expectations creates the views, so no code of this project can pass the templates to them.
+"""
 
 import logging
 

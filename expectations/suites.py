@@ -78,7 +78,8 @@ def evidence() -> ExpectationSuite:
     """Returns the suite with one expectation per law.
 
     An expectation judges the rows of its law in the table that `judgement.evaluation.evidence_table` returns: in each
-    row, the columns `left` and `right` must be equal."""
+    row, the columns `left` and `right` must be equal.
+    """
     return ExpectationSuite(
         name="evidence",
         expectations=[

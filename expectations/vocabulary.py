@@ -5,7 +5,8 @@ There is one class per anomaly. Some anomalies have a second class, which is abo
 takes seconds.
 
 The column of an expectation is an argument of its constructor, and never a class default. Great Expectations does not
-write defaults into a suite's JSON, and a suite must say which column each expectation judges."""
+write defaults into a suite's JSON, and a suite must say which column each expectation judges.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def _expectation_against(kind: AnomalyKind) -> type[ExpectColumnValuesToBeBetwee
     """Returns a new class of expectations. Each expectation of this class limits the values in a column that counts the
     cases of `kind`.
 
-    Great Expectations knows the class by its name as soon as the class exists."""
+    Great Expectations knows the class by its name as soon as the class exists.
+    """
     return type(kind.expectation, (ExpectColumnValuesToBeBetween,), {"__doc__": f"No record is {kind.record_that_is}."})
 
 

@@ -11,4 +11,5 @@ Owns: reading the topics, parsing, matching, the books, and their second count b
     screen proves that some stretches are without anomalies. The records of these stretches are not matched one by one.
 May use: store, host, model.
 Weak spot: a batch that becomes corrupt on disk after the step `settle` has looked at it makes Kafka's consumer raise an
-    error. The run then ends without a verdict."""
+    error. The run then ends without a verdict.
+"""

@@ -40,7 +40,8 @@ def _owns_copies() -> Column:
     """Returns a column that is true for an attempt that is in the ledger and is not FAILED. Such an attempt owns its
     copies (records in the log).
 
-    If any other attempt has copies, the copies count as records that nobody sent."""
+    If any other attempt has copies, the copies count as records that nobody sent.
+    """
     return F.coalesce(F.col("outcome") != Outcome.FAILED, F.lit(False))
 
 
@@ -91,7 +92,8 @@ def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFr
 def cases(subjects: DataFrame, bound: int = BOUND) -> DataFrame:
     """Returns ANOMALIES from SUBJECTS: at most `bound` cases of each arm and kind, with their evidence.
 
-    If there are more cases, takes the first cases in the order of partition, sequence, attempt number and first copy.
+    If there are more than `bound` cases, takes those that come first when sorted by partition, sequence, attempt number
+    and the offset of the first copy.
     """
     first = F.get("copies", F.lit(0))
     order = [F.col("partition"), F.col("sequence").asc_nulls_last(), F.col("attempt"), first]
@@ -127,7 +129,8 @@ def _columns_of_part() -> dict[str, Column]:
     mapping.
 
     A part (see `_parts`) is an attempt or a line, i.e. one record in the log. The mapping has only columns that can
-    have one value in the row of a line, and another value in the row of the attempt that the line names."""
+    have one value in the row of a line, and another value in the row of the attempt that the line names.
+    """
     line, copies = F.col("part.line"), F.col("part.copies")
     flags = {name: F.col(name) & ~line for name in ("corrupted", *_FLAGS_OF_ATTEMPTS)}
     return flags | {

@@ -67,7 +67,8 @@ def attempts(
     once; if not, the column `resent` is false everywhere. `together`: whether all rows are in one Spark partition
     already; if so, they are not shuffled. `borders`: rows of BORDERS, or None. A border is the last record of a range
     that the screen has proven. The rows of this range are missing from `ledger` and `lines`, and the border stands for
-    them when the order of the other rows is checked."""
+    them when the order of the other rows is checked.
+    """
     rows = _claims(ledger).unionByName(_copies(promise(lines, LOG), corrupted=False))
     if owned is not None:
         rows = rows.unionByName(owned)
@@ -95,7 +96,8 @@ def believable(log: DataFrame) -> DataFrame:
     belongs.
 
     Leaves out markers, which are the verifier's own records (see `is_marker`). Each returned row is a copy of the
-    attempt that its header names."""
+    attempt that its header names.
+    """
     return log.where(is_sound() & ~F.col("foreign") & ~is_marker())
 
 
@@ -156,7 +158,8 @@ def _claims(ledger: DataFrame) -> DataFrame:
     """Returns the rows of LEDGER (claims), with the same columns as the result of `_copies`. So the two results can be
     united.
 
-    The columns about a copy in the log are null or false in these rows."""
+    The columns about a copy in the log are null or false in these rows.
+    """
     acked = F.when(F.col("outcome") == Outcome.ACKED, location("offset", "partition"))
     no_copy = {"copy": F.lit(None).cast("bigint"), "corrupted": F.lit(False)}
     no_copy["numbered"] = F.lit(None).cast("bigint")
@@ -166,7 +169,8 @@ def _claims(ledger: DataFrame) -> DataFrame:
 def _copies(lines: DataFrame, corrupted: bool) -> DataFrame:
     """Returns `lines` (copies), with the same columns as the result of `_claims`. So the two results can be united.
 
-    The columns that only the ledger can fill are null in these rows."""
+    The columns that only the ledger can fill are null in these rows.
+    """
     numbered = F.lit(None).cast("bigint") if corrupted else F.col("partition_sequence")
     copy = {"copy": location("offset", "partition"), "corrupted": F.lit(corrupted), "numbered": numbered}
     no_claim = [F.lit(None).cast(kind).alias(name) for name, kind in CLAIMED.items()]
@@ -177,7 +181,8 @@ def _astray() -> Column:
     """Returns a column that is true for an attempt that refutes `spark_jobs.screen`. There are two such cases:
 
     * A record of the attempt in the log has another partition sequence than the ledger says.
-    * The attempt owns a corrupted record, although the screen had proven the ledger's row of the attempt."""
+    * The attempt owns a corrupted record, although the screen had proven the ledger's row of the attempt.
+    """
     claimed = F.col("claim").isNotNull()
     expected = F.col("claim.partition_sequence")
     differs = claimed & ((F.col("lowest") != expected) | (F.col("highest") != expected))
@@ -188,7 +193,8 @@ def _resent(frame: DataFrame, resends: bool) -> DataFrame:
     """Adds the column `resent`: true for an attempt if the log holds this attempt and another attempt of the same
     sequence.
 
-    FAILED attempts do not count, because their copies are phantoms."""
+    FAILED attempts do not count, because their copies are phantoms.
+    """
     if not resends:
         return frame.withColumn("resent", F.lit(False))
     present = F.col("outcome").isNotNull() & (F.col("outcome") != Outcome.FAILED) & (F.size("copies") > 0)
@@ -220,7 +226,8 @@ def _ordered_with(borders: DataFrame, frame: DataFrame, together: bool) -> DataF
     """Like `_ordered`, but a reported attempt of `borders` can also have overtaken an attempt of `frame`.
 
     `borders`: BORDERS, i.e. the last records of the ranges that the screen has proven. The result has only the rows of
-    `frame`. `together`: whether `frame` is in one Spark partition. If so, the result is in one Spark partition, too."""
+    `frame`. `together`: whether `frame` is in one Spark partition. If so, the result is in one Spark partition, too.
+    """
     known = {
         "copies": F.array(location("offset", "partition")),
         "outcome": F.lit(Outcome.SENT.value),

@@ -40,7 +40,8 @@ def planned_keys(scenario: Scenario) -> list[BookKey]:
     """Returns the keys of all rows that the table PRODUCERS must have.
 
     For each arm, there are partitions * (producers * sessions + 1) keys. The `+ 1` stands for NOBODY: each partition
-    has one row for records that no planned producer sent."""
+    has one row for records that no planned producer sent.
+    """
     return [
         (arm.name, producer, session, partition)
         for arm in scenario.arms
@@ -127,7 +128,8 @@ def partitions(offsets: Offsets, log_census: pa.Table, read: Mapping[str, int]) 
     `offsets`: the snapshot, i.e. the range of each partition that is judged. `log_census`: `Census.log`. `read`: the
     counts of read_topic.json. The column `control_records` counts the verifier's own markers (see `is_marker`) and the
     control records of transactions. No consumer shows control records of transactions. So the step settle counted them
-    in the batches of the partition's leader."""
+    in the batches of the partition's leader.
+    """
     census = {(row["arm"], row["partition"]): row for row in log_census.to_pylist()}
     rows = []
     for part in offsets.partitions:
@@ -151,7 +153,8 @@ def cases(producers: pa.Table, written: Mapping[tuple[str, str], int], bound: in
     """Returns CASES: per arm and kind of anomaly, how many cases the books count and how many rows anomalies/ has.
 
     `producers`: PRODUCERS. `written`: the number of rows of anomalies/ per (arm, kind). `bound`: the maximum number of
-    cases that are written per arm and kind."""
+    cases that are written per arm and kind.
+    """
     totals: Counter[tuple[str, Anomaly]] = Counter()
     for row in producers.to_pylist():
         for kind in Anomaly:

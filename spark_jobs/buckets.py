@@ -2,7 +2,8 @@
 
 A stretch is a range of consecutive sequences of one producer. A bucket is the part of a stretch in one partition (see
 `spark_jobs.screen`). The query reads the ledger and the log once each. The census (see `spark_jobs.census`) and the
-screen are computed from the result of this query, without Spark."""
+screen are computed from the result of this query, without Spark.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ class Buckets(NamedTuple):
 def width(records: int, partitions: int, bits: int = BITS) -> int:
     """Returns the value of the parameter `bits` of `count`. If the result is b, a stretch has 2**b sequences.
 
-    The result is the least b >= `bits` with which `records` records make at most about BOUND / 2 buckets."""
+    The result is the least b >= `bits` with which `records` records make at most about BOUND / 2 buckets.
+    """
     while (records >> bits) * partitions > BOUND // 2:
         bits += 1
     return bits
@@ -72,7 +74,8 @@ def count(ledger: DataFrame, log: DataFrame, bits: int) -> Buckets | None:
     """Returns the buckets of LEDGER and LOG, or None if there are more than BOUND buckets.
 
     Corrupted records, foreign records and markers are copies of no attempt. They are counted per partition, in rows
-    without producer, session and stretch."""
+    without producer, session and stretch.
+    """
     table = _union(ledger, log, bits).groupBy(*STRETCH, "partition").agg(*_sums(), *_spans())
     rows = promise(table, BUCKETS).limit(BOUND + 1).toArrow()
     return None if rows.num_rows > BOUND else Buckets(bits, rows)

@@ -55,7 +55,8 @@ def counts_of_claims() -> list[Column]:
       came, the row is INDETERMINATE, but `indeterminate` does not count it.
     * `attempt`: the highest attempt number. It is above 0 if the application sent any record again.
     * `from_us`: the time of the first sending. `until_us`: the time of the last sending or of the last report,
-      whichever is later. Both times are in µs since the epoch."""
+      whichever is later. Both times are in µs since the epoch.
+    """
     return [
         F.count("outcome").alias("attempted"),
         F.count_if(reported()).alias("reported"),
@@ -75,7 +76,8 @@ def counts_of_lines() -> list[Column]:
     * `records`: all records.
     * `markers`: the verifier's own records (see `is_marker`).
     * `corrupted`: records whose header cannot be believed (see `is_sound`).
-    * `foreign`: records that are not corrupted, and whose header names another run or another arm."""
+    * `foreign`: records that are not corrupted, and whose header names another run or another arm.
+    """
     flags = {"markers": "marker", "corrupted": "corrupted", "foreign": "foreign"}
     return [
         F.count("marker").alias("records"),

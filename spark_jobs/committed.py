@@ -2,7 +2,8 @@
 the ledger, which says how each transaction ended.
 
 The view `raw` has the records that a read_uncommitted consumer sees. Only the arms in `Scenario.transactional` have
-both views. For all other arms, the two views would be equal."""
+both views. For all other arms, the two views would be equal.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +81,8 @@ def visibility_anomalies(
     stands at its acknowledged offset. FAILED attempts are left out, because they are not part of any transaction.
 
     `ledger`: LEDGER. `committed`: the rows of LOG of view `committed`. `damaged`: the arms with corrupted records.
-    `few`: whether the corrupted records fit in memory; if so, the ledger is not shuffled."""
+    `few`: whether the corrupted records fit in memory; if so, the ledger is not shuffled.
+    """
     claims = promise(ledger, LEDGER).where(
         F.col("arm").isin(*arms) & F.col("transaction").isNotNull() & (F.col("outcome") != Outcome.FAILED)
     )
@@ -108,7 +110,8 @@ def with_flags(matched: DataFrame, flagged: DataFrame) -> DataFrame:
     """Returns `matched` (rows of ATTEMPTS), in which the columns `aborted_visible` and `torn` have the values of
     `flagged`.
 
-    `flagged`: the result of `visibility_anomalies`. Both columns are false for an attempt that `flagged` lacks."""
+    `flagged`: the result of `visibility_anomalies`. Both columns are false for an attempt that `flagged` lacks.
+    """
     flags = [column(anomaly) for anomaly in TRANSACTIONAL]
     both = matched.drop(*flags).join(flagged, KEY, "left")
     return promise(both.withColumns({flag: F.coalesce(flag, F.lit(False)) for flag in flags}), ATTEMPTS)
@@ -125,7 +128,8 @@ def _torn() -> Column:
     see the attempt.
 
     An INDETERMINATE transaction counts as committed if the consumer sees one of its records. The consumer must then see
-    all records of the transaction."""
+    all records of the transaction.
+    """
     end = F.col("transaction_outcome")
     unknown = end == TransactionOutcome.INDETERMINATE
     return ~F.col("visible") & ((end == TransactionOutcome.COMMITTED) | (unknown & F.col("any_visible")))
@@ -135,7 +139,8 @@ def _equal_records(raw: DataFrame, committed: DataFrame) -> DataFrame:
     """Returns the offsets at which `raw` and `committed` have one record each, if these two records are equal.
 
     Two records are equal if their headers are equal, and if their checksums are both right or both wrong. Two values
-    that are no records of the verifier count as equal."""
+    that are no records of the verifier count as equal.
+    """
     header = F.xxhash64("header_run", "header_arm", *KEY[1:], "partition_sequence", "parsed", "crc_ok")
     sides = [
         side.select(*RECORD_KEY, header.alias("header"), F.lit(name == VIEW).alias("committed"))

@@ -33,7 +33,8 @@ def connect_session(url: str, records: int = 0) -> Iterator[SparkSession]:
 
     A process that has used this function must not start a Spark of its own afterwards, because PySpark can use either a
     server or a Spark of its own in one process. Raises SparkGone if the server does not answer, or ends while the block
-    runs."""
+    runs.
+    """
     spark = SparkSession.builder.remote(url).create()
     client = client_of(spark)
     client.set_retry_policies([DefaultPolicy(max_retries=ATTEMPTS, initial_backoff=FIRST_PAUSE_MS)])
@@ -72,7 +73,8 @@ def _is_unreachable(error: SparkConnectException) -> bool:
     """Returns whether `error` says that no server answers, or that another server has replaced the first one.
 
     Two threads send queries. If the server was replaced, the first thread that notices this closes the client for both
-    threads. The other thread then has no active session."""
+    threads. The other thread then has no active session.
+    """
     condition = error.getCondition() or ""
     if condition.endswith(("SESSION_CHANGED", "SESSION_NOT_FOUND", "NO_ACTIVE_SESSION")):
         return True

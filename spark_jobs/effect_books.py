@@ -67,7 +67,8 @@ def add(
 
     Adds the number of written cases per (arm, kind) to `written`. Returns PRODUCERS and EFFECT_BOOKS. The returned
     PRODUCERS are the rows of `producers`, to which the counts of the anomalies of effects are added. If no arm has an
-    application, reads and writes nothing, and returns `producers` and None."""
+    application, reads and writes nothing, and returns `producers` and None.
+    """
     if not matching.scenario.applied:
         return producers, None
     shared = {name: getattr(matching, name) for name in EffectInputs._fields if name in MatchingInputs._fields}
@@ -122,7 +123,8 @@ def _is_committed(inputs: EffectInputs, row: Row, end: int) -> bool:
     member of the application will be given these records again. `row` names the arm and the partition.
 
     Returns True without a check in two cases: the consumer group is not the only place where the application keeps its
-    offsets, or no witness of the run has recorded the committed offsets."""
+    offsets, or no witness of the run has recorded the committed offsets.
+    """
     arms = (arm for arm in inputs.scenario.loaded if arm.application and arm.application.discipline in IN_GROUP)
     if inputs.positions is None or row["arm"] not in {arm.name for arm in arms}:
         return True

@@ -3,7 +3,8 @@
 A *line* is a record in the view of the arm: in the committed view if the arm writes transactions, else in the raw view.
 Only lines that name an attempt of the arm count. They count even if the ledger lacks this attempt: a record that nobody
 sent is an anomaly of the log, but an application that applies the record does nothing wrong. An effect that names no
-attempt of the arm is *unparsed*, unless the application applied a marker of the verifier."""
+attempt of the arm is *unparsed*, unless the application applied a marker of the verifier.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ def census(effects: DataFrame, taken_at_us: int) -> DataFrame:
     * `effects`: all effects. `markers`: applied markers. `unparsed`: effects that name neither an attempt nor a marker.
     * `in_time`: the effects that name an attempt, and were applied before `taken_at_us`, the time of the snapshot (µs
       since the epoch).
-    * `last_marker`: the highest offset of an applied marker; null if there is none."""
+    * `last_marker`: the highest offset of an applied marker; null if there is none.
+    """
     return (
         promise(effects, EFFECTS)
         .groupBy("arm", "partition")
@@ -153,7 +155,8 @@ def _extra() -> Column:
 
     Each copy of the attempt in the log justifies one effect. Each different location that the effects name also
     justifies one effect. The number of justified effects is the lower of these two numbers. If the application does not
-    keep locations, it is the number of copies."""
+    keep locations, it is the number of copies.
+    """
     locations = F.array_compact(F.transform("effects", lambda effect: effect["at"]))
     different = F.when(F.size(locations) > 0, F.size(F.array_distinct(locations)))
     return F.size("effects") - F.least(F.size("copies"), different)

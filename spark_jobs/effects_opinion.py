@@ -1,7 +1,8 @@
 """The second opinion on effects: a query in which DuckDB joins effects/ and log/, and counts the anomalies of effects.
 
 Spark also counts these anomalies (`spark_jobs.effects`). This module shares no code with Spark's count. It trusts the
-columns of effects/, i.e. the earlier step that read them from the sinks."""
+columns of effects/, i.e. the earlier step that read them from the sinks.
+"""
 
 from __future__ import annotations
 

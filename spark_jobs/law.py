@@ -47,7 +47,8 @@ class LawInputs(NamedTuple):
     * `format_version`: the version of the format in which ledgers and `announced` were written.
     * `missing`: the counts `missing/...` of the manifest (`store.books.MISSING`).
     * `effects`: EFFECT_BOOKS; None if no arm has an application.
-    * `opinion`: the counts of `spark_jobs.second_opinion`; None if the run has no second opinion."""
+    * `opinion`: the counts of `spark_jobs.second_opinion`; None if the run has no second opinion.
+    """
 
     scenario: Scenario
     offsets: Offsets

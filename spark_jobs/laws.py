@@ -6,7 +6,8 @@ read and counted at all (docs/adr/0014), and `spark_jobs.second_opinion` counts 
 
 A law holds in several places, for example in each partition of each arm. The table LAWS has one row for each place,
 with the two counts there. If the two counts of a row differ, the evidence of the run cannot be trusted: the verdict is
-then neither HELD nor VIOLATED."""
+then neither HELD nor VIOLATED.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def laws(evidence: LawInputs) -> pa.Table:
     """Returns LAWS: one row for each place in which a law must hold, whether the two counts of this row are equal or
     not.
 
-    The law `canary` is missing here, because the judgement adds it (`judgement.evaluation`)."""
+    The law `canary` is missing here, because the judgement adds it (`judgement.evaluation`).
+    """
     parts = partitions(evidence.offsets, evidence.log_census, evidence.read).to_pylist()
     equations: list[Law] = [
         *_offset_laws(parts),
@@ -68,7 +70,8 @@ def _outcome_laws(producers: pa.Table, missing: Mapping[str, int]) -> Iterable[L
     """Yields two laws per partition. `producers`: PRODUCERS. `missing`: the counts `missing/...` of the manifest.
 
     1. The number of attempts is the sum over all outcomes of the number of attempts with this outcome.
-    2. The number of reported attempts is the sum of three numbers: those of the found, lost and missing attempts."""
+    2. The number of reported attempts is the sum of three numbers: those of the found, lost and missing attempts.
+    """
     sums: Counter[tuple[str, int, str]] = Counter()
     for row in producers.to_pylist():
         key = row["arm"], row["partition"]
@@ -114,7 +117,8 @@ def _view_laws(evidence: LawInputs, arm: str) -> Iterable[Law]:
 
     1. For each record of this view, the raw view has an equal record at the same offset. For an arm without
        transactions, both counts are 0.
-    2. log/ holds the complete view. For an arm without transactions, this law is left out."""
+    2. log/ holds the complete view. For an arm without transactions, this law is left out.
+    """
     rows = sum(count for (owner, _), count in evidence.views.rows.items() if owner == arm)
     same = evidence.views.equal_rows[arm]
     yield Law("views_agree", arm, -1, "rows in log/, view committed", rows, "of these the same in view raw", same)
@@ -128,7 +132,8 @@ def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
     one row per partition of the transactional arms.
 
     The log must show one record per offset, with three exceptions: control records, records of aborted transactions,
-    and unreadable offsets. The step `settle` counted these exceptions without the ledger and without a consumer."""
+    and unreadable offsets. The step `settle` counted these exceptions without the ledger and without a consumer.
+    """
     for part in evidence.offsets.partitions:
         if part.arm in evidence.scenario.transactional:
             lacking = unreadable.count(part)

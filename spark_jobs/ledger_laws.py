@@ -17,7 +17,8 @@ def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
     """Yields the laws that the ledger is complete, and that it agrees with the counts of the producers.
 
     If neither produce.json nor settle.json has a count, -1 stands for this count. No number of rows is -1, so the law
-    is broken."""
+    is broken.
+    """
     yield from summary_laws(evidence.ledger_census.to_pylist(), evidence.summarized, evidence.scenario)
     rows: Counter[tuple[str, int, int]] = Counter()
     for row in evidence.ledger_census.to_pylist():
@@ -61,7 +62,8 @@ def _agreement_laws(evidence: LawInputs, producer: tuple[str, int, int]) -> Iter
 
     Attempts without a report are left out. If a producer is killed, its counters may lack the last report. The
     restarted producer corrects its counters. It then announces how many reports the counters still count otherwise than
-    the ledger. This number must be 0."""
+    the ledger. This number must be 0.
+    """
     arm, name, owner = producer[0], "{}/{}/{}".format(*producer), "of producer {1}, session {2}".format(*producer)
     rows = [
         row for row in evidence.ledger_census.to_pylist() if (row["arm"], row["producer"], row["session"]) == producer
@@ -82,7 +84,8 @@ def _transaction_laws(evidence: LawInputs, producer: tuple[str, int, int], rows:
 
     * If the producer is transactional, each of its rows is in a transaction. Otherwise none of its rows is in a
       transaction.
-    * For each outcome, the ledger has as many transactions of the producer as the producer counted."""
+    * For each outcome, the ledger has as many transactions of the producer as the producer counted.
+    """
     arm, owner = producer[0], "of producer {1}, session {2}".format(*producer)
     transactional = arm in evidence.scenario.transactional
     inside = sum(

@@ -45,10 +45,11 @@ class MatchingInputs(NamedTuple):
     * `log`: the rows of LOG that a read_uncommitted consumer sees (view `raw`).
     * `visible`: the rows of LOG that a read_committed consumer sees (view `committed`).
     * `census`: the counts of the ledger and the log.
-    * `offsets`: the snapshot, with the offsets that cannot be read.
+    * `offsets`: the snapshot of the offsets of every partition, and which of these offsets cannot be read.
     * `output`: the output of the step, which gets anomalies/.
     * `bound`: the maximum number of cases that are written per arm and kind.
-    * `together`: whether `ledger` is in one Spark partition, and `log` is, too; if so, no query shuffles."""
+    * `together`: whether `ledger` is in one Spark partition, and `log` is, too; if so, no query shuffles.
+    """
 
     ledger: DataFrame
     log: DataFrame
@@ -67,7 +68,8 @@ def match(inputs: MatchingInputs, proven: screen.Screen | None) -> tuple[pa.Tabl
     `proven`: the result of the screen; None if the screen has proven nothing. Only rows that are not proven are
     matched. If the matching refutes the screen (column `astray`), everything is matched again without the screen.
     Ledger and log are joined once, and two queries share the result of the join: one query counts the subjects (see
-    `spark_jobs.anomalies`), the other query lists the cases."""
+    `spark_jobs.anomalies`), the other query lists the cases.
+    """
     persisted: list[DataFrame] = []
     try:
         subjects = _subjects(inputs, proven, persisted)
@@ -90,7 +92,8 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
     proven.
 
     If `proven` is None, all rows are used. Appends every frame that this function persists to `persisted`. The caller
-    unpersists these frames."""
+    unpersists these frames.
+    """
     corrupted, foreign = _by_arm(inputs.census.log, "corrupted"), _by_arm(inputs.census.log, "foreign")
     ledger, log, together = inputs.ledger, inputs.log, inputs.together
     if proven is not None and not together and _few_rows(inputs, proven):
@@ -134,7 +137,8 @@ def _collected(inputs: MatchingInputs, proven: screen.Screen, damaged: list[str]
 
     Two queries that shuffle nothing collect these rows. `damaged`: the arms with corrupted lines. The rows of LEDGER
     include every attempt that was acknowledged at the offset of a corrupted line. So `attribute` finds the owner of the
-    line even if the screen has proven the owner's row."""
+    line even if the screen has proven the owner's row.
+    """
     unbelievable = ~is_sound() | F.col("foreign")
     lines = screen.unproven(
         inputs.log.where(~F.coalesce(is_marker(), F.lit(False))), proven, exempt=unbelievable

@@ -8,7 +8,8 @@ A bucket is *passed* if a record of an earlier bucket, e.g. a late duplicate, ma
 of the passed bucket. The record of the earlier bucket may then be out of order. The records of the passed bucket stay
 in order. Suppose each offset from the first to the last copy of the passed bucket is one of its copies. Then the record
 of the earlier bucket stands behind all of these copies, or before all of them. So a comparison with the last copy alone
-shows whether the record of the earlier bucket is out of order. The last copy is the *border* of the passed bucket."""
+shows whether the record of the earlier bucket is out of order. The last copy is the *border* of the passed bucket.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class Order(NamedTuple):
     """The result of `order`.
 
     `entangled`: the stretches that may have records out of order. `passed`: the rows of BUCKETS that are passed. The
-    border of a passed bucket is its last copy. A row in `passed` has no meaning if its stretch is in `entangled`."""
+    border of a passed bucket is its last copy. A row in `passed` has no meaning if its stretch is in `entangled`.
+    """
 
     entangled: set[Stretch]
     passed: list[Row]
@@ -48,7 +50,8 @@ def order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> Order:
     partition) with corrupted records.
 
     In damaged partitions, copies and claims are compared, because a corrupted record may hide the position of an
-    attempt. In all other partitions, only copies are compared."""
+    attempt. In all other partitions, only copies are compared.
+    """
     by_producer: defaultdict[tuple[Any, ...], list[_Extent]] = defaultdict(list)
     for row in rows:
         sides = ("logged", "claimed") if (row["arm"], row["partition"]) in damaged else ("logged",)
@@ -71,7 +74,8 @@ def _compared(extents: list[_Extent]) -> Iterator[tuple[_Extent, bool]]:
     if it is entangled.
 
     `extents`: the buckets of one producer in one partition, sorted by their partition sequences. A bucket is apart from
-    the others if, in both measures, every earlier bucket ends below it, and every later bucket begins above it."""
+    the others if, in both measures, every earlier bucket ends below it, and every later bucket begins above it.
+    """
     sent_until, stands_until = (
         list(accumulate((high for _, high in spans), max))
         for spans in ([extent.sent for extent in extents], [extent.stands for extent in extents])

@@ -2,7 +2,8 @@
 the offset of a record. This module finds the partitions, so that the effects can be counted per partition.
 
 The partition of a record of the load comes from the ledger. The partition of a marker comes from the marker's header,
-which also names the marker's round."""
+which also names the marker's round.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def with_places(effects: DataFrame, ledger: DataFrame, scenario: Scenario, offse
 
     If the effect names no attempt, or an attempt that the ledger lacks, the partition is 0. The offset stays -1, with
     one exception: the marker of the last round. This marker shows that its partition is drained, so the row of this
-    marker also gets the marker's offset."""
+    marker also gets the marker's offset.
+    """
     own = [arm.name for arm in scenario.loaded if arm.application and arm.application.discipline == "own"]
     if not own:
         return effects

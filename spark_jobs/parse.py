@@ -2,7 +2,8 @@
 
 The *header* is the beginning of the value: it names run, arm, producer and attempt (`delivery_verifier.model.record`).
 This header has nothing to do with Kafka's record headers. Parsing never fails: if the bytes have no header, the column
-`parsed` of the row is false."""
+`parsed` of the row is false.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ def parse(raw: DataFrame, scenario: Scenario, view: Column | None = None) -> Dat
     * The bytes are those of a stranger (see `is_of_stranger`).
 
     Nearly all records have the usual form (see `is_usual`), which cheap comparisons of bytes prove. All other records
-    are parsed with regular expressions."""
+    are parsed with regular expressions.
+    """
     proven = promise(raw, RAW).withColumns(sliced_columns()).withColumn("usual", is_usual(scenario))
     decided = proven.withColumn("parsed", F.col("usual") | _is_record())
     named = decided.withColumns(
@@ -69,7 +71,8 @@ def sliced_columns() -> dict[str, Column]:
     """Returns columns that are computed from RAW, by name: each number of the header, and whether the checksum agrees.
 
     If the value is no record, the columns are meaningless. The column of a number is null if the number's bytes cannot
-    be cast."""
+    be cast.
+    """
     numbers = {f"number_{name}": _slice(name).try_cast(data_type) for name, data_type in NUMBERS.items()}
     return numbers | {"checksum_agrees": _checksum_agrees()}
 
@@ -83,7 +86,8 @@ def is_usual(scenario: Scenario) -> Column:
 
     The condition proves that a number consists of digits: its first and last byte are digits, and the cast to a number
     succeeds. The cast alone proves less, because it ignores blanks, control characters and a sign at the ends of a
-    text."""
+    text.
+    """
     beginnings = F.create_map(
         *[
             F.lit(part)
@@ -103,7 +107,8 @@ def is_marker() -> Column:
     """Returns a column that is true for a row of LOG that is a marker of this run.
 
     Markers are records that the verifier itself writes behind the load, to prove where the snapshot of a partition
-    ends."""
+    ends.
+    """
     is_of_verifier: Column = F.col("producer") == MARKER_PRODUCER
     return F.col("crc_ok") & ~F.col("foreign") & is_of_verifier
 
@@ -118,7 +123,8 @@ def is_of_stranger() -> Column:
     """Returns a column that is true for a row of LOG whose bytes have no trace of a record of this run (see
     `record.is_of_stranger`).
 
-    A log of format version 1 has no such row."""
+    A log of format version 1 has no such row.
+    """
     return ~F.col("parsed") & F.col("foreign")
 
 
@@ -159,8 +165,8 @@ def _checksum_agrees() -> Column:
 
 
 def _slice(name: str) -> Column:
-    """Returns, as text, the bytes of the value at the place of a header field. If the value is no record, these bytes
-    mean nothing."""
+    """Returns, as text, the bytes at the fixed position of the header field `name` in a Kafka record's value. If the
+    value does not have this project's format, the text has no meaning."""
     return _text(FIELDS[name].start + 1, FIELDS[name].width)
 
 
@@ -169,5 +175,6 @@ def _text(position: int, width: int) -> Column:
     of the last byte.
 
     The bytes are sliced first, and the slice then becomes text. The other order would be slower, because Spark finds a
-    position in a text only by counting its characters from the beginning."""
+    position in a text only by counting its characters from the beginning.
+    """
     return F.substring("value", position, width).cast("string")

@@ -2,7 +2,8 @@
 
 The *snapshot* of a partition is the range of offsets that is judged. The step settle recorded the bounds of this range
 once, after the load. A *marker* is a record that settle wrote behind the load, to prove where the snapshot ends. The
-*tail* is all records behind the snapshot."""
+*tail* is all records behind the snapshot.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def read_topics(
     addresses in `offsets` without encryption.
 
     The read fails if the brokers no longer hold the whole range: Spark never returns only a part of it. Only the
-    offsets that `offsets` calls unreadable are left out."""
+    offsets that `offsets` calls unreadable are left out.
+    """
     arms = {part.topic: part.arm for part in offsets.partitions}
     reader = (
         spark.read.format("kafka")
@@ -108,7 +110,8 @@ def read_committed(
 
     The markers are the last records of each partition. The last stable offset should be behind the markers, because
     every earlier transaction had ended when the snapshot was taken. `check_committed` checks this afterwards.
-    `connection`: options by which Spark reaches the brokers (see `read_topics`)."""
+    `connection`: options by which Spark reaches the brokers (see `read_topics`).
+    """
     selected = [part for part in offsets.partitions if part.arm in arms]
     return read_topics(spark, msgspec.structs.replace(offsets, partitions=selected), "read_committed", connection)
 
@@ -118,7 +121,8 @@ def view(offsets: Offsets, snapshot_view: str = SNAPSHOT, tail_view: str = TAIL)
     records behind it.
 
     Which records are in the snapshot depends only on its bounds in `offsets`. So a repeated read finds the same records
-    in the snapshot, even if other records were written meanwhile."""
+    in the snapshot, even if other records were written meanwhile.
+    """
     ends: dict[str, list[int]] = defaultdict(list)
     for part in sorted(offsets.partitions, key=lambda part: part.partition):
         ends[part.arm].append(part.end)
@@ -130,7 +134,8 @@ def count_tail(log: Path, offsets: Offsets) -> dict[ArmPartition, int]:
     """Maps (arm, partition) to the number of records behind the snapshot. Markers are not counted. `log`: the folder
     log/.
 
-    Raises StepFailed if a marker was not read, because the read is then incomplete."""
+    Raises StepFailed if a marker was not read, because the read is then incomplete.
+    """
     records, markers = _count_behind_snapshot(log, TAIL)
     _require_markers(markers, offsets.partitions)
     return records
@@ -144,7 +149,8 @@ def check_committed(log: Path, offsets: Offsets, arms: Sequence[str], tail: str)
 
     Markers are in no transaction. So a consumer misses a marker only if the last stable offset, where the consumer's
     read ends, is before the marker. A new leader can report such a low offset for a moment. The consumer may then also
-    have missed records of the snapshot."""
+    have missed records of the snapshot.
+    """
     _, markers = _count_behind_snapshot(log, tail)
     selected = [part for part in offsets.partitions if part.arm in arms]
     _require_markers(markers, selected, " by a consumer that reads committed")
@@ -154,7 +160,8 @@ def _count_behind_snapshot(log: Path, view: str) -> tuple[dict[ArmPartition, int
     """Returns two counts per (arm, partition) of the records whose column `view` has the value `view`. The first count
     is that of all records but the markers. The second count is that of the markers.
 
-    `log`: the folder log/. `view`: a value that stands for records behind the snapshot."""
+    `log`: the folder log/. `view`: a value that stands for records behind the snapshot.
+    """
     names = ["arm", "partition", "producer", "crc_ok", "foreign"]
     groups = dataset.dataset(log).to_table(columns=names, filter=pc.field("view") == view).group_by(names)
     records: Counter[ArmPartition] = Counter()

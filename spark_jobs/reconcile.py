@@ -226,7 +226,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The entry point of `spark-submit`. Returns 0 if the job has finished, even if it found anomalies. Every failure
     is raised as an exception.
 
-    `argv`: the arguments of the command line. If it is None, the arguments of this process are used."""
+    `argv`: the arguments of the command line. If it is None, the arguments of this process are used.
+    """
     parser = argparse.ArgumentParser(prog="reconcile.py", description=DESCRIPTION, epilog=EPILOG, allow_abbrev=False)
     parser.add_argument("--run-dir", type=Path, required=True, help="the run directory, e.g. runs/<run id>")
     parser.add_argument("--from-log", action="store_true", help="do not read Kafka: start from log/, as a read left it")

@@ -228,7 +228,8 @@ def check_log(file: Path) -> None:
     """Checks that the Parquet `file` has exactly the columns of LOG, in any order. Raises BadInput if the columns
     differ.
 
-    Without this check, Spark would read a missing column as null."""
+    Without this check, Spark would read a missing column as null.
+    """
     types, expected = column_types(file), arrow(LOG)
     problems = [
         f"{field.name}: {types.get(field.name, 'missing')}, expected {field.type}"

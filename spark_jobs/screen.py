@@ -25,7 +25,8 @@ All other rows are matched one by one. The result is the same as if all rows wer
 the screen (`astray` in ATTEMPTS). This happens if a line has another partition sequence than its claim, because
 condition 2 then compared wrong numbers. It also happens if the owner of a corrupted line is in a proven stretch.
 
-Whether a matched record is out of order may depend on proven records. *Borders* stand for these proven records."""
+Whether a matched record is out of order may depend on proven records. *Borders* stand for these proven records.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ class Screen(NamedTuple):
 
     `bits`: a stretch has 2**`bits` sequences. `signatures`: the rows of SIGNATURES by which the books count the proven
     rows. `borders`: the rows of BORDERS. They replace the proven rows when the order of other rows is checked.
-    `counts`: figures for the manifest."""
+    `counts`: figures for the manifest.
+    """
 
     bits: int
     whole: list[str]
@@ -69,7 +71,8 @@ def prove(counted: Buckets, damaged: Set[tuple[str, int]]) -> Screen | None:
     """Returns the rows that `counted` proves, or None if nothing is proven.
 
     `damaged`: every (arm, partition) with corrupted records. In these partitions, condition 2 in the module's docstring
-    is checked for claims (rows of LEDGER), too, because a corrupted record may hide the position of an attempt."""
+    is checked for claims (rows of LEDGER), too, because a corrupted record may hide the position of an attempt.
+    """
     rows: list[Row] = [row for row in counted.table.to_pylist() if row["attempted"] or row["copies"]]
     dirty = {stretch_of(row) for row in rows if not _clean(row)}
     dirty |= _not_each_once(row for row in rows if stretch_of(row) not in dirty)
@@ -105,7 +108,8 @@ def unproven(
     rows.
 
     `together`: whether all rows are in one Spark partition already; if so, they stay there. `exempt`: a condition, or
-    None. Rows for which the condition is true are returned in any case."""
+    None. Rows for which the condition is true are returned in any case.
+    """
     if screen is None:
         return frame
     exempted = F.lit(False) if exempt is None else exempt

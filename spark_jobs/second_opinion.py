@@ -6,7 +6,8 @@ columns that `spark_jobs.parse` sliced from each record.
 
 If an arm has damaged records, only the number of its damaged records is compared. Reason: the books have a rule that
 assigns damaged records to attempts, and this module has no such rule. A large run has no second opinion
-(`store.books.has_second_opinion`)."""
+(`store.books.has_second_opinion`).
+"""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ def opinion(scenario: Scenario, offsets: Offsets, output: StepOutput) -> Opinion
     """Returns the counts that DuckDB makes from ledger/ and log/ of a run. `output` is the output of the run's step
     reconcile.
 
-    Returns None if the format of the run is too old for a second opinion, or if the run is too large."""
+    Returns None if the format of the run is too old for a second opinion, or if the run is too large.
+    """
     if not has_second_opinion(versions(output.run, "produce", "settle")[-1], offsets):
         return None
     with output.timed("second_opinion"):
@@ -94,7 +96,8 @@ def count(run_dir: Path, scenario: Scenario, folder: Path) -> Opinion:
     """Returns the counts that DuckDB makes from ledger/ and log/ of `run_dir`. Data that do not fit into MEMORY go to a
     temporary folder in `folder`, which is removed at the end.
 
-    Raises duckdb.Error if a file cannot be read, or if memory and disk together do not suffice."""
+    Raises duckdb.Error if a file cannot be read, or if memory and disk together do not suffice.
+    """
     ledger, log = (f"{glob.escape(str(run_dir / name))}/*.parquet" for name in ("ledger", "log"))
     arms = [arm.name for arm in scenario.arms], [arm.ordinal for arm in scenario.arms]
     rows = _rows(_QUERY, [*arms, scenario.run_token, log, ledger], folder)
@@ -121,7 +124,8 @@ def opinion_laws(counted: Mapping[str, Mapping[str, int]], producers: pa.Table, 
     """Yields the law that DuckDB and Spark have the same counts. The law has one row for each arm and count.
 
     `counted`: the counts of DuckDB. `producers`: PRODUCERS. `log_census`: `Census.log`. If an arm has damaged records,
-    the arm's only row is about the number of these records."""
+    the arm's only row is about the number of these records.
+    """
     damaged, booked = _sums(log_census, "corrupted"), _sums(producers, *COUNTS)
     for arm, counts in counted.items():
         yield _equation(arm, "damaged records in log/", counts["damaged"], damaged[arm, "corrupted"])

@@ -72,7 +72,8 @@ def java_options(records: int) -> list[str]:
     """Returns options of the driver's JVM: the serial garbage collector, little logging, and the class data archive.
 
     `records`: the approximate number of records of the run. For fewer than SMALL_RECORDS, the options also switch off
-    the JVM's optimizing compiler."""
+    the JVM's optimizing compiler.
+    """
     quick = ["-XX:TieredStopAtLevel=1"] if records < SMALL_RECORDS else []
     logging = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
     # Without the second compiler, the JVM reserves 48 MB for compiled code. A session that is used often fills
@@ -85,7 +86,8 @@ def executor_options(records: int) -> list[str]:
     compiler.
 
     `records`: the approximate number of records of the run. With SMALL_RECORDS or more records, the list is empty, and
-    the JVM uses its own defaults."""
+    the JVM uses its own defaults.
+    """
     return ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"] if records < SMALL_RECORDS else []
 
 
@@ -103,7 +105,8 @@ def local_session(records: int = 0, master: str = "local[*]") -> SparkSession:
 
     `records`: the approximate number of records of the run. `master`: Spark's master URL. Under `spark-submit`,
     `records` and `master` are ignored, because the JVM is running already. Spark's workers run the same Python
-    interpreter as this process."""
+    interpreter as this process.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     _forget_ended_jvm()
     builder = SparkSession.builder.appName("kafka-delivery-verifier")
@@ -121,7 +124,8 @@ def local_session(records: int = 0, master: str = "local[*]") -> SparkSession:
 def living_session(spark: SparkSession) -> SparkSession:
     """Returns `spark` if its JVM is running, or a new session if its JVM has ended.
 
-    Raises SparkGone if the JVM of the new session ends before the session exists."""
+    Raises SparkGone if the JVM of the new session ends before the session exists.
+    """
     _forget_ended_jvm()
     if SparkContext._active_spark_context is spark.sparkContext:
         return spark
@@ -140,7 +144,8 @@ def naming_jvm_end() -> Iterator[None]:
     """Turns an error in the block into SparkGone, if the JVM that this process started has ended.
 
     The text of SparkGone says how the JVM ended. The next `local_session` of this process then starts another JVM. If
-    the JVM has not ended, the error is raised unchanged."""
+    the JVM has not ended, the error is raised unchanged.
+    """
     try:
         yield
     except Exception as error:
@@ -180,7 +185,8 @@ def end(spark: SparkSession) -> None:
 
     Without this call, the JVM would outlive this process by seconds. If the JVM ends without an error, keeps the class
     data archive that the JVM has written. If the JVM does not end within END_S seconds, kills it and raises
-    subprocess.TimeoutExpired."""
+    subprocess.TimeoutExpired.
+    """
     _forget_ended_jvm()
     gateway = SparkContext._gateway
     if gateway is None:

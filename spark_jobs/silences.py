@@ -36,7 +36,8 @@ def gaps(slots: pa.Table, began_us: int, scenario: Scenario) -> pa.Table:
     counts. `began_us` is the beginning of the load (µs since the epoch).
 
     A silence within one slot is not found. So if the longest silence is shorter than a slot, the silence in the result
-    may be too short, by less than a slot. Otherwise the result is exact."""
+    may be too short, by less than a slot. Otherwise the result is exact.
+    """
     per_slot = (
         slots.filter(pc.is_valid(slots["slot"]))
         .group_by(["arm", "partition", "slot"])

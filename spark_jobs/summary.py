@@ -134,7 +134,8 @@ def since(moment: Column, injections: Sequence[Injection]) -> Column:
 
     `spark_jobs.exposure` asks only whether a moment is before or after certain times of the injections, e.g. the bite.
     An edge is a moment at which the answer to such a question changes. So for the last edge, the answers are the same
-    as for `moment`."""
+    as for `moment`.
+    """
     edges = sorted(
         {
             edge

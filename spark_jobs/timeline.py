@@ -46,7 +46,8 @@ def load(intervals: pa.Table, width_us: int) -> pa.Table:
     An attempt counts as `sent` in the interval in which it was sent. Its outcome counts in the interval in which the
     client reported the outcome. If there was no report, the outcome counts in the interval in which the attempt was
     sent. `width_us`: the width of an interval. The rows of an arm reach from the first to the last interval in which
-    something happened. Raises StepFailed if an arm has more rows than INTERVALS."""
+    something happened. Raises StepFailed if an arm has more rows than INTERVALS.
+    """
     known: dict[tuple[str, int], dict[str, Any]] = {}
     for moment, counts in (("sent_us", {"attempts": "sent"}), ("known_us", {name: name for name in _COUNTED[1:]})):
         for row in intervals.group_by(["arm", moment]).aggregate([(name, "sum") for name in counts]).to_pylist():
@@ -72,7 +73,8 @@ def latency(intervals: pa.Table) -> pa.Table:
 
     Each arm and range can have two rows. The row in which `inside` is true counts the records that were under way at
     some time between the bite (the beginning of the effect) of an injection and the recovery from it. The other row
-    counts all other records."""
+    counts all other records.
+    """
     answered = intervals.filter(pc.is_valid(intervals["bucket"]))
     joined = pa.array(answered["bucket"].to_numpy() // _JOINED, pa.int64())
     counted = answered.append_column("joined", joined).group_by(["arm", "inside", "joined"])

@@ -6,7 +6,8 @@ unreadable offset is a row of LOG that is not parsed. It becomes a case of CORRU
 * If an attempt was acknowledged at this offset, the case belongs to this attempt.
 * Otherwise the offset is a case of its own. Any attempt of which no record was found may then stand at this offset. So
   in such a partition, no attempt is proven LOST: a reported attempt that was not found is *missing*. Such an attempt is
-  not TORN either, because nobody knows which consumers see an unreadable record."""
+  not TORN either, because nobody knows which consumers see an unreadable record.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +73,8 @@ def is_hidden(offsets: Offsets) -> Column:
     """Returns a column that is true for an attempt (row of ATTEMPTS), if nobody knows whether a read_committed consumer
     sees the attempt.
 
-    This is so if no record of the attempt could be read, and the attempt's partition has unreadable offsets."""
+    This is so if no record of the attempt could be read, and the attempt's partition has unreadable offsets.
+    """
     partitions = [(part.arm, part.partition) for part in offsets.partitions if count(part)]
     return _is_in(partitions) & ((F.size("copies") == 0) | F.col("corrupted"))
 
@@ -81,7 +83,8 @@ def ownerless(unattributed: DataFrame | None, offsets: Offsets) -> list[ArmParti
     """Returns the partitions that have an unreadable offset at which no attempt was acknowledged.
 
     `unattributed`: arm, partition and offset of each corrupted record at whose offset no attempt was acknowledged; None
-    if there are none."""
+    if there are none.
+    """
     ranges = [(part, each) for part in offsets.partitions for each in part.unreadable if each.first < part.end]
     if unattributed is None or not ranges:
         return []
@@ -108,7 +111,8 @@ def missing(counted: Iterable[dict[str, Any]], offsets: Offsets) -> dict[str, in
     count is the number of reported attempts that are neither found nor LOST. `counted`: rows of SIGNATURES.
 
     In a partition without unreadable offsets, such an attempt would be an error of the matching. This function does not
-    count it. So the error breaks the law `reported_sum`."""
+    count it. So the error breaks the law `reported_sum`.
+    """
     partitions = {(part.arm, part.partition) for part in offsets.partitions if count(part)}
     counts: Counter[str] = Counter()
     for row in counted:

@@ -1,7 +1,8 @@
 """The first half of a reconciliation: reads the records of all topics, and writes them to log/.
 
 The manifest read_topic.json names each file of log/ with the SHA-256 of the file. So a later change of a file is
-noticed."""
+noticed.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ def _committed(
     """Returns rows of LOG: the records of the arms in `Scenario.transactional` that a read_committed consumer sees.
 
     The column `view` is `committed.VIEW` or `committed.TAIL`. When the result is computed, `counts` receives, per arm,
-    the number of rows of view `committed.VIEW` that came from Kafka."""
+    the number of rows of view `committed.VIEW` that came from Kafka.
+    """
     arms = scenario.transactional
     views = view(offsets, committed.VIEW, committed.TAIL)
     counters = [F.count_if((F.col("arm") == arm) & (views == committed.VIEW)).alias(arm) for arm in arms]

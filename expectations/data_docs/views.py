@@ -1,6 +1,7 @@
 """Views of Data Docs whose pages contain their own style, so that a reader needs no network.
 
-The stock pages of Great Expectations load styles and scripts from public hosts."""
+The stock pages of Great Expectations load styles and scripts from public hosts.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class Results(ValidationResultsPageRenderer):
         """Returns the title of the page, with the run's name.
 
         The stock renderer would read the run's name as a time. It fails for a name such as `20260101T000000-2764`,
-        where `-2764` looks like a time zone 27 hours from UTC."""
+        where `-2764` looks like a time zone 27 hours from UTC.
+        """
         return " / ".join([expectation_suite_name, data_asset_name, run_name, run_time])
 
 

@@ -32,7 +32,8 @@ class Word(IntEnum):
     written or, in a database, just after the transaction of its row was committed.
 
     The supervisor writes this word for an own member: while the member runs, the bytes that it has written in this
-    life, and then the number of its effects."""
+    life, and then the number of its effects.
+    """
     COMMITTED = 3
     """Index of the word that counts the records whose offsets the member itself has committed, and for which the broker
     has answered.
@@ -40,7 +41,8 @@ class Word(IntEnum):
     If the offsets are in a database, a record counts when the database has committed its offset.
 
     With `commit_after`, a record also counts if its commit failed, because it is no longer in hand. A record does not
-    count if a timer of the client commits its offset."""
+    count if a timer of the client commits its offset.
+    """
     MARKERS = 4
     """Index of the word that counts the markers among the applied records. A marker is a record that the verifier
     writes after the load."""
@@ -60,7 +62,8 @@ class Word(IntEnum):
     """Index of the word that holds, while the member is parked, the number of the order that it obeys. This is the
     count of PARKS at that time. Otherwise the word holds 0.
 
-    If the member is killed while it is parked, the word keeps its value until the next life begins."""
+    If the member is killed while it is parked, the word keeps its value until the next life begins.
+    """
     ASSIGNMENTS = 10
     """Index of the word that counts how often the member was given its partitions in this life."""
     REFUSALS = 11

@@ -3,7 +3,7 @@
 An observation is a change that an independent observer of the cluster saw. Some disturbances cannot be observed, e.g. a
 loss of power or of connections. They are known only from the injection that caused them.
 
-A disturbance is *planned* if an injection that bit (took effect) explains it: the injection's action has such effects,
+A disturbance is *planned* if an injection that took effect explains it: the injection's action has such effects,
 and its brokers and its time fit the disturbance.
 
 The observer starts only when every broker process already runs. So even the first observation of a process is a
@@ -40,7 +40,7 @@ def disturbances(observations: Iterable[Observation], injections: Iterable[Injec
     """Returns every disturbance of the cluster, in order of time.
 
     `observations` must be in the order in which they were made. (If a clock was set back, their times do not show this
-    order.) A disturbance is planned only if an injection that bit (took effect) explains it. An injection that is not
+    order.) A disturbance is planned only if an injection that took effect explains it. An injection that is not
     proven to have bitten may still have had effects. The result contains those effects that no observer can see as
     unplanned disturbances.
     """

@@ -126,7 +126,7 @@ class _State:
 
     @property
     def planned(self) -> bool:
-        """Whether the power of every member of the ISR was cut by an injection that bit (took effect)."""
+        """Whether the power of every member of the ISR was cut by an injection that took effect."""
         return self.isrs[-1] <= {broker for cut in self.cuts if cut.bit for broker in cut.brokers}
 
     @property

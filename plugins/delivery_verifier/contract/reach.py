@@ -60,8 +60,8 @@ def reaches(
     The beginning of a reach is known only for these disturbances:
 
     * Another leader or leader epoch, or a disturbance of a transaction coordinator: LEAD_US before the bite of the
-      first injection that bit and may have caused the disturbance (see `in_window`). If there is no such injection, the
-      beginning is unknown.
+      first injection that took effect and may have caused the disturbance (see `in_window`). If there is no such
+      injection, the beginning is unknown.
     * A late end of a transaction: LEAD_US before the bite of the injection that caused the late end.
 
     The end of a reach is known only for these disturbances:

@@ -1,8 +1,8 @@
 """The injections of a fault plan, from the request for a fault until the cluster has recovered from the fault.
 
 * An injection is open until it is healed.
-* Just before the healing, `Injections.prove` decides whether the injection bit, that is, whether the fault had its
-  effect.
+* Just before the healing, `Injections.prove` decides whether the injection took effect, that is, whether the fault had
+  its effect.
 * The injection is recovered when all replicas are in sync again.
 """
 
@@ -106,7 +106,7 @@ class Injections:
     def prove(self, injection: OpenInjection) -> None:
         """Decides whether `injection` bit, that is, had its effect. Call this just before the injection is healed.
 
-        The injection bit if all of these conditions hold:
+        The injection took effect if all of these conditions hold:
 
         * The action's own proof (see `Action.proof`) is not empty now.
         * The action's own proof was also not empty right after the action. If `Act.proof_only_before_heal` is true,

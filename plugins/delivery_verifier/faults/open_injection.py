@@ -43,7 +43,7 @@ the broker session (`session_ms`), both in ms. For any other effect, it maps the
 
 
 class Proofs(Struct, kw_only=True, omit_defaults=True):
-    """The proof that an injection bit (had its effect). A field that has its default value is left out of
+    """The proof that an injection took effect. A field that has its default value is left out of
     injections.json.
 
     * `process`: the action's own proof (see `Action.proof`) right after the action.

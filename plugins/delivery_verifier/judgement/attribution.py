@@ -4,12 +4,12 @@ The files in anomalies/ of the run directory list the cases. A case belongs to a
 at some time during the injection's window.
 
 * A record is under way from the time when it is sent until the time when the client reports its outcome.
-* A window begins one second before the injection bit. `LEAD_US` in `model/history.py` says why.
+* A window begins one second before the injection took effect. `LEAD_US` in `model/history.py` says why.
 * A window ends one second after the cluster recovered from the injection, that is, after every replica was in sync
   again. Clients need this second to find the new leaders.
 
-If several injections fit, the case belongs to the injection that bit last. If the client never reported the outcome of
-the record, the case belongs to the injection that bit first.
+If several injections fit, the case belongs to the injection that took effect last. If the client never reported the
+outcome of the record, the case belongs to the injection that took effect first.
 
 A case of an anomaly of effects belongs to the first injection whose window ends after the record was sent. This holds
 even if the outcome was reported before the window. Reason: the application works on the record later. All functions are
@@ -64,8 +64,8 @@ class Case(NamedTuple):
 class _Window(NamedTuple):
     """The window of one injection: the time in which the injection can hurt records. All times are µs since the epoch.
 
-    `injection` is the id of the injection. `begin_us` is one second before the injection bit. `end_us` is one second
-    after the cluster recovered from the injection. None: the cluster never recovered.
+    `injection` is the id of the injection. `begin_us` is one second before the injection took effect. `end_us` is one
+    second after the cluster recovered from the injection. None: the cluster never recovered.
     """
 
     begin_us: int
@@ -90,11 +90,11 @@ def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[st
 
 
 def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, set[str]]:
-    """Maps each arm to the anomalies that its records show, if the records were sent after all `injections` were over.
+    """Maps each arm to the anomalies of those of its records that were sent after all `injections` were over.
 
     An injection is over LAG_US (1 s) after the cluster recovered from it. If the cluster did not recover from one of
-    the injections, the result is empty. If `injections` is empty, all records that were sent count. `cases` has one row
-    per case, with at least the columns in COLUMNS.
+    the injections, the result is empty. If `injections` is empty, the anomalies of all records count. `cases` has one
+    row per case, with at least the columns in COLUMNS.
     """
     ends_us = [window.end_us for window in _windows(injections)]
     if None in ends_us:

@@ -216,8 +216,8 @@ def _evaluation(expected: ExpectedEvaluation, evaluated: Evaluated) -> Iterator[
     """Yields doubts about the evaluation of one expectation. `expected` is the expectation as planned.
 
     If the evaluation raised an exception, yields only a doubt about the exception. Otherwise yields a doubt for each of
-    these facts: the evaluation used another tolerance than planned, saw no rows or another number of rows than planned,
-    saw nulls, or contradicts the books.
+    these facts: the evaluation used another tolerance than planned, it read no rows or another number of rows than
+    planned, it read nulls, or its result contradicts the counts in the files below `books/`.
     """
     name = _name(expected.key)
     if evaluated.exception:

@@ -52,8 +52,8 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
 def _faults(evidence: Evidence) -> Iterator[NamedDetail]:
     """Yields a doubt for each action whose injections are fewer than planned.
 
-    Also yields a doubt for each injection without proof that it bit. Also yields a doubt for each injection that was
-    not healed, or after which the cluster did not recover.
+    Also yields a doubt for each injection without proof that it took effect. Also yields a doubt for each injection
+    that was not healed, or after which the cluster did not recover.
     """
     fault = evidence.scenario.fault
     planned = Counter(step.action for step in fault.steps if step.act.bites)

@@ -135,8 +135,8 @@ class Evidence:
     def kinds_sent_afterwards(self) -> dict[str, set[str]]:
         """Maps an arm to the anomalies of those records that the arm sent after all injected losses of power were over.
 
-        If no loss of power bit, all records of the run count. The result is empty if the cluster did not recover from a
-        loss of power, or if `cases` is None.
+        If no loss of power took effect, all records of the run count. The result is empty if the cluster did not
+        recover from a loss of power, or if `cases` is None.
         """
         power_losses = [injection for injection in self.biting if is_power_loss(injection)]
         return {} if self.cases is None else kinds_sent_afterwards(self.cases, power_losses)

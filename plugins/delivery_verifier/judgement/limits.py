@@ -27,8 +27,9 @@ def limits(evidence: Evidence) -> list[str]:
     """Returns sentences about what the run did not show.
 
     The first sentences name the anomalies for which the run was not searched, and the laws that were not checked. The
-    next sentences say how many injections bit, how many records the injections exposed, which arms they hurt, and how
-    often an unseen anomaly may still occur. The last sentences name what is not checked in any run of this kind.
+    next sentences say how many injections took effect, how many records the injections exposed, which arms they hurt,
+    and how often an unseen anomaly may still occur. The last sentences name what is not checked in any run of this
+    kind.
     """
     biting = evidence.biting
     sentences = [*limits_of_age(evidence), *_unchecked_laws(evidence), _tried(evidence)]
@@ -55,8 +56,8 @@ def _bound(scenario: Scenario, rounds: int, unit: str) -> str:
     """Returns the sentence about how often an anomaly that was not seen may still occur. If this share is above
     WANTED_BOUND, adds advice on how to lower it.
 
-    `rounds` is the number of cycles with an injection that bit. `unit` is the sentence's word for these cycles. Only
-    cycles count, because the records of one injection are not independent.
+    `rounds` is the number of cycles with an injection that took effect. `unit` is the sentence's word for these cycles.
+    Only cycles count, because the records of one injection are not independent.
     """
     bound = confidence_interval(0, rounds)[1]
     which = "such faults" if unit == "faults" else "such cycles"
@@ -94,8 +95,8 @@ def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
     """Yields one sentence, which names the hurt arms and the unhurt arms, and says in how many cycles each arm was
     hurt.
 
-    `rounds` is the number of cycles with an injection that bit. `unit` is the sentence's word for these cycles. Yields
-    nothing if no arm was hurt, or if the run did not write down which records were hurt.
+    `rounds` is the number of cycles with an injection that took effect. `unit` is the sentence's word for these cycles.
+    Yields nothing if no arm was hurt, or if the run did not write down which records were hurt.
     """
     hurt, unhurt = [], []
     for arm in evidence.loaded:
@@ -130,8 +131,8 @@ def _advised(scenario: Scenario, rounds: int) -> str:
     """Returns advice on how often to repeat the fault, so that an unseen anomaly may occur in at most WANTED_BOUND of
     all faults.
 
-    `rounds` is the number of cycles of this run in which an injection bit. If the command of the run is known, the
-    advice gives this command with the needed number of cycles. A scenario of the catalogue has a fixed number of
+    `rounds` is the number of cycles of this run in which an injection took effect. If the command of the run is known,
+    the advice gives this command with the needed number of cycles. A scenario of the catalogue has a fixed number of
     cycles. For such a scenario, the advice says how many runs to make.
     """
     needed = math.ceil(math.log(0.05) / math.log(1 - WANTED_BOUND))
@@ -156,8 +157,8 @@ def _with_option(words: list[str], option: str, value: int) -> list[str]:
 
 
 def _tried(evidence: Evidence) -> str:
-    """Returns a text that says how many injections bit, and how many attempts of each arm the injections could have
-    hurt."""
+    """Returns a text that says how many injections took effect, and how many attempts of each arm the injections could
+    have hurt."""
     biting = len(evidence.biting)
     if not biting:
         done = "No injected fault is proven to have bitten" if evidence.injections else "No fault was injected"

@@ -55,7 +55,7 @@ def observer_doubts(evidence: Evidence) -> Iterator[ObserverDoubt]:
 
     * every partition, before the load
     * the last leader and leader epoch of every partition, as they stand in the snapshot
-    * an effect of every injection that bit, unless `must_be_observed` exempts the injection
+    * an effect of every injection that took effect, unless `must_be_observed` exempts the injection
     * the cluster at least every OBSERVER_LAG_US during an injection.
 
     If one of these observations is missing, others may be missing, too. The contract would then rest on an incomplete

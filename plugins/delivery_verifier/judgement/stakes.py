@@ -27,12 +27,12 @@ def stakes(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 
 
 def _nothing_at_stake(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
-    """Yields a doubt if injections bit, but nothing shows that an injection could have hurt the arm.
+    """Yields a doubt if injections took effect, but nothing shows that an injection could have hurt the arm.
 
     Each of these facts shows that an injection could have hurt the arm:
 
-    * An attempt of the arm was outstanding when an injection bit. An arm with acks=0 never has outstanding attempts.
-      For such an arm, the outstanding attempts of other arms count, too.
+    * An attempt of the arm was outstanding when an injection took effect. An arm with acks=0 never has outstanding
+      attempts. For such an arm, the outstanding attempts of other arms count, too.
     * An injection hit applications, and the arm's application had records in hand, or its group was set back.
     * An injection was a loss of power. A loss of power can also hurt records that were acknowledged before.
     * An injection hurt this arm or another arm. All arms are under the same faults at the same moment.

@@ -17,7 +17,8 @@ Capability = Literal["proxy", "network", "power"]
 
 * proxy: a proxy stands before the listener of every broker.
 * network: single brokers can be cut off. The backend `embedded` needs root and iptables for this.
-* power: each broker keeps its data on a file system of its own. This needs root and loop devices."""
+* power: each broker keeps its data on a file system of its own. This needs root and loop devices.
+"""
 
 CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
 """Every value of `Capability`."""
@@ -33,7 +34,7 @@ Proof = Literal[
     "coordinator_moved",
     "transactions_open",
 ]
-"""An effect on the cluster that proves that an injected fault bit.
+"""An effect on the cluster that proves that an injected fault took effect.
 
 The effect must be seen just before the fault is healed or, if the action is momentary (`Act.momentary`), just after the
 action. In addition, the code of each action gives a proof of its own, e.g. the state of processes or counts of
@@ -71,8 +72,7 @@ class Act(Struct, frozen=True, kw_only=True):
     whom: Literal["broker", "leader", "partition", "topic", "producer", "application"] = "broker"
     """What the action is done to. This becomes the subject of a sentence about the action, e.g. `every producer`."""
     bites: bool = False
-    """Whether the action is a fault. The verifier must prove of every injected fault that the fault bit, that is, took
-    effect."""
+    """Whether the action is a fault. The verifier must prove for every injection that the fault took effect."""
     heals: tuple[str, ...] = ()
     """The names of the actions whose effect this action ends (heals). An action that neither bites nor heals only
     drives the load, waits, or flushes disks."""
@@ -90,13 +90,13 @@ class Act(Struct, frozen=True, kw_only=True):
     brokers."""
     observed_as: tuple[DisturbanceKind, ...] = ()
     """The kinds of disturbance that the action is expected to cause, and that the observer can see. If the tuple is not
-    empty, the observer must see at least one disturbance, of any kind, during each injection that bit. Otherwise the
-    record of the observer is not trusted."""
+    empty, the observer must see at least one disturbance, of any kind, during each injection that took effect.
+    Otherwise the record of the observer is not trusted."""
     counts_as: tuple[DisturbanceKind, ...] = ()
     """Kinds of disturbance that no observer can see. Every injection of the action counts as a disturbance of each of
     these kinds. A kind in `ON_TOPICS` gives one disturbance for each hit topic. Any other kind gives one disturbance
-    for the whole cluster. The disturbance is planned if the injection bit. An action that counts as `topic_altered`
-    must have the options `setting` and `value`."""
+    for the whole cluster. The disturbance is planned if the injection took effect. An action that counts as
+    `topic_altered` must have the options `setting` and `value`."""
     proofs: tuple[Proof, ...] = ()
     """The effects that must be seen just before healing, to prove that the fault took effect. A step of a fault plan
     may require other effects instead (`FaultStep.proofs`)."""

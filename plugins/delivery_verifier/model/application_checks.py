@@ -116,9 +116,9 @@ def check_late_ends(scenario: Scenario) -> None:
 def check_freezes(scenario: Scenario) -> None:
     """Raises BadInput if the fault plan freezes or thaws applications in a way that is not allowed.
 
-    The plan must park, freeze and thaw applications once each, in this order. No other step of the plan may be about
-    applications, because substitutes run in place of some members after the thaw. Each application must have exactly
-    one member. No application may be a program of the user's own.
+    The plan must have exactly one step that parks applications, then one that freezes them, then one that thaws them.
+    No other step of the plan may be about applications, because substitutes run in place of some members after the
+    thaw. Each application must have exactly one member. No application may be a program of the user's own.
     """
     actions = [step.action for step in scenario.fault.steps]
     acts = [action for action in actions if ACTS[action].whom == "application"]

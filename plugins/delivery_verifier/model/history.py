@@ -116,7 +116,8 @@ every topic, e.g. because every topic has partitions on the broker that was hit.
 
 
 class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One fault that was done to the cluster, with the proof that the fault bit. All times are µs since the epoch.
+    """One fault that was done to the cluster, with the proof that the fault took effect. All times are µs since the
+    epoch.
 
     * `cycle` counts the cycles from 0. `brokers`: the target brokers. `options`: the options of the plan's step.
     * `hit` maps a topic to the partitions that the injection touched: those that the target brokers led just before the

@@ -26,7 +26,8 @@ Role = Literal["subject", "control", "canary"]
 * `subject`: the user asks about the settings of the arm.
 * `control`: the arm has known settings, for comparison under the same faults.
 * `canary`: the arm carries no load. The verifier plants anomalies in it, and gives no verdict unless it finds all of
-  them."""
+  them.
+"""
 VerdictName = Literal["HELD", "VIOLATED", "INCONCLUSIVE"]
 """The verdict on an arm or a run. INCONCLUSIVE: the evidence allows neither HELD nor VIOLATED."""
 OwnPacing = Literal["spread", "flat_out"]

@@ -157,7 +157,7 @@ class RunVerdict(_Part, frozen=True):
     * `verdict`: the worst verdict of the subject arms.
     * `green`: whether every arm met its expectation and no arm is INCONCLUSIVE.
     * `sentence`: sums up the verdict for a manager.
-    * `limits`: sentences on what the run did not show: how many injections bit, how many records the injections
+    * `limits`: sentences on what the run did not show: how many injections took effect, how many records the injections
       exposed, and how often an anomaly may still occur although the run saw none.
     * `notes`: sentences about the evidence, e.g. which cases were not written down. They change no verdict.
     """

@@ -1,7 +1,8 @@
 """The columns of anomalies in tables that show arms.
 
 A table always has columns for LOST, DUPLICATED and REORDERED. It has a column for another kind of anomaly only if an
-arm in the table has cases of this kind. So the row of a VIOLATED arm always has a number above zero."""
+arm in the table has cases of this kind. So the row of a VIOLATED arm always has a number above zero.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def cases(books: Mapping[str, int], anomaly: Anomaly) -> int | None:
 
     `books` maps each column of counts in the books to the total of the arm. Returns None if the number is not known.
     This is so in two cases: `books` lacks the column of `anomaly`, or `anomaly` is LOST and unreadable offsets leave
-    some losses unproven."""
+    some losses unproven.
+    """
     if anomaly is Anomaly.LOST and UNPROVEN in books:
         return None
     return sum(case_counts(books, anomaly)) if column(anomaly) in books else None
@@ -34,7 +36,8 @@ def columns(arms: Iterable[Mapping[str, int]]) -> list[Anomaly]:
     cases.
 
     `arms`: the totals of each arm in the table, in the form of the parameter `books` of `cases`. The caller leaves out
-    the canary, because its planted cases of every kind would give the table a column for every kind."""
+    the canary, because its planted cases of every kind would give the table a column for every kind.
+    """
     with_cases = {anomaly for books in arms for anomaly in Anomaly if cases(books, anomaly)}
     return [*ALWAYS, *(anomaly for anomaly in Anomaly if anomaly in with_cases and anomaly not in ALWAYS)]
 

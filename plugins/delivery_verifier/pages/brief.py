@@ -1,7 +1,8 @@
 """A verdict in few lines, for a terminal, for the note of a run in Airflow, and for a mail.
 
 The parts come in the order of the report: verdict and headline, arms, what to change, what the run does not show, and
-how to repeat the run."""
+how to repeat the run.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ def change(run_dir: Path, verdict: RunVerdict) -> Section:
     """Returns the section that says what to change in the settings under test.
 
     `run_dir` is the run directory. If files are missing there, the section says so. The section has no lines if the
-    verdict has no subject."""
+    verdict has no subject.
+    """
     return _change(read_outline(run_dir, verdict))
 
 
@@ -71,7 +73,8 @@ def note_text(verdict: RunVerdict, run_dir: Path) -> str:
     run. `run_dir` is the run directory.
 
     If the note would be longer than NOTE_LENGTH, sections are left out in the order of _LEFT_OUT. The note then says
-    where a reader finds these sections."""
+    where a reader finds these sections.
+    """
     shown = sections(run_dir, verdict)
     for heading in ("", *_LEFT_OUT):
         shown = [section for section in shown if section.heading != heading]

@@ -2,7 +2,8 @@
 reader.
 
 A doubt of the kind `checker` says that the check itself may be wrong. A doubt of the kind `coverage` says that too
-little was tested."""
+little was tested.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +106,8 @@ def advice(kind: str, name: str) -> str:
 
     ADVICE has advice by the part of `name` before the first colon, e.g. `books_unbalanced` in
     `books_unbalanced:log_sum`. If ADVICE lacks this part, the advice comes from BY_KIND. An unknown kind is treated
-    like `checker`."""
+    like `checker`.
+    """
     return ADVICE.get(name.partition(":")[0], BY_KIND.get(kind, BY_KIND["checker"]))
 
 
@@ -125,7 +127,8 @@ class DoubtGroup:
 def doubt_groups(verdict: RunVerdict | None) -> list[DoubtGroup]:
     """Returns the doubts of a verdict, grouped by kind and name. Groups of checker doubts come first.
 
-    Returns an empty list if `verdict` is None."""
+    Returns an empty list if `verdict` is None.
+    """
     by_name: dict[tuple[str, str], DoubtGroup] = {}
     for arm in verdict.arms if verdict else []:
         for doubt in arm.doubts:

@@ -32,7 +32,8 @@ def excuse_lines(finding: Finding, time_text: TimeText) -> list[str]:
     each other within TOGETHER_US share a line. The lines with the most cases come first. At most GROUPS_SHOWN such
     lines are shown, and one line sums up the others. Up to two more lines follow: the number of cases that no
     disturbance surely excuses, and the number of cases that were not written down one by one. Returns an empty list if
-    the finding has neither excuses nor doubtful cases."""
+    the finding has neither excuses nor doubtful cases.
+    """
     if not finding.excuses and not finding.doubtful:
         return []
     groups = sorted(_groups(finding.excuses), key=lambda group: -sum(excuse.count for excuse in group))
@@ -56,7 +57,8 @@ def excuse_of_row(arm: ArmVerdict | None, row: dict[str, Any], time_text: TimeTe
 
     * `unexplained`: the case needs a disturbance, but no disturbance surely excuses the case. So the case may be
       doubtful.
-    * An en dash: the case needs no disturbance, the anomaly is forbidden, or nothing is known."""
+    * An en dash: the case needs no disturbance, the anomaly is forbidden, or nothing is known.
+    """
     findings = [finding for finding in (arm.findings if arm else []) if finding.anomaly == row["kind"]]
     excuses = [excuse for finding in findings for excuse in finding.excuses]
     if not excuses:

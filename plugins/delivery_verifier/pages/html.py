@@ -29,7 +29,8 @@ def environment() -> Environment:
     The environment escapes every value except for Markup, which only the code of this project builds.
 
     Data Docs do not use this environment. Great Expectations makes its own environment for Data Docs.
-    expectations/data_docs only adds templates to that environment."""
+    expectations/data_docs only adds templates to that environment.
+    """
     templates = Environment(
         loader=FileSystemLoader([_TEMPLATES, _PAGES / "overview" / "templates"]),
         autoescape=True,
@@ -57,7 +58,8 @@ def _printable(value: object) -> object:
     """Returns what a template prints for `value`.
 
     This is an en dash for None, the value itself for Markup and numbers, and the result of `words.clean` for all other
-    values."""
+    values.
+    """
     if value is None:
         return "–"
     return value if isinstance(value, (Markup, int, float)) else words.clean(value)

@@ -1,7 +1,8 @@
 """Writes a verdict as JUnit XML, for CI servers.
 
 The file has a failure or an error if and only if the run did not end as expected. Each arm is a test case. Each law of
-the books (two counts that must be equal) is a test case, too."""
+the books (two counts that must be equal) is a test case, too.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def write_failure(file: Path, run_id: str, error: BaseException) -> None:
     """Writes the JUnit suite of a run that ended without a verdict. The only test case of the suite has the error
     `error`.
 
-    Raises OSError if `file` cannot be written."""
+    Raises OSError if `file` cannot be written.
+    """
     case = TestCase("verdict", clean(run_id))
     case.result = [_error(str(error) or type(error).__name__, type(error).__name__)]
     _write(file, run_id, [case], {"verdict": "NO VERDICT"})
@@ -54,7 +56,8 @@ def write_failure(file: Path, run_id: str, error: BaseException) -> None:
 def validation_of(run_dir: Path) -> Validation:
     """Returns the results of the step `validate`, read from validation.json in `run_dir`.
 
-    Raises IncompleteRun if the file is missing, altered or damaged."""
+    Raises IncompleteRun if the file is missing, altered or damaged.
+    """
     try:
         return read_validation(RunDirectory(run_dir).sealed("validate", "validation.json"))
     except msgspec.MsgspecError as error:

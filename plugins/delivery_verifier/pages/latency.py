@@ -31,7 +31,8 @@ class Spread:
     """The distribution of the latencies of one arm, either during faults or outside of faults.
 
     If `inside` is true, the spread has only the records that were under way during a fault. Otherwise it has only the
-    other records. `buckets`: ranges of latencies in ascending order. Ranges without records are left out."""
+    other records. `buckets`: ranges of latencies in ascending order. Ranges without records are left out.
+    """
 
     arm: str
     inside: bool
@@ -47,7 +48,8 @@ class Spread:
         """Returns the latency in ms at each quantile in SHARES. Each latency is rounded up to the upper bound of its
         bucket (a range of latencies).
 
-        Raises ValueError if there are no records."""
+        Raises ValueError if there are no records.
+        """
         return [self._bound_ms(share) for share in SHARES]
 
     def _bound_ms(self, share: float) -> float:

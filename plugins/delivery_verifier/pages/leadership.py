@@ -1,7 +1,8 @@
 """Leadership: which broker led which partition at which time.
 
 The module also has the clock of a run, which shows a time as seconds since the start of the load. Further functions
-find an injection, or return its name."""
+find an injection, or return its name.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ class Clock:
     """A clock that shows times in seconds since `start_us` (µs since the epoch).
 
     `from_load_start`: whether `start_us` is the start of the load. If it is false, `start_us` is the earliest known
-    time of the run."""
+    time of the run.
+    """
 
     start_us: int
     from_load_start: bool
@@ -49,7 +51,8 @@ class Leadership:
     def observations(self, topic: str, partition: int) -> list[Observation]:
         """Returns all observations of one partition, oldest first.
 
-        Returns an empty list if the partition was never observed."""
+        Returns an empty list if the partition was never observed.
+        """
         return self._by_partition.get((topic, partition), [])
 
     def partitions(self, topic: str) -> list[int]:
@@ -59,14 +62,16 @@ class Leadership:
     def last_observation(self, topic: str, partition: int, at_us: int | None) -> Observation | None:
         """Returns the last observation of a partition at or before `at_us` (µs since the epoch).
 
-        Returns None if there is no such observation, or if `at_us` is None."""
+        Returns None if there is no such observation, or if `at_us` is None.
+        """
         observations = reversed(self.observations(topic, partition))
         return next((known for known in observations if at_us is not None and known.at_us <= at_us), None)
 
     def changes(self, topic: str) -> list[Observation]:
         """Returns the observations in which a partition of `topic` has another leader than before, oldest first.
 
-        This includes observations in which a partition has lost its leader."""
+        This includes observations in which a partition has lost its leader.
+        """
         changes = []
         for partition in self.partitions(topic):
             observations = self.observations(topic, partition)
@@ -79,7 +84,8 @@ def clock(material: Material) -> Clock:
 
     If this table is missing or empty, the clock counts from the earliest of these times: an observation, the request of
     an injection, the sending of a record that shows an anomaly. If there is no such time, the clock counts from the
-    epoch."""
+    epoch.
+    """
     load = _times(material, "timeline/load", "at_us")
     if load:
         return Clock(min(load), True)
@@ -92,7 +98,8 @@ def clock(material: Material) -> Clock:
 def _times(material: Material, table: str, column: str) -> list[int]:
     """Returns the times in the column `column` of the table `table`, without nulls, in µs since the epoch.
 
-    Returns an empty list if the table is missing."""
+    Returns an empty list if the table is missing.
+    """
     rows = material.tables.get(table)
     return [] if rows is None else [time_us for time_us in rows.column(column).to_pylist() if time_us is not None]
 
@@ -127,7 +134,8 @@ def injection_during(injections: Iterable[Injection], from_us: int | None, to_us
     The two times are in µs since the epoch. If `to_us` is None, the record is still under way. An injection can hurt
     records from LEAD_US (1 s) before the bite of the injection until the recovery of the cluster. If the cluster did
     not recover, the injection can hurt records for ever. Returns None if there is no such injection, or if `from_us` is
-    None."""
+    None.
+    """
     if from_us is None:
         return None
     for injection in injections:

@@ -47,7 +47,8 @@ _UNREADABLE = (OSError, ValueError, KeyError, IncompleteRun, pa.ArrowException)
 class Missing:
     """A part of the run that a page cannot show.
 
-    `name`: the name of the part, which is usually a file name. `why`: the reason in words."""
+    `name`: the name of the part, which is usually a file name. `why`: the reason in words.
+    """
 
     name: str
     why: str
@@ -59,7 +60,8 @@ class Material:
 
     `missing`: the parts that could not be read. A page lists these parts. `path`: the run directory. `verdict`: the
     verdict, or None if the run was not judged. `tables`: the tables by their names in COLUMNS, such as `timeline/load`.
-    Times in the tables are integers in µs since the epoch."""
+    Times in the tables are integers in µs since the epoch.
+    """
 
     path: Path
     verdict: RunVerdict | None
@@ -73,7 +75,8 @@ class Material:
     def table(self, declared: Table) -> pa.Table | None:
         """Returns the contents of the table `declared` in this run. Returns None if the table could not be read.
 
-        Raises KeyError if the table is not in COLUMNS, because `read` reads only the tables in COLUMNS."""
+        Raises KeyError if the table is not in COLUMNS, because `read` reads only the tables in COLUMNS.
+        """
         if declared.name not in COLUMNS:
             raise KeyError(f"pages do not read {declared.name}: add it to COLUMNS of pages/material.py")
         return self.tables.get(declared.name)
@@ -81,7 +84,8 @@ class Material:
     def frame(self, name: str) -> pd.DataFrame | None:
         """Returns the table `name` of the run as a pandas data frame. `name` is a key of COLUMNS.
 
-        Returns None if the table could not be read."""
+        Returns None if the table could not be read.
+        """
         table = self.tables.get(name)
         return None if table is None else table.to_pandas()
 
@@ -100,7 +104,8 @@ class Material:
 def read(path: Path, verdict: RunVerdict | None) -> Material:
     """Reads the run directory `path`, and returns its material. `verdict` is None if the run was not judged.
 
-    If a part is missing or malformed, no error is raised. The field `missing` of the result lists such parts."""
+    If a part is missing or malformed, no error is raised. The field `missing` of the result lists such parts.
+    """
     material = read_outline(path, verdict)
     material.offsets = _json(material, "offsets.json", read_offsets)
     for name in COLUMNS:
@@ -118,7 +123,8 @@ def read_outline(path: Path, verdict: RunVerdict | None) -> Material:
     """Reads only the plan of the run and what happened to the cluster: scenario, injections and observations.
 
     `path`: the run directory. Reads no table, so the time does not grow with the number of records. Like `read`, this
-    function adds parts that cannot be read to `missing`."""
+    function adds parts that cannot be read to `missing`.
+    """
     material = Material(Path(path), verdict)
     material.scenario = material.take("scenario.json", lambda: RunDirectory(path).read_scenario())
     material.injections = _json(material, "injections.json", read_injections) or []
@@ -164,7 +170,8 @@ def _table(path: Path, name: str) -> pa.Table:
     """Returns the table `name`, with the columns that COLUMNS lists for this name. Times are in µs since the epoch.
 
     `path`: a Parquet file, or a folder of Parquet files. Raises FileNotFoundError if a folder holds no Parquet file,
-    and ValueError if columns are missing."""
+    and ValueError if columns are missing.
+    """
     if path.is_dir() and not any(path.rglob("*.parquet")):
         raise FileNotFoundError(f"{path.name} holds no Parquet file")
     source = ds.dataset(path, format="parquet") if path.is_dir() else pq.ParquetFile(path)
@@ -190,7 +197,8 @@ ARMS_DRAWN = 8
 def arms_drawn(material: Material) -> list[str]:
     """Returns the names of the arms in the plots: the first ARMS_DRAWN names of `arms_loaded`.
 
-    The position of an arm in this list decides the arm's colour."""
+    The position of an arm in this list decides the arm's colour.
+    """
     return arms_loaded(material)[:ARMS_DRAWN]
 
 
@@ -198,7 +206,8 @@ def arms_loaded(material: Material) -> list[str]:
     """Returns the names of all arms with rows in timeline/load: subjects first, then controls, then all other arms by
     name.
 
-    Subjects and controls keep the order of the scenario. Returns an empty list if timeline/load is missing."""
+    Subjects and controls keep the order of the scenario. Returns an empty list if timeline/load is missing.
+    """
     table = material.tables.get("timeline/load")
     loaded = sorted(set(table.column("arm").to_pylist())) if table is not None else []
     planned = material.scenario.arms if material.scenario is not None else ()

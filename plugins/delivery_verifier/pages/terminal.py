@@ -81,7 +81,8 @@ def write(
 def _print(console: Console, text: str, style: str = "", indent: int = 0) -> None:
     """Prints `text`. On a terminal, long lines are wrapped between words.
 
-    In a pipe, the text stays one line, which is easy to search. `indent`: the number of spaces before the text."""
+    In a pipe, the text stays one line, which is easy to search. `indent`: the number of spaces before the text.
+    """
     line = _text(text, style)
     if console.is_terminal:
         console.print(Padding(line, (0, 0, 0, indent)))
@@ -129,7 +130,8 @@ def _tables(arms: list[ArmVerdict], console: Console) -> Iterator[Table]:
     """Yields the tables of the arms.
 
     If the console has at least the width WIDE, there is one table with a row per arm. Otherwise each arm has a column,
-    and each table has as many arms as fit into the width."""
+    and each table has as many arms as fit into the width.
+    """
     box = SIMPLE_HEAD if console.is_terminal else ASCII
     anomalies = columns(arm.books for arm in arms if arm.role != "canary")
     figures = [*_FIRST_COUNTS, *map(heading, anomalies), "in flight", "exposed", "longest silence"]

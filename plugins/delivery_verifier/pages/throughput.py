@@ -20,7 +20,8 @@ def records_per_s(run: RunDirectory, arm: str) -> float | None:
 
     Returns None in three cases: the run does not record when its load began, no record of the load was reported, or no
     time passed between the first send and the last report. Raises OSError or pyarrow.ArrowException if the ledger
-    cannot be read."""
+    cannot be read.
+    """
     try:
         began_us = run.manifest("produce").counts.get(LOAD_BEGAN)
     except IncompleteRun:
@@ -45,7 +46,8 @@ def records_per_s(run: RunDirectory, arm: str) -> float | None:
 def known_records_per_s(run: RunDirectory, arm: str) -> float | None:
     """Returns the result of `records_per_s`, or None if the ledger cannot be read.
 
-    So if the ledger of a run cannot be read, a page lacks only this figure."""
+    So if the ledger of a run cannot be read, a page lacks only this figure.
+    """
     try:
         return records_per_s(run, arm)
     except (OSError, pa.ArrowException):

@@ -36,7 +36,8 @@ def plain_name(kind: str) -> str:
 def record_that_is(kind: str) -> str:
     """Returns the end of the phrase `a record that is ...` for an anomaly, e.g. `damaged`.
 
-    Returns `kind` itself if it is not the name of an anomaly."""
+    Returns `kind` itself if it is not the name of an anomaly.
+    """
     return KINDS[Anomaly(kind)].record_that_is if kind in Anomaly.__members__ else kind
 
 
@@ -52,7 +53,8 @@ def application_properties(application: Application | None) -> dict[str, Setting
 def enumeration(parts: list[str], last: str = "or") -> str:
     """Returns the parts as one text, such as `a, b or c`. `last`: the word before the last part.
 
-    Returns an empty text if there are no parts."""
+    Returns an empty text if there are no parts.
+    """
     return f" {last} ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
@@ -60,7 +62,8 @@ def clean(text: object) -> str:
     """Returns the text with U+FFFD instead of each character that could deceive a reader.
 
     These are control characters, surrogates, and the characters of BOUNDARY_BIDI. Control characters can overwrite text
-    on a terminal, and the characters of BOUNDARY_BIDI can reverse text. Newlines and tabs stay."""
+    on a terminal, and the characters of BOUNDARY_BIDI can reverse text. Newlines and tabs stay.
+    """
     return "".join(
         "\N{REPLACEMENT CHARACTER}"
         if (unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t") or char in BOUNDARY_BIDI
@@ -72,7 +75,8 @@ def clean(text: object) -> str:
 def number(value: float | int | None) -> str:
     """Returns a figure as text with commas between thousands. A float gets one decimal.
 
-    Returns an en dash if `value` is None."""
+    Returns an en dash if `value` is None.
+    """
     if value is None:
         return "–"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
@@ -82,7 +86,8 @@ def latency(ms: float) -> str:
     """Returns a latency of `ms` milliseconds as text, with at least three significant digits and no exponent.
 
     An example is `12.6 ms`. From one second on, the unit is seconds, e.g. `3.16 s`. A latency below 0.001 ms becomes `0
-    ms`."""
+    ms`.
+    """
     if ms < 999.5:  # from there on it would be rounded to 1,000 ms
         return f"{ms:.3g} ms" if ms >= 0.001 else "0 ms"
     seconds = ms / 1000
@@ -94,7 +99,8 @@ def share(count: int, whole: int) -> str:
     four significant digits.
 
     Returns an empty text if `whole` is not positive. A percentage between 0 and 0.01 becomes `< 0.01 %`, so that it is
-    not rounded to 0. A percentage between 99.99 and 100 becomes `> 99.99 %`, so that it is not rounded to 100."""
+    not rounded to 0. A percentage between 99.99 and 100 becomes `> 99.99 %`, so that it is not rounded to 100.
+    """
     if whole <= 0:
         return ""
     percent = 100 * count / whole
@@ -111,7 +117,8 @@ def without_verdict(sentence: str, verdict: str) -> str:
     """Returns `sentence` without `<verdict>:` at its start, e.g. without `HELD:`.
 
     The result begins with a capital letter. Pages show the verdict beside the sentence. If `sentence` does not start
-    with `<verdict>:`, returns it unchanged."""
+    with `<verdict>:`, returns it unchanged.
+    """
     rest = sentence.removeprefix(f"{verdict}:").strip()
     return rest[:1].upper() + rest[1:] if rest != sentence else sentence
 
@@ -120,7 +127,8 @@ def headline(sentence: str) -> tuple[str, str]:
     """Splits `sentence` at its first `; ` or `. `.
 
     Returns two texts: the first part with a full stop, and the rest with a capital letter. If `sentence` has neither
-    separator, the first text is `sentence` itself, and the second text is empty."""
+    separator, the first text is `sentence` itself, and the second text is empty.
+    """
     ends = [end for end in (sentence.find("; "), sentence.find(". ")) if end >= 0]
     if not ends:
         return sentence, ""

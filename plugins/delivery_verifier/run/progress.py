@@ -79,7 +79,7 @@ class Follower:
             self._live.stop()
 
     def say(self, text: str) -> None:
-        """Prints one line, which has the seconds since the start, and `text`."""
+        """Prints one line: the seconds since the start, then `text`."""
         if self._quiet:
             return
         line = f"{self._elapsed_s():6.1f} s  {text}"

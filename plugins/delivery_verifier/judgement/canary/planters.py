@@ -150,7 +150,8 @@ def _damaged(planter: Planter, sequence: int) -> None:
 def _combined(planter: Planter, first: int) -> None:
     """Plants records that show two anomalies at once, and other cases that a careless detector overlooks.
 
-    Uses the sequence numbers from `first` to `first + COMBINED - 1`."""
+    Uses the sequence numbers from `first` to `first + COMBINED - 1`.
+    """
     # `first + 1` directly follows a lower sequence, but is late all the same: `first + 2` was written before.
     for sequence in (first + 2, first, first + 1):
         planter.acked(sequence)

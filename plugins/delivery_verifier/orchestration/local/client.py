@@ -26,7 +26,8 @@ class AirflowSilent(AirflowError):
     """The error of a request that Airflow did not answer, or could not carry out because its database was busy.
 
     Airflow does not answer if the host is too busy, or if Airflow has ended. Airflow may have carried out the request
-    all the same."""
+    all the same.
+    """
 
 
 class Task(Struct, frozen=True):
@@ -80,7 +81,8 @@ class Client:
     def trigger(self, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
         """Starts a run. `conf` holds the values of the form's fields, by name.
 
-        Airflow checks these values against the form. If Airflow refuses a value, the AirflowError names the field."""
+        Airflow checks these values against the form. If Airflow refuses a value, the AirflowError names the field.
+        """
         body = {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf)}
         self._api("POST", f"/dags/{dag_id}/dagRuns", body)
 
@@ -92,7 +94,8 @@ class Client:
         """Returns the owner of each run of the DAG, by run id, as the text `<pid>:<start time>`.
 
         The owner of a run is the process for which the run was started. The result leaves out runs that have ended, and
-        runs that have no owner, for example because a user triggered them in the UI."""
+        runs that have no owner, for example because a user triggered them in the UI.
+        """
         runs = self.get(f"/dags/{dag_id}/dagRuns?state=queued&state=running&limit=100")["dag_runs"]
         return {str(run["dag_run_id"]): str(run["conf"]["owner"]) for run in runs if (run["conf"] or {}).get("owner")}
 
@@ -141,7 +144,8 @@ class Client:
         login.
 
         Raises AirflowSilent if Airflow does not answer or its database is busy. Raises AirflowError if Airflow refuses
-        the request, or if the answer is not JSON."""
+        the request, or if the answer is not JSON.
+        """
         headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         try:
             answer = self._http.request(method, path, json=body, headers=headers)
@@ -168,7 +172,8 @@ def last_log_lines(events: Sequence[object], lines: int) -> list[str]:
     """Returns the last lines of a log, at most `lines` lines. `events` are the log's events from the REST API.
 
     If the log has an error, the result leaves out all lines before the first error. It always leaves out lines that
-    begin with `::`. Such lines are no messages: Airflow uses them to mark groups of lines."""
+    begin with `::`. Such lines are no messages: Airflow uses them to mark groups of lines.
+    """
     errors = [index for index, event in enumerate(events) if _is_error(event)]
     texts = [line for event in events[min(errors, default=0) :] for line in _lines(event)]
     return [line for line in texts if not line.startswith("::")][-lines:]

@@ -2,7 +2,8 @@
 
 An environment variable per channel holds the id of an Airflow connection. The variable never holds the address of a
 webhook, because the address is a secret. Airflow's own notifiers send the messages. The notifiers come with provider
-packages that this project does not need otherwise."""
+packages that this project does not need otherwise.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class Channel(Struct, frozen=True):
     """A way to tell people of a red run.
 
     `variable` is the environment variable that holds the id of the Airflow connection. `module` is the module with
-    Airflow's notifier, and `package` is the name of the package that contains `module`."""
+    Airflow's notifier, and `package` is the name of the package that contains `module`.
+    """
 
     variable: str
     module: str
@@ -38,7 +40,8 @@ def connection_of(channel: Channel) -> str | None:
     """Returns the id of the Airflow connection that the variable of `channel` holds; None if the variable is unset.
 
     Raises BadInput if the value is not an id, or if the package of the channel is not installed. The message of the
-    error never quotes the value, because the value may be an address that somebody set by mistake."""
+    error never quotes the value, because the value may be an address that somebody set by mistake.
+    """
     value = os.environ.get(channel.variable, "").strip()
     if not value:
         return None

@@ -45,7 +45,8 @@ def run_catalogue_through_airflow(
     * RunFailed if a task failed, unless the task runs a scenario or is the gate (the last task)
     * RunFailed if catalogue.json contradicts the state of the DAG run
     * TaskNeverStarted if a task stays queued
-    * AirflowError if Airflow refuses the catalogue run or cannot be reached."""
+    * AirflowError if Airflow refuses the catalogue run or cannot be reached.
+    """
     status = lifecycle.up(port)
     client = Client(status.url or "", "admin", ensure_passwords()["admin"])
     with naming_what_ended_airflow():
@@ -84,7 +85,8 @@ def _follow(client: Client, run_id: str, listener: EndListener) -> str:
 def _runs_of_catalogue(run_id: str, names: list[str]) -> list[str]:
     """Returns those of `names` that are ids of runs of the catalogue run `run_id`, oldest run first.
 
-    `names` are ids of runs of verify_delivery, newest run first."""
+    `names` are ids of runs of verify_delivery, newest run first.
+    """
     return [name for name in reversed(names) if name.startswith(f"{run_id}-")]
 
 
@@ -92,7 +94,8 @@ def _end_all(client: Client, run_id: str, stuck: bool) -> None:
     """Ends the catalogue run, so that it starts no further run. Then ends the run of verify_delivery that the catalogue
     run was waiting for.
 
-    If `stuck` is true, also marks the queued tasks of these runs as failed (see `end_quietly`)."""
+    If `stuck` is true, also marks the queued tasks of these runs as failed (see `end_quietly`).
+    """
     end_quietly(client, CATALOGUE_DAG_ID, run_id, stuck)
     try:
         unfinished = [
@@ -110,7 +113,8 @@ def _read_record(client: Client, run_id: str, state: str) -> CatalogueRun:
     """Returns the content of catalogue.json, the record of the catalogue run. `state` is the state of the DAG run.
 
     Raises RunFailed if the record does not say when the catalogue run ended, or contradicts `state`. Also raises
-    RunFailed if a task failed, unless the task runs a scenario or is the gate (the last task)."""
+    RunFailed if a task failed, unless the task runs a scenario or is the gate (the last task).
+    """
     tasks = patiently(lambda: client.tasks(CATALOGUE_DAG_ID, run_id))
     failed = [task for task in tasks if task.state == "failed" and task.map_index < 0 and task.task_id != "gate"]
     if failed:

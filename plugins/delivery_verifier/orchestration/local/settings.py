@@ -42,7 +42,8 @@ def nightly() -> str | None:
     The environment variable KDV_NIGHTLY is 1 (every night at 02:00 UTC), 0 (never), or a cron expression. Raises
     BadInput for any other value. If the variable is unset, the local Airflow never runs the catalogue by schedule,
     because a user who only wants to see the UI does not expect a load every night. If the variable is unset in any
-    other Airflow, the catalogue runs every night."""
+    other Airflow, the catalogue runs every night.
+    """
     chosen = variables.cron("KDV_NIGHTLY")
     if chosen in ("", "0"):
         return None if chosen or MARK in os.environ else NIGHTLY
@@ -64,7 +65,8 @@ def port(chosen: int | None = None) -> int:
     """Returns the port of the local Airflow. This is `chosen` (the option --port) if it is given, else the value of
     KDV_PORT if the variable is set, else 8080.
 
-    Raises BadInput if the result would not be a valid port number."""
+    Raises BadInput if the result would not be a valid port number.
+    """
     if chosen is not None:
         return whole("--port", chosen, 1, 65535, example=DEFAULT_PORT)
     return variables.number("KDV_PORT", DEFAULT_PORT, 1, 65535)
@@ -95,7 +97,8 @@ def environment(port: int, spark_port: int | None = None) -> dict[str, str]:
     Only this module sets Airflow's own settings. AIRFLOW__* and AIRFLOW_CONFIG* variables of the user are left out,
     because they may name another database or another executor. Connections (AIRFLOW_CONN_*) and variables
     (AIRFLOW_VAR_*) of the user are kept. Raises BadInput if the environment chooses a channel for messages about red
-    runs that cannot be used (see `notifiers`)."""
+    runs that cannot be used (see `notifiers`).
+    """
     notifiers.check()
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW__", "AIRFLOW_CONFIG"))}
     if spark_port is not None:

@@ -1,7 +1,8 @@
 """The Spark of the local Airflow: a Spark Connect server. All runs use the JVM of this server, one run after another.
 
 The supervisor keeps the server alive (`SparkServer`). The server's process begins by running this module. The module
-computes the Spark properties, and then replaces itself by `spark-submit`."""
+computes the Spark properties, and then replaces itself by `spark-submit`.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ class SparkServer:
     """Keeps a Spark Connect server alive: starts it anew whenever it has ended. `port` stays the same, so the Airflow
     connection to the server stays valid.
 
-    `start` is a function that takes the port, starts the server's process, and returns this process."""
+    `start` is a function that takes the port, starts the server's process, and returns this process.
+    """
 
     def __init__(self, port: int, start: Start) -> None:
         self._port, self._start = port, start
@@ -81,7 +83,8 @@ def command(port: int) -> list[str]:
     """Returns the command that replaces this process by the server. The server listens only on the loopback interface.
 
     The token is not in the command, because every user of the host can read commands. `prepare_spark` must have run
-    before."""
+    before.
+    """
     from spark_jobs.session import SMALL_RECORDS
     from spark_jobs.session import settings as properties
 
@@ -104,7 +107,8 @@ def start(port: int) -> subprocess.Popen[bytes]:
     """Starts two processes: the server, and a process that warms the server up. Returns the server's process.
 
     The process that calls this function is the parent of these two processes. When the parent ends, both processes end,
-    too. Both processes write to the log file spark.log."""
+    too. Both processes write to the log file spark.log.
+    """
     server = _start(__name__, port)
     _start(f"{__package__}.warm_up", port)
     return server

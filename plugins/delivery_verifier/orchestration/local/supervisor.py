@@ -111,7 +111,8 @@ class Supervisor:
     descendants.
 
     If `owner` is not None, the supervisor ends all processes when the process `owner` ends. `spark` is the Spark
-    Connect server, which is started anew if it ends. `spark` is None if this Airflow has no such server."""
+    Connect server, which is started anew if it ends. `spark` is None if this Airflow has no such server.
+    """
 
     def __init__(self, port: int, owner: ProcessId | None, spark: SparkServer | None) -> None:
         self.port, self.owner, self.spark = port, owner, spark
@@ -124,7 +125,8 @@ class Supervisor:
         the four has died.
 
         Then ends all processes. Returns the exit code: 1 if one of the four processes died by itself or if a process
-        could not be ended, else 0."""
+        could not be ended, else 0.
+        """
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
         tree.become_subreaper()
@@ -157,7 +159,8 @@ class Supervisor:
     def _dead_child(self) -> str | None:
         """Returns a clause that says which process of Airflow died, and how. Returns None if all are alive.
 
-        Also reaps dead descendants that the supervisor has adopted, so that they do not stay as zombies."""
+        Also reaps dead descendants that the supervisor has adopted, so that they do not stay as zombies.
+        """
         ours = {child.pid: name for name, child in self.children.items()}
         while dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             if name := ours.get(dead.si_pid):

@@ -22,7 +22,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 def become_subreaper() -> None:
     """Makes this process adopt each descendant whose parent ends, so that no descendant escapes.
 
-    Calls prctl(2) with PR_SET_CHILD_SUBREAPER. Raises OSError if this call fails."""
+    Calls prctl(2) with PR_SET_CHILD_SUBREAPER. Raises OSError if this call fails.
+    """
     if _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
 
@@ -56,7 +57,8 @@ def _has_mark(process: psutil.Process, mark: str) -> bool:
 
     The process belongs to this Airflow in two cases: its environment variable settings.MARK is `mark`, or its title is
     `airflow ...` and its current folder is `mark`. The second case is needed because a process that sets its own title
-    may overwrite its environment."""
+    may overwrite its environment.
+    """
     try:
         if not _runs(process):
             return False
@@ -75,7 +77,8 @@ def end_all(find: Callable[[], list[psutil.Process]], grace_s: float, deadline_s
     * After that, every process that `find` returns gets SIGKILL.
     * After `deadline_s` seconds, returns the processes that are left.
 
-    Returns an empty list as soon as `find` returns no process."""
+    Returns an empty list as soon as `find` returns no process.
+    """
     begun, signalled = time.monotonic(), set[int]()
 
     def none_left() -> bool:

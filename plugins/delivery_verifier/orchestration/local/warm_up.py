@@ -1,7 +1,8 @@
 """Warms up the Spark Connect server of the local Airflow: reconciles a stored run. The server's JVM then compiles the
 code that the next reconciliation needs.
 
-Nobody reads the result of this reconciliation, and nothing waits for its end."""
+Nobody reads the result of this reconciliation, and nothing waits for its end.
+"""
 
 from __future__ import annotations
 

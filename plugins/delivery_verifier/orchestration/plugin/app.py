@@ -92,7 +92,8 @@ def index(
     """Answers with the page that lists all runs that match the filter, newest run first.
 
     The page lists every run directory. If the user may read runs (`reads_runs`), the page also lists every DAG run of
-    `in_airflow`. The other parameters are the filter (see RunFilter). An empty parameter matches every run."""
+    `in_airflow`. The other parameters are the filter (see RunFilter). An empty parameter matches every run.
+    """
     run_filter = RunFilter(verdict=verdict, profile=profile, fault=fault, kafka=kafka, text=text)
     runs, dag_path = folders.runs_dir(), f"../dags/{DAG_ID}"
     docs = (runs / folders.DATA_DOCS / "index.html").is_file()
@@ -109,7 +110,8 @@ def matrix(reads_logs: _ReadsLogs, run: _Field = "") -> HTMLResponse:
     The matrix shows how each scenario of the catalogue run ended. If `run` is empty, the page shows the newest
     catalogue run. Answers 404 if no catalogue run in the list is called `run`. `reads_logs`: whether the user may read
     the logs of runs. For a user who may not, the page leaves out the errors of runs, because these errors come from the
-    logs."""
+    logs.
+    """
     known = catalogue_runs.newest(LISTED)
     catalogue = next((listed for listed in known if run in ("", listed.id)), None)
     if catalogue is None and run:
@@ -127,7 +129,8 @@ def tab_of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
 
     For a run of verify_delivery, the tab shows the report. For a run of verify_catalogue, the tab shows the matrix. For
     any other run, and for a run without a report or matrix, the tab shows a page that says why there is none. `known`
-    is the state of the DAG run in Airflow, or None if Airflow has no such run."""
+    is the state of the DAG run in Airflow, or None if Airflow has no such run.
+    """
     if (
         dag_id == CATALOGUE_DAG_ID
         and (catalogue_runs.folder() / folders.run_directory_name(run_id) / catalogue_runs.FILE).is_file()
@@ -148,7 +151,8 @@ def docs_of_dag_run(dag_id: str, run_id: str) -> Response:
     """Answers with the content of the tab Data Docs of a DAG run: the list of validations in the Data Docs, scrolled to
     the row of this run.
 
-    If the step validate of the run did not finish, the tab shows a page that says so."""
+    If the step validate of the run did not finish, the tab shows a page that says so.
+    """
     name = folders.run_directory_name(run_id)
     if dag_id != DAG_ID or not (folders.runs_dir() / name / "validate.json").is_file():
         return HTMLResponse(unreported.no_docs())
@@ -177,7 +181,8 @@ def run_file(path: str, reads_logs: _ReadsLogs) -> Response:
     * A user gets files of catalogue runs only if the user may read the logs of runs (`reads_logs`), because these files
       quote errors of runs.
     * A report is void once the step reconcile or validate of its run was repeated. Instead of a void report, the answer
-      is a page that says that the report is void."""
+      is a page that says that the report is void.
+    """
     file = _file(folders.runs_dir(), path)
     inside = Path(file.path).relative_to(folders.runs_dir().resolve())
     if inside.parts[0] == folders.CATALOGUES and not reads_logs:
@@ -192,7 +197,8 @@ def nothing(path: str) -> None:
     """Answers 404 to a request for any other path. A user who may not view plugins gets a refusal instead.
 
     FastAPI checks the access only for paths that have a route. Without this route, FastAPI would answer a request for
-    any other path without a check of the user."""
+    any other path without a check of the user.
+    """
     raise HTTPException(404, "no such page")
 
 
@@ -200,7 +206,8 @@ def _has_report(run: Path) -> bool:
     """Returns whether the run directory `run` has a report that is not void.
 
     The step conclude writes the report first, and then conclude.json. A report without conclude.json is void: it comes
-    from an earlier judgement."""
+    from an earlier judgement.
+    """
     return (run / "conclude.json").is_file() and (run / _REPORT).is_file()
 
 

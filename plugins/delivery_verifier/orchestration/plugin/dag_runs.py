@@ -1,7 +1,8 @@
 """Reads a DAG run from Airflow's database and logs: the state of the run, its tasks, and the last log lines of its
 failed tasks.
 
-This code runs in Airflow's api-server."""
+This code runs in Airflow's api-server.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Step(Struct, frozen=True):
     `said` holds the last log lines of a failed task. It is empty for any other task.
 
     `took_s` is the time in seconds from the beginning of the task until its end, or until now if the task has not
-    ended. It is None before the task begins."""
+    ended. It is None before the task begins.
+    """
 
     task_id: str
     state: str | None
@@ -42,7 +44,8 @@ class Step(Struct, frozen=True):
 class State(Struct, frozen=True):
     """The state of a DAG run in Airflow (`state`), and the tasks of the DAG run (`steps`).
 
-    The tasks that `model.steps.STEPS` names come first, in the order of STEPS. All other tasks come last."""
+    The tasks that `model.steps.STEPS` names come first, in the order of STEPS. All other tasks come last.
+    """
 
     state: str
     steps: list[Step]

@@ -3,7 +3,8 @@ triggers the run.
 
 Without the door, the first task of the run would fail later. Airflow itself checks each field of the form separately,
 names only the first wrong field, and stores the fields that it has accepted. The door sees the request before Airflow
-does, and answers with all errors at once."""
+does, and answers with all errors at once.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Door:
     """The middleware that checks each request that triggers a run of verify_delivery.
 
     It passes on every other request to Airflow. It also passes on every request of a user who may not start a run:
-    Airflow refuses such a request."""
+    Airflow refuses such a request.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -59,7 +61,8 @@ def refusal_of(body: bytes) -> str:
     error.
 
     `body` is JSON with the fields of the form in the entry `conf`. For any other body, returns an empty text, because
-    Airflow itself refuses such a body."""
+    Airflow itself refuses such a body.
+    """
     try:
         conf = json.loads(body).get("conf") or {}
         fields = dict(conf)

@@ -21,7 +21,8 @@ class LiveRun(Struct, frozen=True):
 
     * `clock`: how long the run has been going on, and how long it will still take, in words.
     * `busy`: if the run still waits, who uses this host, in words; else an empty text.
-    * `load`: the progress of the load; None if the run has no cluster."""
+    * `load`: the progress of the load; None if the run has no cluster.
+    """
 
     clock: str
     busy: str = ""

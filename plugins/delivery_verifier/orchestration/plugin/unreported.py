@@ -1,7 +1,8 @@
 """The pages that the plugin shows instead of a missing report, a missing matrix or missing Data Docs.
 
 The page of a run without a report says which step is running. If a step failed, the page names this step and shows the
-end of the step's log."""
+end of the step's log.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def another_dag() -> str:
     """Returns the page that the tab Delivery report shows for a run of any other DAG than verify_delivery.
 
     Airflow shows the tab on the runs of every DAG. A run of verify_catalogue gets this page only as long as it has no
-    matrix. A run of any third DAG always gets this page."""
+    matrix. A run of any third DAG always gets this page.
+    """
     explanation = (
         f"Only runs of the DAG {DAG_ID} have one, and those of {CATALOGUE_DAG_ID} a matrix once their plan is made."
     )
@@ -47,7 +49,8 @@ def void(name: str) -> str:
     """Returns the page that is shown instead of a void report. `name` is the name of the run directory.
 
     A report is void if the step reconcile or the step validate of its run was repeated after the report was written.
-    The report then shows figures that are no longer valid."""
+    The report then shows figures that are no longer valid.
+    """
     explanation = (
         f"Run {name} was reconciled or validated again since, and this report tells of books that are gone. It is "
         f"written anew by the step conclude, or by: kdv reconcile {name}"
@@ -59,7 +62,8 @@ def run_without_report(run_id: str, state: State | None, live: LiveRun | None = 
     """Returns the page that the tab Delivery report shows for a run without a report.
 
     `run_id` is the id of the DAG run. `state` is the state of this run in Airflow, or None if Airflow has no such run.
-    If the run has not ended, `live` says how far the run has come. The page reloads itself until the run has ended."""
+    If the run has not ended, `live` says how far the run has come. The page reloads itself until the run has ended.
+    """
     if state is None:
         return _page(
             "There is no such run", "Airflow knows no run of this name; it may have been deleted.", [], [], None

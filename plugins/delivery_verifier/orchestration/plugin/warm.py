@@ -4,7 +4,8 @@ LocalExecutor forks its workers from the scheduler, and the workers fork the tas
 that the scheduler has imported. For Great Expectations and pandas, this saves seconds per task. The scheduler imports
 no module of this project: if such a module is edited while Airflow runs, the next task must use the edited code.
 
-This module is an Airflow listener: Airflow calls `on_starting` when a component starts."""
+This module is an Airflow listener: Airflow calls `on_starting` when a component starts.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def on_starting(component: object) -> None:
 
     * Scheduler, triggerer and dag-processor. In each of them, `component` is of the type Job. The Job does not say yet
       which of the three this process is, but the command line of the process does.
-    * Tasks. A task is a fork of the scheduler and has the scheduler's command line, but its `component` is no Job."""
+    * Tasks. A task is a fork of the scheduler and has the scheduler's command line, but its `component` is no Job.
+    """
     if MARK in os.environ and type(component).__name__ == "Job" and sys.argv[1:2] == ["scheduler"]:
         logging.getLogger("great_expectations").setLevel(logging.WARNING)  # its import logs 200 lines
         for name in LIBRARIES:

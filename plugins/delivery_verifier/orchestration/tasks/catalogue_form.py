@@ -1,7 +1,8 @@
 """The form with which a user triggers the DAG verify_catalogue in the Airflow UI.
 
 The DAG runs many scenarios. The form asks which scenarios to run. It also asks which scenarios this host may be unable
-to run because it lacks equipment."""
+to run because it lacks equipment.
+"""
 
 from __future__ import annotations
 

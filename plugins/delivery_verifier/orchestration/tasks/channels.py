@@ -1,7 +1,8 @@
 """Sends messages about red runs to Slack and to other servers, by Airflow's own notifiers.
 
 The notifiers come with provider packages that need not be installed. So this module imports a notifier, and defines the
-class that extends it, only if the environment chooses the channel of this notifier."""
+class that extends it, only if the environment chooses the channel of this notifier.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ def _webhook(connection: str, message_of: MessageOf) -> Any:
 def _naming_no_address(connection: str) -> Iterator[None]:
     """Turns any error in the block into StepFailed. The message of StepFailed names only the connection.
 
-    The error of the block may quote the address of the webhook, and the address is a secret."""
+    The error of the block may quote the address of the webhook, and the address is a secret.
+    """
     try:
         yield
     except Exception as error:

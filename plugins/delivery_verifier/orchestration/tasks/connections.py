@@ -16,7 +16,8 @@ def provide(run_dir: Path) -> None:
     """Sets AIRFLOW_CONN_<ID> in the environment of this process, for each connection that an own application of the run
     needs. A variable that is set already keeps its value.
 
-    Raises AirflowNotFoundException if Airflow does not know a connection."""
+    Raises AirflowNotFoundException if Airflow does not know a connection.
+    """
     for name in sorted(connections_of(RunDirectory(run_dir).read_scenario())):
         variable = f"AIRFLOW_CONN_{name.upper()}"
         if not os.environ.get(variable):

@@ -1,7 +1,8 @@
 """The form with which a user triggers the DAG verify_delivery in the Airflow UI.
 
 The choices and limits of the fields are not written in this module. The module takes them from the catalogue and from
-the classes that make up a scenario, for example `Load`."""
+the classes that make up a scenario, for example `Load`.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def params() -> dict[str, Param]:
     """Returns the form's fields by name, in the order of the form.
 
     The UI folds all sections of a form, and opens only one section at a time. The first five fields are in no section,
-    so that they are always visible."""
+    so that they are always visible.
+    """
     return _question() | _catalogue() | _own_settings() | _load() | _topic() | _repetition() | _self_test()
 
 
@@ -88,7 +90,8 @@ def _estimate() -> str:
     from earlier runs.
 
     The time is rounded to half minutes. Reason: if the text of a field changes, Airflow stores a new version of the
-    DAG."""
+    DAG.
+    """
     usual_s = estimates.seconds_of(folders.stored_runs(), estimates.BEFORE_LOAD_S | estimates.DEFAULTS_S)
     load_s = catalogue.FAULTS[DEFAULTS["fault"]].duration_s + fields.default(Load, "recovery_s")
     halves = max(1, round((sum(usual_s.values()) + load_s) / 30))

@@ -1,7 +1,8 @@
 """Functions that make the fields of Airflow forms. Limits and defaults come from the classes that make up a scenario.
 
 Three parameters mean the same in every function. `owner` is a class that makes up a scenario, for example `Load`.
-`field` is the name of a field of `owner`. `more` holds further arguments of Airflow's Param."""
+`field` is the name of a field of `owner`. `more` holds further arguments of Airflow's Param.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from delivery_verifier.model.scenario import Profile
 def choice(title: str, options: dict[str, str], default: str, description: str, **more: Any) -> Param:
     """Returns a form field in which the user selects one of `options`. `options` maps each allowed value to its label.
 
-    `more` holds further arguments of Airflow's Param."""
+    `more` holds further arguments of Airflow's Param.
+    """
     return Param(
         default, type="string", enum=list(options), values_display=options, title=title, description=description, **more
     )
@@ -54,7 +56,8 @@ def bounds(minimum: int, maximum: int | None) -> dict[str, Any]:
 
     The result uses Param's exclusive limits: one less than `minimum`, and one more than `maximum`. Airflow then refuses
     a value outside the limits when the run is triggered. With inclusive limits, the UI would silently replace such a
-    value by the limit."""
+    value by the limit.
+    """
     return {"exclusiveMinimum": minimum - 1} | ({"exclusiveMaximum": maximum + 1} if maximum is not None else {})
 
 
@@ -70,5 +73,6 @@ def summaries(entries: dict[str, Profile] | dict[str, Application] | dict[str, F
 def labels(allowed: Any, labels: dict[str, str]) -> dict[str, str]:
     """Returns the label of each value of the Literal type `allowed`, by value, in the order of the Literal.
 
-    The argument `labels` maps values to labels. Raises KeyError if this argument has no label for an allowed value."""
+    The argument `labels` maps values to labels. Raises KeyError if this argument has no label for an allowed value.
+    """
     return {value: labels[value] for value in get_args(allowed)}

@@ -22,7 +22,8 @@ class Message(Struct, frozen=True):
 
     * `subject`: what happened, on one line. `lines`: what happened, with the reason; the first line is the shortest.
     * `dag_id`, `run_id`: the ids of the DAG and of the DAG run. `url`: the address of the DAG run in Airflow.
-    * `verdict`: the verdict of the run, or `NO VERDICT`. It is an empty text for a catalogue run."""
+    * `verdict`: the verdict of the run, or `NO VERDICT`. It is an empty text for a catalogue run.
+    """
 
     subject: str
     lines: list[str]
@@ -42,7 +43,8 @@ def of_run(run_id: str) -> Message:
     """Returns the message about `run_id`, a red run of verify_delivery.
 
     If the run has no verdict, the message gives the reason. Otherwise the message has four parts: the figures of the
-    arms, what to change, what the run does not show, and the command that repeats the run."""
+    arms, what to change, what the run does not show, and the command that repeats the run.
+    """
     run = folders.run_directory(run_id)
     row = read(run)
     if row.green:  # the run is red all the same

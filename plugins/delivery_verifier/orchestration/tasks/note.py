@@ -27,7 +27,8 @@ def attach_verdict(run: Path, run_id: str) -> None:
 
     Does nothing if `run` has no verdict, or if this Airflow is not the local Airflow that `kdv up` starts. Reason: this
     function has no credentials for any other Airflow. The note is only a convenience. So if the note cannot be written,
-    the function logs the error and raises nothing."""
+    the function logs the error and raises nothing.
+    """
     if (run / "conclude.json").is_file():
         from delivery_verifier.pages.brief import note_text  # it imports more than the DAG's file may
 
@@ -41,7 +42,8 @@ def of_failure(run_id: str) -> Iterator[None]:
     raises the error again.
 
     The block is the work of the task conclude. If an earlier task has failed, the note quotes the log of this task.
-    SystemExit does not count as an error here: it ends a run that has a verdict."""
+    SystemExit does not count as an error here: it ends a run that has a verdict.
+    """
     try:
         yield
     except (Exception, AirflowTaskTimeout) as error:

@@ -1,7 +1,8 @@
 """Tells people that a run is red, that is, that a DAG run has failed: by mail, in Slack, or by a request to a server.
 
 Airflow's own notifiers send the messages. Each notifier takes the address and the secret of its server from an Airflow
-connection."""
+connection.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class RedRunMail(SmtpNotifier):
         """Sends the mail. Raises any error of SMTP. Airflow logs the error and does not change the state of the run.
 
         The subject and the text are set in this method, and not in the constructor. Reason: Airflow renders the fields
-        of a notifier as templates before it calls this method, and texts of the run must not be rendered."""
+        of a notifier as templates before it calls this method, and texts of the run must not be rendered.
+        """
         content = self._message_of(str(context["run_id"]))
         self.subject, self.html_content = content.subject, html_text(content)
         super().notify(context)
@@ -44,7 +46,8 @@ def on_red(message_of: MessageOf = message.of_run) -> list[Any]:
     chooses.
 
     The mail goes to all addresses in KDV_NOTIFY_EMAIL. For the other channels, see `notifiers`. Returns an empty list
-    if no channel is chosen. Raises BadInput if a chosen channel cannot be used."""
+    if no channel is chosen. Raises BadInput if a chosen channel cannot be used.
+    """
     addresses = [address.strip() for address in os.environ.get(VARIABLE, "").split(",") if address.strip()]
     mails = [RedRunMail(to=addresses, message_of=message_of)] if addresses else []
     return [*mails, *channels.chosen(message_of)]

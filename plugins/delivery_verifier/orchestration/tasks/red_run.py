@@ -1,6 +1,7 @@
 """Ends a run that has a verdict but is not green, with a few plain lines in the log of the task `conclude`.
 
-Such a verdict is no crash. Airflow logs an exception with its traceback, but it logs SystemExit in one line."""
+Such a verdict is no crash. Airflow logs an exception with its traceback, but it logs SystemExit in one line.
+"""
 
 from __future__ import annotations
 

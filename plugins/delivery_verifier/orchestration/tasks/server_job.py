@@ -33,7 +33,8 @@ class ServerJob:
         """Waits for the server, and reconciles the run in a new session. Closes the session in any case.
 
         Raises DeadlinePassed if no server listens in time, SparkGone if the server ends, StepFailed after `kill`, and
-        the errors of `spark_jobs.reconcile.reconcile`."""
+        the errors of `spark_jobs.reconcile.reconcile`.
+        """
         wait_until(self._listens, "the Spark Connect server listens", ANSWERS_WITHIN_S, every_s=0.2)
         from spark_jobs.connect import client_of, connect_session
         from spark_jobs.reconcile import reconcile
@@ -53,7 +54,8 @@ class ServerJob:
         """Ends all queries of the reconciliation, which then fails. Lets no further query begin.
 
         Another thread makes the call to the server. Reason: this method may run as the handler of a signal. The signal
-        may have interrupted its thread in the middle of another call to the server."""
+        may have interrupted its thread in the middle of another call to the server.
+        """
         self._killed = True
         if self._end_session is not None:
             caller = threading.Thread(target=self._end_session, name="end of the Spark session")

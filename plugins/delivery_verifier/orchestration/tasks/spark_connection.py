@@ -1,6 +1,7 @@
 """The Airflow connection that names the Spark master or the Spark Connect server.
 
-This module refuses a connection that Airflow would misread without an error."""
+This module refuses a connection that Airflow would misread without an error.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def require(conn_id: str = DEFAULT_ID) -> str:
     * Airflow or Spark would misread the connection.
     * Airflow would submit to YARN, although the connection does not name YARN. Airflow's Spark provider uses YARN if
       the connection is missing, or if its URI does not parse (`spark://local[2]`). Only an info line of the log says so
-      (SparkSubmitHook._resolve_connection, provider 6.3.4)."""
+      (SparkSubmitHook._resolve_connection, provider 6.3.4).
+    """
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk.bases.hook import BaseHook
     from airflow.sdk.exceptions import AirflowException

@@ -13,7 +13,8 @@ def properties(scenario: Scenario, master: str) -> dict[str, str]:
     """Returns the Spark properties of the job. They depend on the number of records of the scenario, and include the
     paths of the jars that connect Spark with Kafka.
 
-    `master` is the URL of the Spark master. If the master is not local, Spark itself chooses the driver's address."""
+    `master` is the URL of the Spark master. If the master is not local, Spark itself chooses the driver's address.
+    """
     from delivery_verifier.host.java.jars import spark_jars
     from spark_jobs import session
 

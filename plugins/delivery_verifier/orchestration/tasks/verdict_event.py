@@ -1,7 +1,8 @@
 """The verdict of a run as an event of an Airflow asset. A DAG with this asset as its schedule runs once per event.
 
 The task `conclude` fails if the run is not green, and Airflow emits no events for a failed task. So `conclude` only
-stores the summary of its verdict as an XCom value, and the task `publish_verdict` emits the event."""
+stores the summary of its verdict as an XCom value, and the task `publish_verdict` emits the event.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def emit(context: Context) -> None:
 
     Raises AirflowSkipException if `conclude` has stored no summary. Raises StepFailed if the state of `conclude` in
     Airflow contradicts the summary. There are two ways to this state: `conclude` failed after it gave a green verdict,
-    or a user changed the state of `conclude`."""
+    or a user changed the state of `conclude`.
+    """
     said: dict[str, Any] | None = context["ti"].xcom_pull(task_ids=GATE, key=_KEY)
     if not said:
         raise AirflowSkipException("the run has no verdict")

@@ -42,13 +42,15 @@ class CatalogueNotGreen(VerifierError, RuntimeError):
     """The error that makes a catalogue run red: a scenario did not end as expected, or was not run.
 
     A scenario that this host cannot run is no error under two conditions: the user expected this, and another scenario
-    was run."""
+    was run.
+    """
 
 
 class RunScenario(TriggerDagRunOperator):
     """A task that triggers a run of verify_delivery for one scenario, and waits for the end of this run.
 
-    The task fails if the run fails. If a user clears the task, the task triggers a new run, with another id."""
+    The task fails if the run fails. If a user clears the task, the task triggers a new run, with another id.
+    """
 
     template_fields = ("cell",)
 
@@ -70,7 +72,8 @@ class RunScenario(TriggerDagRunOperator):
 
         Raises AirflowFailException if the owner of the catalogue run has ended. The owner is the process that asked for
         the catalogue run. If a user triggered the catalogue run in the UI, it has no owner. Raises gate.GatePassed if
-        the gate of the catalogue run has succeeded already."""
+        the gate of the catalogue run has succeeded already.
+        """
         gate.require_not_passed(context, GATE)
         owner = (context["dag_run"].conf or {}).get("owner")
         if owner and not lives(str(owner)):
@@ -109,7 +112,8 @@ def collect_first() -> list[Cell]:
     """The task `repeat`: stores the results so far, and selects each INCONCLUSIVE scenario for a second run.
 
     Returns one Cell for each scenario that was selected. Airflow makes a task instance of `run_again` from each Cell.
-    Raises gate.GatePassed if the gate has succeeded already."""
+    Raises gate.GatePassed if the gate has succeeded already.
+    """
     gate.require_not_passed(get_current_context(), GATE)
     catalogue = _collect(get_current_context())
     return [_cell(catalogue, item, "-2") for item in catalogue.open if item.attempts]
@@ -119,7 +123,8 @@ def write_matrix() -> None:
     """The task `matrix`: stores all results in catalogue.json, and writes the page with the results.
 
     Also stores the current time in catalogue.json, as the time when the catalogue run ended. This task runs even if a
-    task before it failed. Raises gate.GatePassed if the gate has succeeded already."""
+    task before it failed. Raises gate.GatePassed if the gate has succeeded already.
+    """
     from delivery_verifier.catalogue_run.loop import now
 
     gate.require_not_passed(get_current_context(), GATE)
@@ -132,7 +137,8 @@ def require_green() -> None:
 
     Raises gate.GateClosed if the task `plan`, `repeat` or `matrix` did not succeed. In this case, first stores the time
     when the catalogue run ended in catalogue.json, if this file exists. Usually `matrix` stores this time, but `matrix`
-    may not have run."""
+    may not have run.
+    """
     from delivery_verifier.catalogue_run.loop import now
 
     context = get_current_context()
@@ -153,7 +159,8 @@ def with_attempts(catalogue: CatalogueRun, triggered: Mapping[str, list[tuple[st
 
     An `Attempt` here describes one run of a scenario. It is not an attempt to send a record. The new Attempts replace
     those in `catalogue`. `triggered` maps the name of a scenario to its triggered runs, as pairs (run id, Airflow
-    state)."""
+    state).
+    """
     items = [
         replace(item, attempts=tuple(attempt_of(*run) for run in triggered.get(item.name, [])))
         for item in catalogue.items
@@ -168,7 +175,8 @@ def attempt_of(run_id: str, state: str) -> Attempt:
 
     * The run succeeded, but the verdict is not green.
     * The run did not succeed, but the verdict is green. This happens, for example, if stop_cluster failed, because the
-      gate does not wait for stop_cluster."""
+      gate does not wait for stop_cluster.
+    """
     from delivery_verifier.catalogue_run import results
     from delivery_verifier.catalogue_run.loop import now
 
@@ -186,7 +194,8 @@ def attempt_of(run_id: str, state: str) -> Attempt:
 def _collect(context: Context, ended_at: str = "") -> CatalogueRun:
     """Records the results of all triggered runs, and writes the page of the matrix. Returns the catalogue run.
 
-    `ended_at` is the time when the catalogue run ended, as ISO 8601. It is empty while the catalogue run goes on."""
+    `ended_at` is the time when the catalogue run ended, as ISO 8601. It is empty while the catalogue run goes on.
+    """
     from delivery_verifier.pages.matrix import page
 
     catalogue = replace(with_attempts(catalogue_runs.read(_name(context)), _triggered(context)), ended_at=ended_at)

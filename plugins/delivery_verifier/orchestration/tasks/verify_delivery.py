@@ -3,7 +3,8 @@
 The task `plan` creates the run directory. Every other task performs its step on this run directory.
 
 The function of a task imports the code of its step, and the modules that this code needs, only when it is called.
-Reason: Airflow's DAG processor imports this module every few seconds, and every task imports this module once more."""
+Reason: Airflow's DAG processor imports this module every few seconds, and every task imports this module once more.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +115,8 @@ def conclude() -> None:
 
     In the local Airflow, writes the note of the DAG run. The note has the verdict, or the reason why there is none.
     Raises gate.GateClosed if a step before the gate did not succeed. If the run has a verdict but is not green, logs
-    the verdict and raises SystemExit, because Airflow would log any other exception with its traceback."""
+    the verdict and raises SystemExit, because Airflow would log any other exception with its traceback.
+    """
     context = get_current_context()
     run_id = str(context["run_id"])
     with note.of_failure(run_id):
@@ -133,7 +135,8 @@ def publish_verdict() -> None:
     """The task publish_verdict: emits the verdict of `conclude` as an event of the asset `verdict_event.ASSET`.
 
     The task succeeds for every verdict, and does not count for the colour of the run. Raises AirflowSkipException if
-    `conclude` has given no verdict. Raises the errors of `verdict_event.emit`."""
+    `conclude` has given no verdict. Raises the errors of `verdict_event.emit`.
+    """
     verdict_event.emit(get_current_context())
 
 
@@ -171,7 +174,8 @@ class SubmitReconcile(SparkSubmitOperator):
     Connect server, the task itself runs the job, and the server runs the job's queries.
 
     The script, the properties and the environment of the job depend on the run. The run does not exist yet when Airflow
-    makes this object. So `execute` sets them."""
+    makes this object. So `execute` sets them.
+    """
 
     def __init__(self, *, task_id: str, **more: Any) -> None:
         super().__init__(
@@ -229,6 +233,7 @@ class SubmitReconcile(SparkSubmitOperator):
         """Ends the Spark job if it has not read all topics yet. Call this method when the cluster is gone: Spark would
         otherwise try to reach the brokers for minutes.
 
-        A job that has read the topics goes on, because such a job needs no broker."""
+        A job that has read the topics goes on, because such a job needs no broker.
+        """
         if not (run.path / "read_topic.json").exists():
             self.on_kill()

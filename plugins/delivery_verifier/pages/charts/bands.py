@@ -4,7 +4,8 @@ The bite is the time when the fault took effect. The recovery is the time when a
 cluster never recovered, the band ends at the end of the time axis.
 
 The timeline shows each band twice: as a bar in one plot, which is called the strip, and as a red background in every
-plot."""
+plot.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> F
 
     `end_s`: the end of the time axis in s. A bar is solid from the bite of the fault to its healing, that is, the time
     when the fault was undone. The bar is pale from the healing to the recovery. If the fault was not healed, the solid
-    part lasts until `end_s`. If the cluster did not recover, the pale part lasts until `end_s`."""
+    part lasts until `end_s`. If the cluster did not recover, the pale part lasts until `end_s`.
+    """
     drawn = material.injections[:BANDS_DRAWN]
     named = len(drawn) <= LABELS_DRAWN
     rows = max(1, len(drawn)) if named else 1
@@ -75,7 +77,8 @@ def _bars(drawn: list[Injection], clock: Clock, end_s: float, named: bool) -> di
     """Returns the data of the bars by column, with one value per bar. Times are in s.
 
     `named`: whether each fault has a row with its name. The name normally begins at the bite of the fault. If the bite
-    is in the second half of the time axis, the name ends at the recovery, so that the name stays inside the plot."""
+    is in the second half of the time axis, the name ends at the recovery, so that the name stays inside the plot.
+    """
     columns: dict[str, list[Any]] = {name: [] for name in _BAR_COLUMNS}
     for row, injection in enumerate(drawn):
         bite_s = clock.seconds(injection.bite_at_us)
@@ -109,7 +112,8 @@ def shade(plot: Figure, material: Material, clock: Clock, end_s: float) -> None:
 
     `end_s`: the end of the time axis in s. The red is strong from the bite until the fault is healed, and pale from
     then on. If the fault was not healed, the strong red lasts until `end_s`. If the cluster did not recover, the pale
-    red lasts until `end_s`."""
+    red lasts until `end_s`.
+    """
     drawn = material.injections[:BANDS_DRAWN]
     bites = [clock.seconds(injection.bite_at_us) for injection in drawn]
     heals = [_end_seconds(injection.healed_at_us, clock, end_s) for injection in drawn]

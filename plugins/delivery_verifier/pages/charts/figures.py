@@ -25,7 +25,8 @@ Figure = Any
 def arm_colour(index: int) -> str:
     """Returns the colour of the arm at position `index` of the legend, counted from 0.
 
-    If there are more arms than colours, the colours repeat."""
+    If there are more arms than colours, the colours repeat.
+    """
     return ARM_COLOURS[index % len(ARM_COLOURS)]
 
 
@@ -72,7 +73,8 @@ def hover(plot: Figure, drawn: Any, tooltips: list[tuple[str, str]], mode: Liter
 
     `drawn`: the bars or the line that the tool watches, as Bokeh's plot method returned them. `tooltips`: a label and a
     text for each line of the tooltip. With `mode` `vline`, the pointer may also be above or below a bar or point. The
-    toolbar does not show the tool."""
+    toolbar does not show the tool.
+    """
     tool = HoverTool(renderers=[drawn], tooltips=tooltips, mode=mode, visible=False, attachment="horizontal")
     plot.add_tools(tool)
 
@@ -81,7 +83,8 @@ def column(plots: list[Figure], target: str, axis_label: str) -> dict[str, Any]:
     """Returns the plots, one below another, as a JSON item of Bokeh. The item belongs into the HTML element with the id
     `target`.
 
-    `axis_label`: the label of the shared x axis, which stands below the last plot."""
+    `axis_label`: the label of the shared x axis, which stands below the last plot.
+    """
     line = Span(dimension="height", line_color="#888888", line_width=1)
     for plot in plots:
         plot.add_tools(CrosshairTool(overlay=line, visible=False))
@@ -102,7 +105,8 @@ def column(plots: list[Figure], target: str, axis_label: str) -> dict[str, Any]:
 def seconds_axis(end_s: float) -> Range1d:
     """Returns the range of an x axis in seconds from 0 to `end_s`.
 
-    A reader can move the plot only slightly beyond this range."""
+    A reader can move the plot only slightly beyond this range.
+    """
     return Range1d(
         start=-0.01 * end_s,
         end=end_s * 1.01,

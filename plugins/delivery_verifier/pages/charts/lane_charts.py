@@ -30,7 +30,8 @@ def lane_plots(material: Material, clock: Clock, x_range: Range1d, end_s: float)
     """Returns the plot of the lanes. If some partitions have no lane, the list begins with a plot of counts.
 
     The plot of counts is about all partitions: how many had no leader, and how many had a shrunk ISR. `end_s`: the end
-    of the time axis in s. The list is empty if no partition was observed before `end_s`."""
+    of the time axis in s. The list is empty if no partition was observed before `end_s`.
+    """
     drawn = segments(material, clock, end_s)
     if not drawn:
         return []
@@ -44,7 +45,8 @@ def _counts(x_range: Range1d, counted: list[PartitionCounts], end_s: float, part
     """Returns the plot of two numbers over time: the number of partitions without a leader, and the number of
     partitions with a shrunk ISR.
 
-    `partitions`: the number of all partitions."""
+    `partitions`: the number of all partitions.
+    """
     plot = blank(x_range, "partitions", 120)
     last = counted[-1]
     steps = [*counted, PartitionCounts(max(end_s, last.from_s), last.leaderless, last.shrunk)]
@@ -96,7 +98,8 @@ def _bars(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
     """Returns the data of the bars by column, with one value per segment. A segment is a span of time with one leader
     and one ISR.
 
-    `rows` maps a partition to the number of its row in the plot."""
+    `rows` maps a partition to the number of its row in the plot.
+    """
     return {
         "y": [rows[segment.partition] + 0.3 for segment in drawn],
         "row": [rows[segment.partition] + 0.5 for segment in drawn],
@@ -117,7 +120,8 @@ def _stripes(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
     """Returns the data of the stripes by column, with one value per stripe. A stripe is a span of time in which one
     replica was in sync.
 
-    `rows` maps a partition to the number of its row in the plot."""
+    `rows` maps a partition to the number of its row in the plot.
+    """
     stripes = in_sync(drawn)
     replicas = sorted({broker for _, broker, _, _ in stripes})
     step = 0.36 / max(1, len(replicas))

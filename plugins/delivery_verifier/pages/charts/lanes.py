@@ -29,7 +29,8 @@ class Segment:
     """A piece of a lane of the chart: a span of time in which a partition had the same leader and the same ISR.
 
     A segment lasts from one observation of the partition to the next. `start`: the beginning of the segment, in s on
-    the clock of the run. `end`: the end of the segment, in s. `observation`: the leader and the ISR in this time."""
+    the clock of the run. `end`: the end of the segment, in s. `observation`: the leader and the ISR in this time.
+    """
 
     partition: int
     start: float
@@ -63,7 +64,8 @@ def _thin(lane: list[Segment], end_s: float) -> list[Segment]:
 
     If there are more, the time until `end_s` is divided into SEGMENTS_DRAWN equal spans. Of the segments that begin in
     one span, one remains: a segment without a leader or, if there is none, the segment with the smallest ISR. Each
-    remaining segment lasts until the next remaining segment begins."""
+    remaining segment lasts until the next remaining segment begins.
+    """
     if len(lane) <= SEGMENTS_DRAWN:
         return lane
     cells = groupby(lane, key=lambda segment: int(segment.start / end_s * SEGMENTS_DRAWN))
@@ -82,7 +84,8 @@ def lanes(material: Material, leadership: Leadership, topic: str) -> list[int]:
     """Returns the partitions of `topic` that have a lane, in ascending order. There are at most LANES_SHOWN of them.
 
     If `topic` has more partitions, partitions that a fault hit are preferred. The partitions with the lowest numbers
-    fill the remaining lanes."""
+    fill the remaining lanes.
+    """
     hit = {partition for injection in material.injections for partition in injection.hit.get(topic, [])}
     by_interest = sorted(leadership.partitions(topic), key=lambda partition: (partition not in hit, partition))
     return sorted(by_interest[:LANES_SHOWN])
@@ -92,7 +95,8 @@ def in_sync(drawn: Iterable[Segment]) -> list[tuple[int, int, float, float]]:
     """Returns when each replica was in sync, as spans (partition, broker, from, until). The replica on `broker` was in
     sync from `from` until `until`, in s.
 
-    `drawn`: the segments, sorted by partition. Adjacent spans are joined."""
+    `drawn`: the segments, sorted by partition. Adjacent spans are joined.
+    """
     spans: list[tuple[int, int, float, float]] = []
     for partition, segments in groupby(drawn, key=lambda segment: segment.partition):
         lane = list(segments)
@@ -118,7 +122,8 @@ class PartitionCounts:
     (`shrunk`), from the time `from_s` on.
 
     `from_s` is in s on the clock of the run. An ISR is shrunk if it has fewer replicas than the greatest ISR that any
-    partition of the topic had during the run."""
+    partition of the topic had during the run.
+    """
 
     from_s: float
     leaderless: int
@@ -129,7 +134,8 @@ def partition_counts(material: Material, clock: Clock) -> list[PartitionCounts]:
     """Returns the PartitionCounts after each observed change of a partition, in order of time.
 
     If there are more than COUNTS_DRAWN PartitionCounts, neighbours are joined. A joined PartitionCounts has the
-    greatest value of each count."""
+    greatest value of each count.
+    """
     topic = subject_topic(material)
     observations = [
         observation

@@ -1,6 +1,7 @@
 """The latency charts: one histogram per arm. All histograms share one axis in milliseconds.
 
-Records that were under way during a fault have red bars. A record is under way from its sending to its report."""
+Records that were under way during a fault have red bars. A record is under way from its sending to its report.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ def distribution(spreads: list[Spread], target: str) -> dict[str, Any] | None:
     `target`.
 
     `spreads`: for each arm, the latencies of the records that were under way during a fault, and the latencies of all
-    other records. Returns None if `spreads` is empty."""
+    other records. Returns None if `spreads` is empty.
+    """
     if not spreads:
         return None
     edges = [edge for spread in spreads for bucket in spread.buckets for edge in (bucket.from_ms, bucket.until_ms)]
@@ -37,7 +39,8 @@ def _histogram(x_range: Range1d, spreads: list[Spread], colour: str) -> Figure:
 
     Red bars show the records that were under way during a fault. Bars in the colour of the arm show all other records.
     A bar shows the records in one range of latencies. The height of a bar is the number of its records, divided by the
-    number of records in all bars of the same colour."""
+    number of records in all bars of the same colour.
+    """
     plot = blank(x_range, safe(spreads[0].arm), 130, x_axis_type="log")
     for spread in spreads:
         look = {

@@ -1,7 +1,8 @@
 """The series: the load of each arm over time, as arrays with one value per interval of time.
 
 The source of the series is the table timeline/load, which has counts and latencies per arm and interval of time. There
-are at most POINTS intervals, because a screen cannot show more points."""
+are at most POINTS intervals, because a screen cannot show more points.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Series:
     * `reported`: the reported records per second.
     * `errors`: the attempts that became FAILED or INDETERMINATE, per second.
     * `p50`: the median of the latency, in ms. `p99`: the 99th percentile of the latency, in ms. A value is NaN if the
-      interval has no reports. If intervals were joined, each value is the greatest value of the joined intervals."""
+      interval has no reports. If intervals were joined, each value is the greatest value of the joined intervals.
+    """
 
     arm: str
     interval_s: float
@@ -46,7 +48,8 @@ def series(frame: pd.DataFrame, clock: Clock, arms: list[str]) -> list[Series]:
     """Returns one Series per arm, in the order of `arms`. All Series have the same intervals.
 
     `frame`: the table timeline/load. `clock`: the clock of the run. If the table has no row for an interval, nothing
-    was sent or reported in the interval, and the rates of the interval are zero."""
+    was sent or reported in the interval, and the rates of the interval are zero.
+    """
     steps = np.diff(np.unique(frame["at_us"].to_numpy()))
     interval_us = int(steps.min()) if len(steps) else 200_000
     count = int((frame["at_us"].max() - clock.start_us) // interval_us) + 1
@@ -63,7 +66,8 @@ def _series_of(arm: str, rows: pd.DataFrame, clock: Clock, interval_us: int, cou
     """Returns the Series of one arm. `rows`: the rows of the arm in timeline/load.
 
     `interval_us`: the length of an interval in µs. `count`: the number of intervals. If an interval joins several rows,
-    their counts are added up, and the greatest latency is kept, so that no peak disappears."""
+    their counts are added up, and the greatest latency is kept, so that no peak disappears.
+    """
     index = (rows["at_us"] - clock.start_us) // interval_us
     grid = np.arange(count)
     sums = rows.groupby(index)[["reported", "failed", "indeterminate"]].sum().reindex(grid, fill_value=0)

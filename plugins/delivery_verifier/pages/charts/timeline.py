@@ -20,7 +20,8 @@ def timeline(material: Material, clock: Clock, target: str) -> dict[str, Any] | 
     into the HTML element with the id `target`.
 
     `clock`: the clock of the run. Returns None if the table timeline/load is missing or empty, because then there is no
-    load to draw."""
+    load to draw.
+    """
     lines = _lines(material, clock)
     if not lines:
         return None
@@ -73,7 +74,8 @@ def _rates(quantity: str, x_range: Range1d, lines: list[Series], height: int) ->
     """Returns the plot of a rate (a count per second) over time, with one step line per arm.
 
     `quantity`: what is counted, which is `reported` (reported records) or `errors` (attempts that became FAILED or
-    INDETERMINATE). `height`: the height of the plot in pixels."""
+    INDETERMINATE). `height`: the height of the plot in pixels.
+    """
     plot = blank(x_range, f"{quantity} / s", height)
     values = {f"y{index}": getattr(line, quantity) for index, line in enumerate(lines)}
     top = max([1.0, *(float(rates.max()) for rates in values.values() if len(rates))])
@@ -119,7 +121,8 @@ def _tooltips(line: Series) -> list[str]:
 def _over_time(lines: list[Series], height: float) -> dict[str, Any]:
     """Returns the columns of plot data that all arms share, because all series have the same intervals.
 
-    `height`: the value on the y axis at which the tooltips appear."""
+    `height`: the value on the y axis at which the tooltips appear.
+    """
     x, interval_s = lines[0].x, lines[0].interval_s
     return {
         "x": x,
@@ -133,7 +136,8 @@ def _hover_all(plot: Figure, source: ColumnDataSource, lines: list[Series], valu
     """Adds a tooltip to `plot`. The tooltip shows the values of all arms in the interval under the pointer.
 
     `source`: the data of the plot. `values`: for each line, the text in the tooltip. The text names a column of
-    `source` in Bokeh's syntax, e.g. `@column`."""
+    `source` in Bokeh's syntax, e.g. `@column`.
+    """
     anchor = plot.line("middle", "anchor", source=source, line_alpha=0)
     tooltips = [(safe(line.arm), value) for line, value in zip(lines, values, strict=True)]
     hover(plot, anchor, [("seconds", "@x{0.0} to @until{0.0}"), *tooltips], "vline")

@@ -29,7 +29,8 @@ class Row:
     runs.
 
     `name`: the name of the figure or property. `left`: its value in the first run as text, or ABSENT. `right`: its
-    value in the second run as text, or ABSENT."""
+    value in the second run as text, or ABSENT.
+    """
 
     name: str
     left: str
@@ -57,7 +58,8 @@ class Pair:
     * `figures`: a row for each figure, e.g. a count or the throughput.
     * `anomalies`: a row for each kind of anomaly. Each of the row's two values is a number of cases with a ruling, e.g.
       `3 (forbidden)`. If an arm has two findings of the kind, its value has both, e.g. `6 (permitted), 1
-      (forbidden)`."""
+      (forbidden)`.
+    """
 
     name: str
     role: str
@@ -88,7 +90,8 @@ class Comparison:
       difference between the figures.
     * `versions`: a row for each piece of software, e.g. Kafka, with its version in each run, and a row for the format
       of the run directories. Rows with equal versions are included.
-    * `missing`: the parts of the two runs that could not be read, each with the reason."""
+    * `missing`: the parts of the two runs that could not be read, each with the reason.
+    """
 
     left: Side
     right: Side
@@ -125,7 +128,8 @@ def _properties(scenario: Scenario, other: Scenario) -> dict[str, object]:
     """Returns the properties of a scenario, by their names on the page.
 
     Versions are left out, because `_versions` returns them. `other`: the scenario of the other run. If `other` lacks an
-    arm of this scenario, the result has one property for this arm, and leaves out the arm's settings."""
+    arm of this scenario, the result has one property for this arm, and leaves out the arm's settings.
+    """
     properties: dict[str, object] = {"seed": scenario.seed, "min_exposed": scenario.min_exposed}
     properties |= _prefixed("load", msgspec.to_builtins(scenario.load)) | _prefixed(
         "fault", msgspec.to_builtins(scenario.fault)
@@ -176,7 +180,8 @@ def _arm_pairs(first: Scenario, second: Scenario) -> list[tuple[str, tuple[Arm |
     """Returns the pairs of matching arms. Each item is (role of the arms, (arm of the first scenario, arm of the second
     scenario)).
 
-    Subjects match by their order. Other arms match by role and name. A missing arm is None."""
+    Subjects match by their order. Other arms match by role and name. A missing arm is None.
+    """
     keys = [_keys(scenario) for scenario in (first, second)]
     return [(key[0], (keys[0].get(key), keys[1].get(key))) for key in dict.fromkeys([*keys[0], *keys[1]])]
 
@@ -184,7 +189,8 @@ def _arm_pairs(first: Scenario, second: Scenario) -> list[tuple[str, tuple[Arm |
 def _keys(scenario: Scenario) -> dict[tuple[str, str], Arm]:
     """Returns the arms of a scenario by key. Two arms of two runs match if their keys are equal.
 
-    The key of a subject is (role, position among the subjects). The key of any other arm is (role, name)."""
+    The key of a subject is (role, position among the subjects). The key of any other arm is (role, name).
+    """
     subjects = [arm.name for arm in scenario.subjects]
     return {
         (arm.role, str(subjects.index(arm.name)) if arm.role == "subject" else arm.name): arm for arm in scenario.arms

@@ -16,7 +16,8 @@ BOOKS = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "f
 def figures(material: Material, arm: ArmVerdict) -> dict[str, object]:
     """Returns the figures of one arm as text, by their names on the page. `material`: the files of the run.
 
-    A count is None if it is not known. The throughput and the latencies are left out if they are not known."""
+    A count is None if it is not known. The throughput and the latencies are left out if they are not known.
+    """
     counts: dict[str, object] = {name: number(arm.books[name]) for name in BOOKS if name in arm.books}
     gap = None if arm.longest_gap_s is None else f"{arm.longest_gap_s:.1f} s"
     counts |= {
@@ -30,7 +31,8 @@ def figures(material: Material, arm: ArmVerdict) -> dict[str, object]:
 def _throughput(material: Material, arm: str) -> dict[str, object]:
     """Returns the throughput of `arm` as text, under the name that this figure has on the page.
 
-    Returns an empty dictionary if the throughput is not known."""
+    Returns an empty dictionary if the throughput is not known.
+    """
     rate = material.take("ledger", lambda: records_per_s(RunDirectory(material.path), arm))
     return {} if rate is None else {"reported per second": number(round(rate))}
 

@@ -61,7 +61,8 @@ def heading(comparison: Comparison) -> str:
     versions.
 
     If the scenarios differ, the sentence says that a difference between figures may have other causes than the
-    versions."""
+    versions.
+    """
     return NOT_THE_SAME.format(count=len(comparison.obstacles)) if comparison.obstacles else SAME
 
 

@@ -1,7 +1,8 @@
 """The columns of the map. The map is the table at the top of the page of the matrix. It has a row for each scenario.
 
 The map has one column for each profile. For arms with an application, it has one column for each pair of profile and
-application. The columns are the same in all rows, so that a reader can scan down one column."""
+application. The columns are the same in all rows, so that a reader can scan down one column.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def columns(tables: Iterable[Table]) -> list[Column]:
     """Returns the columns of the map, for all of `tables`. Columns for profiles come first. Columns for pairs of
     profile and application follow.
 
-    The profiles of the catalogue stand in the order of the catalogue. Other profiles follow."""
+    The profiles of the catalogue stand in the order of the catalogue. Other profiles follow.
+    """
     names = dict.fromkeys(name for table in tables for name in table.columns)
     order = {name: position for position, name in enumerate(PROFILES)}
     return sorted(

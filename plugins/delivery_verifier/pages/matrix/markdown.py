@@ -20,7 +20,8 @@ def document(catalogue: CatalogueRun) -> str:
     """Returns the page as Markdown: date, machine and versions, then a table with a line per scenario and arm.
 
     A scenario may be run twice in one round of the catalogue run. A line shows the verdicts and the counts of the last
-    run of the scenario in each round. A scenario without results has one line, which gives the reason."""
+    run of the scenario in each round. A scenario without results has one line, which gives the reason.
+    """
     all_tables = matrix.tables(catalogue)
     anomalies = list(dict.fromkeys(name for table in all_tables for name in table.counts))
     headings = ["scenario", "state", "attempts", "s each", "arm", "verdict", *anomalies, "gap", "p99", "refused"]

@@ -26,7 +26,8 @@ TONES = {"good": "as expected", "proven": "as expected", "bad": "not as expected
 def write(catalogue: CatalogueRun) -> Path:
     """Writes the page of `catalogue` beside its catalogue.json, and returns the path of the page.
 
-    The finished page replaces the old page in one step. So a reader always sees a whole page."""
+    The finished page replaces the old page in one step. So a reader always sees a whole page.
+    """
     folder = catalogue_runs.directory(catalogue.id)
     partial = folder / f".{catalogue_runs.PAGE}.{os.getpid()}.partial"
     partial.write_text(render(catalogue, runs="../.."), encoding="utf-8", newline="\n")
@@ -38,7 +39,8 @@ def render(catalogue: CatalogueRun, runs: str, history: Sequence[CatalogueRun] =
     """Returns the page of `catalogue` as HTML text.
 
     `runs`: the address of the folder with all run directories, relative to the page. `history`: the catalogue runs that
-    the page lists at its end, including `catalogue`. If `history` is empty, the page has no such list."""
+    the page lists at its end, including `catalogue`. If `history` is empty, the page has no such list.
+    """
     script, tables = asset("page.js"), matrix.tables(catalogue)
     return (
         environment()
@@ -68,7 +70,8 @@ def headline(catalogue: CatalogueRun) -> str:
     """Returns the sentence at the top of the page.
 
     During the catalogue run, the sentence says how many scenarios are done. After the end of the catalogue run, the
-    sentence says how many scenarios ended as predicted. A scenario counts once per round of the catalogue run."""
+    sentence says how many scenarios ended as predicted. A scenario counts once per round of the catalogue run.
+    """
     total = len(catalogue.items)
     noun = "scenario" if total == 1 else "scenarios"
     if not catalogue.ended_at:
@@ -87,7 +90,8 @@ def counts(catalogue: CatalogueRun) -> str:
     """Returns the number of items in each state, as text, e.g. `24 as expected and 2 unavailable`. States without items
     are left out.
 
-    An item is one scenario in one round of the catalogue run."""
+    An item is one scenario in one round of the catalogue run.
+    """
     return enumeration(
         [f"{catalogue.count(state)} {state}" for state in reversed(STATES) if catalogue.count(state)], last="and"
     )
@@ -97,7 +101,8 @@ def excused(catalogue: CatalogueRun) -> str:
     """Returns a sentence about the cases that settings permit only because of a disturbance. It says how many of these
     cases are excused by a known disturbance.
 
-    Returns an empty text if there are no such cases."""
+    Returns an empty text if there are no such cases.
+    """
     count, whole = catalogue.excused
     if not whole:
         return ""

@@ -37,7 +37,8 @@ class Cell:
     * `sentence`: the sentence of the verdict in the first round in which the arm did not end as expected. If there is
       no such round, the sentence of the first round.
     * `tone`: `unsure` (INCONCLUSIVE in some round), `bad` (not as expected), `proven` (VIOLATED as expected) or `good`
-      (HELD as expected)."""
+      (HELD as expected).
+    """
 
     arm: str
     profile: str
@@ -68,7 +69,8 @@ class ScenarioRow:
       results.
     * `runs`: for each run of the scenario, the text of the link to its report, e.g. `round 2`, and the run.
     * `most`: for each kind of anomaly that an arm has, the heading of the kind and the greatest number of cases in one
-      arm."""
+      arm.
+    """
 
     name: str
     title: str
@@ -150,7 +152,8 @@ def _note(item: Item) -> str:
     """Returns the reason why `item`, a scenario in one round, has no results. Returns an empty text if `item` has
     results.
 
-    The reason is what this host lacks to run the scenario, the error of the last run, or `not run yet`."""
+    The reason is what this host lacks to run the scenario, the error of the last run, or `not run yet`.
+    """
     if item.unavailable:
         return item.unavailable
     last = item.attempts[-1] if item.attempts else None
@@ -171,7 +174,8 @@ def _runs(rounds: Sequence[Item]) -> list[tuple[str, Attempt]]:
 def _cell(arms: Sequence[ArmResult], rounds: int, anomalies: Sequence[Anomaly]) -> Cell:
     """Returns the cell of one arm. `arms`: the results of the arm, from the last run in each round.
 
-    `rounds`: the number of rounds in which the scenario was run."""
+    `rounds`: the number of rounds in which the scenario was run.
+    """
     arm = next((other for other in arms if not other.as_expected), arms[0])
     verdicts = list(dict.fromkeys(other.verdict for other in arms))
     times = f" {len(arms)}×" if rounds > 1 and len(verdicts) == 1 else ""
@@ -200,7 +204,8 @@ def _tone(arms: Sequence[ArmResult]) -> str:
 def _counts(arms: Sequence[ArmResult], anomalies: Sequence[Anomaly]) -> list[tuple[str, str]]:
     """Returns, for each kind of anomaly, its heading and the number of cases as text.
 
-    If the rounds have different numbers, the text gives the least and the greatest number."""
+    If the rounds have different numbers, the text gives the least and the greatest number.
+    """
     return [(heading(anomaly), _range([cases(arm.counts, anomaly) for arm in arms])) for anomaly in anomalies]
 
 
@@ -219,7 +224,8 @@ def _refused(arms: Sequence[ArmResult]) -> str:
     """Returns the numbers of FAILED and INDETERMINATE attempts as text, e.g. `3 + 2 unknown`.
 
     If no attempt was INDETERMINATE, the text has only the first number. If a number differs between rounds, the text
-    gives the least and the greatest number."""
+    gives the least and the greatest number.
+    """
     failed, unknown = (_range([arm.counts.get(name) for arm in arms]) for name in ("failed", "indeterminate"))
     return f"{failed} + {unknown} unknown" if unknown not in ("0", "–") else failed
 
@@ -232,7 +238,8 @@ def _range(values: Sequence[int | None]) -> str:
     """Returns the range of the known values as text. If all known values are equal, the text has this one number.
     Otherwise the text has the least and the greatest value.
 
-    Returns an en dash if no value is known."""
+    Returns an en dash if no value is known.
+    """
     known = sorted(value for value in values if value is not None)
     if not known:
         return "–"

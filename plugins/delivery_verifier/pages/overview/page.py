@@ -27,7 +27,8 @@ def overview(
 
     `docs`: whether the page links to Data Docs, the pages of Great Expectations. `dag_path`: the address of the Airflow
     page on which a reader starts a run. If `dag_path` is empty, the page has no such link. `in_airflow`: the runs that
-    Airflow knows, by the name of the run directory. The page lists such a run even if the run has no run directory."""
+    Airflow knows, by the name of the run directory. The page lists such a run even if the run has no run directory.
+    """
     all_rows = merged(stored_runs.rows(runs), in_airflow or {}, runs)
     matching = run_filter.matching(all_rows)
     return render(
@@ -52,5 +53,6 @@ def render(template: str, title: str, *, refresh_s: int | None = None, **values:
     """Returns the HTML of the template named `template`, filled with `values`. `title`: the title of the page.
 
     `refresh_s`: the number of seconds after which the browser reloads the page. If it is None, the browser does not
-    reload the page."""
+    reload the page.
+    """
     return environment().get_template(template).render(title=title, refresh_s=refresh_s, **values)

@@ -1,7 +1,8 @@
 """The parts of scenario.json and verdict.json that the page of all runs shows.
 
 The page must also list runs that another version of this project made. So unknown fields are ignored, and missing
-fields have defaults."""
+fields have defaults.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ class RecordedVerdict(Struct, frozen=True):
 def scenario(run: Path) -> RecordedScenario:
     """Returns the scenario of the run in the directory `run`.
 
-    Raises OSError or msgspec.MsgspecError if scenario.json is missing or damaged."""
+    Raises OSError or msgspec.MsgspecError if scenario.json is missing or damaged.
+    """
     return msgspec.json.decode((run / "scenario.json").read_bytes(), type=RecordedScenario)
 
 
@@ -75,5 +77,6 @@ def sealed_verdict(run: Path) -> RecordedVerdict:
     step `conclude`.
 
     Does not check the hash of the report, a large file, because the page lists thousands of runs. Raises IncompleteRun,
-    OSError or msgspec.MsgspecError if the verdict is missing, altered or damaged."""
+    OSError or msgspec.MsgspecError if the verdict is missing, altered or damaged.
+    """
     return msgspec.json.decode(RunDirectory(run).sealed_alone("conclude", "verdict.json"), type=RecordedVerdict)

@@ -1,7 +1,8 @@
 """The rows of the page of all runs, one per run directory.
 
 A run is green if it ended as expected. A run is never green if its verdict is missing or damaged, or was changed after
-the step `conclude` wrote the verdict."""
+the step `conclude` wrote the verdict.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class Figures(Struct, frozen=True, kw_only=True):
       each further anomaly that occurred to its number of cases.
     * `longest_gap_s`: the longest time in seconds for which a subject had no report on a partition.
     * `exposed`: the number of reported attempts that the faults exposed. Each subject has such a number. If a run has
-      several subjects, `exposed` is the smallest of their numbers."""
+      several subjects, `exposed` is the smallest of their numbers.
+    """
 
     lost: int | None = None
     duplicated: int | None = None
@@ -49,7 +51,8 @@ class Figures(Struct, frozen=True, kw_only=True):
 
     @property
     def cases(self) -> list[tuple[str, int]]:
-        """Returns the heading and the number of cases of each anomaly that a subject has."""
+        """Returns the heading and the number of cases of each anomaly with at least one case in a subject of the
+        run."""
         counts = dict(zip(ALWAYS, (self.lost, self.duplicated, self.reordered), strict=True)) | self.others
         return [(heading(anomaly), count) for anomaly in Anomaly if (count := counts.get(anomaly))]
 
@@ -64,7 +67,8 @@ class StoredRunRow(Struct, frozen=True, kw_only=True):
       finished step. The function `unfinished.merged` replaces NO VERDICT with RUNNING or QUEUED.
     * `airflow_page`: the address of the DAG run in Airflow's UI. `unfinished.merged` sets this field. It is empty if
       Airflow does not know the run.
-    * `concluded`: whether the step conclude finished."""
+    * `concluded`: whether the step conclude finished.
+    """
 
     name: str
     planned_at: datetime
@@ -86,7 +90,8 @@ def rows(runs: Path) -> list[StoredRunRow]:
     """Returns the rows of the newest runs in the folder `runs`, newest run first. There are at most READ_AT_MOST rows.
 
     A run directory without scenario.json is left out, because the run was never planned. Returns an empty list if the
-    folder does not exist."""
+    folder does not exist.
+    """
     newest = folders.stored_runs(runs)[:READ_AT_MOST]
     return sorted((read(run) for run in newest), key=lambda row: (row.planned_at, row.name), reverse=True)
 
@@ -117,7 +122,8 @@ def read(run: Path) -> StoredRunRow:
     never planned.
 
     Rows are cached. The files are decoded again only if scenario.json, verdict.json, conclude.json, report.html or the
-    last finished step has changed."""
+    last finished step has changed.
+    """
     files = [_stamp(run / name) for name in ("scenario.json", "verdict.json", "conclude.json", "report.html")]
     return _decode(run, tuple(files), _last_step(run) if files[2] == _ABSENT else "conclude")
 
@@ -145,7 +151,8 @@ def _last_step(run: Path) -> str:
 def _decode(run: Path, stamps: tuple[tuple[int, int], ...], last_step: str) -> StoredRunRow:
     """Returns the row of one run.
 
-    `stamps`: the stamps of scenario.json, verdict.json, conclude.json and report.html, in this order."""
+    `stamps`: the stamps of scenario.json, verdict.json, conclude.json and report.html, in this order.
+    """
     written_at = datetime.fromtimestamp(stamps[0][0] / 1e9, UTC)
     try:
         plan = recorded.scenario(run)

@@ -26,7 +26,8 @@ class Bar(Struct, frozen=True):
 
     `x` and `y`: the place of the bar's upper left corner in the units of the SVG drawing. `y` grows downwards. `width`
     and `height`: the size of the bar in these units. `value`: the figure that the bar shows. If the figure is not
-    known, `value` is None, and a cross is drawn instead of a bar."""
+    known, `value` is None, and a cross is drawn instead of a bar.
+    """
 
     row: StoredRunRow
     x: float
@@ -40,7 +41,8 @@ class Lane(Struct, frozen=True):
     """One bar chart. `unit`: a space and the unit of the values, or an empty text for counts. `top`: the highest value.
 
     `logarithmic`: whether the heights of the bars follow the logarithms of the values. If it is false, the heights are
-    in proportion to the values."""
+    in proportion to the values.
+    """
 
     title: str
     unit: str
@@ -53,7 +55,8 @@ class VersionTrend(Struct, frozen=True):
     """The trend of the runs with one Kafka version.
 
     `kafka_version` is empty for runs that do not name their version. `verdicts`: for each verdict, the number of runs
-    with this verdict. The most frequent verdict comes first."""
+    with this verdict. The most frequent verdict comes first.
+    """
 
     kafka_version: str
     verdicts: list[tuple[str, int]]
@@ -76,11 +79,11 @@ _MEASURES = (
 
 
 def trends(listed: Sequence[StoredRunRow]) -> list[VersionTrend]:
-    """Returns one trend per Kafka version, the newest version first. The trends show the newest RUNS_DRAWN runs.
-    `listed`: the rows of runs, newest run first.
+    """Returns one trend per Kafka version, the newest version first. `listed`: the rows of runs, newest run first.
 
-    Returns an empty list if the number of lost records is known for fewer than two of these runs, because one bar is no
-    trend."""
+    All trends together show the newest RUNS_DRAWN runs. Returns an empty list if the number of lost records is known
+    for fewer than two of these runs, because a single bar is no trend.
+    """
     shown = list(reversed([row for row in listed if row.kafka_version or row.scenario][:RUNS_DRAWN]))
     if sum(row.figures.lost is not None for row in shown) < 2:
         return []
@@ -105,7 +108,8 @@ def _lane(measure: _Measure, shown: list[StoredRunRow], top: float, most: int) -
     """Returns the chart of `measure` for the runs `shown`, which have one Kafka version.
 
     `top`: the highest value in the charts of all versions. `most`: the greatest number of runs with one version. The
-    width of a bar depends on `most`."""
+    width of a bar depends on `most`.
+    """
     pitch = WIDTH / max(most, 12)
     bars = []
     for index, row in enumerate(shown):
@@ -120,7 +124,8 @@ def _lane(measure: _Measure, shown: list[StoredRunRow], top: float, most: int) -
 def _height(value: float | int | None, top: float, logarithmic: bool) -> float:
     """Returns the height of the bar for `value`. `top`: the highest value.
 
-    The height is never 0, so that the run stays visible even if `value` is 0 or None."""
+    The height is never 0, so that the run stays visible even if `value` is 0 or None.
+    """
     if not value or top <= 0:
         return _LEAST
     share = math.log1p(value) / math.log1p(top) if logarithmic else value / top

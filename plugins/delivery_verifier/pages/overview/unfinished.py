@@ -2,7 +2,8 @@
 
 A run without a verdict may have ended, or may still run. For a run that Airflow started, Airflow's database says
 whether the run has ended. For a run that a command started, the run directory names the process of the command. Once
-this process has ended, the run has ended, too."""
+this process has ended, the run has ended, too.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ def merged(stored: Sequence[StoredRunRow], in_airflow: Mapping[str, AirflowRun],
 
     `in_airflow`: the runs that Airflow knows, by the name of the run directory. `runs`: the folder of the run
     directories. In a row without a verdict, the field `verdict` becomes RUNNING if the run still runs, and QUEUED if
-    the run waits."""
+    the run waits.
+    """
     owners = _living_owners(stored, in_airflow, runs)
     newest_of_owner = {owner: name for name, owner in reversed(owners.items())}  # `stored` begins with the newest
     rows = []
@@ -84,7 +86,8 @@ def _of_command(row: StoredRunRow, newest: bool) -> StoredRunRow:
     after another.
 
     `newest`: whether the run is the newest run of the command. The newest run is at work. An older run may have failed,
-    or may be judged now: the files do not tell which of the two."""
+    or may be judged now: the files do not tell which of the two.
+    """
     if newest:
         return replace(row, verdict=RUNNING)
     return replace(row, why=f"{row.why}; its command still runs, and this run may be judged now")
@@ -108,7 +111,8 @@ def _living_owners(stored: Sequence[StoredRunRow], in_airflow: Mapping[str, Airf
     """Maps each run that is not concluded to the command that started the run. Leaves out a run if its command has
     ended, or if Airflow knows the run.
 
-    The newest run comes first."""
+    The newest run comes first.
+    """
     owners = {}
     for row in stored:
         if not row.concluded and row.name not in in_airflow:

@@ -113,7 +113,8 @@ class Cell:
     """One figure of a row. `name`: the heading of the figure's column. A narrow page shows this heading beside the
     figure.
 
-    `stands_out`: whether the page highlights the figure."""
+    `stands_out`: whether the page highlights the figure.
+    """
 
     name: str
     text: str
@@ -125,7 +126,8 @@ class Row:
     """The row of one profile under one condition. `when`: the condition in words. `faulted`: whether a leader was
     killed.
 
-    `verdict`: the verdict of the arm. `first`: whether the row is the first row of its profile in the table."""
+    `verdict`: the verdict of the arm. `first`: whether the row is the first row of its profile in the table.
+    """
 
     profile: str
     when: str
@@ -139,7 +141,8 @@ def groups(price: Price) -> list[Group]:
     """Returns GROUPS with further columns.
 
     A group gets a column for each kind of anomaly that occurred in a run under one of the group's conditions. Every
-    group already has columns for LOST, DUPLICATED and REORDERED."""
+    group already has columns for LOST, DUPLICATED and REORDERED.
+    """
     return [replace(group, columns=(*group.columns, *_other_columns(price, group))) for group in GROUPS]
 
 
@@ -162,7 +165,8 @@ def _other_count(name: str) -> Callable[[MeasuredRun], str]:
 def rows(price: Price, group: Group) -> list[Row]:
     """Returns the rows of the table of `group`: one row per run under one of the conditions of `group`.
 
-    The rows stand profile by profile, in the order of `price.profiles`."""
+    The rows stand profile by profile, in the order of `price.profiles`.
+    """
     table = []
     for profile in price.profiles:
         by_condition = [price.run_under(profile, condition) for condition in group.conditions]

@@ -2,7 +2,8 @@
 
 The figures come from finished runs of price scenarios. In each of these runs, one arm with one profile is the only arm
 under load. Each profile is measured under each condition (see `catalogue.prices`). This module only reads run
-directories, and gives no verdict. A figure that is not known is None, never zero."""
+directories, and gives no verdict. A figure that is not known is None, never zero.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
       without a case are left out.
 
     If the run has a doubt of the kind `checker`, the check itself may be wrong: `lost`, `duplicated`, `reordered` and
-    `unanswered` are then None, and `other_cases` is empty."""
+    `unanswered` are then None, and `other_cases` is empty.
+    """
 
     run_id: str
     profile: str
@@ -93,7 +95,8 @@ def price(runs: Sequence[Path], machine: str) -> Price:
     """Returns the prices of profiles, from finished runs. `runs`: the run directories. `machine`: the host in words.
 
     Raises BadInput if `runs` is empty, or contains a run of another scenario than a price scenario. Raises
-    IncompleteRun if a run is not finished, or if its files were altered."""
+    IncompleteRun if a run is not finished, or if its files were altered.
+    """
     if not runs:
         raise BadInput("from names no run; allowed: runs of price scenarios; make some with `kdv price`")
     scenarios = [_scenario(path) for path in runs]
@@ -118,7 +121,8 @@ def price(runs: Sequence[Path], machine: str) -> Price:
 def measure(path: Path, scenario: Scenario) -> MeasuredRun:
     """Returns the figures of one finished run of a price scenario. `path`: the run directory.
 
-    Raises IncompleteRun if the run has no verdict or its files were altered."""
+    Raises IncompleteRun if the run has no verdict or its files were altered.
+    """
     run = RunDirectory(path)
     run.require("produce", "reconcile")
     verdict = run.verdict()
@@ -153,7 +157,8 @@ def _guarantees(scenario: Scenario, arm: str) -> list[Claim]:
 def _scenario(path: Path) -> Scenario:
     """Returns the scenario of the run in `path`.
 
-    Raises BadInput if this is not a price scenario, and IncompleteRun if scenario.json is missing."""
+    Raises BadInput if this is not a price scenario, and IncompleteRun if scenario.json is missing.
+    """
     scenario = RunDirectory(path).read_scenario()
     if scenario.name not in PRICES:
         allowed = "runs of price scenarios; make some with `kdv price`"
@@ -165,7 +170,8 @@ def _other_cases(arm: ArmVerdict) -> dict[str, int]:
     """Returns the number of cases per kind of anomaly, by the kind's column in the books.
 
     LOST, DUPLICATED and REORDERED are left out, because each has a field in MeasuredRun. Kinds without a case are left
-    out, too. Returns an empty dictionary if the arm has a doubt of the kind `checker`."""
+    out, too. Returns an empty dictionary if the arm has a doubt of the kind `checker`.
+    """
     others = [anomaly for anomaly in columns([_reliable_books(arm)]) if anomaly not in ALWAYS]
     return {column(anomaly): cases(arm.books, anomaly) or 0 for anomaly in others}
 
@@ -173,14 +179,16 @@ def _other_cases(arm: ArmVerdict) -> dict[str, int]:
 def _reliable_books(arm: ArmVerdict) -> dict[str, int]:
     """Returns the books of the arm, i.e. the arm's totals by column.
 
-    Returns an empty dictionary if the arm has a doubt of the kind `checker`, because the books may be wrong."""
+    Returns an empty dictionary if the arm has a doubt of the kind `checker`, because the books may be wrong.
+    """
     return {} if any(doubt.kind == "checker" for doubt in arm.doubts) else arm.books
 
 
 def _counts(arm: ArmVerdict) -> dict[str, int | None]:
     """Returns the values of the fields `lost`, `duplicated`, `reordered` and `unanswered` of MeasuredRun, by field.
 
-    Each value is None if the arm has a doubt of the kind `checker`."""
+    Each value is None if the arm has a doubt of the kind `checker`.
+    """
     books = _reliable_books(arm)
     unanswered = [books.get(name) for name in ("failed", "indeterminate")]
     return {column(anomaly): cases(books, anomaly) for anomaly in ALWAYS} | {
@@ -196,7 +204,8 @@ def _latency(path: Path, arm: str) -> tuple[float | None, float | None, float | 
     reported.
 
     The percentiles are about all records, whether they were under way during a fault or not, because an application
-    meets both kinds of records."""
+    meets both kinds of records.
+    """
     table = pq.read_table(path / "timeline" / "latency.parquet", filters=[("arm", "=", arm), ("records", ">", 0)])
     buckets = [
         Bucket(row["latency_ms_from"], row["latency_ms_until"], row["records"])

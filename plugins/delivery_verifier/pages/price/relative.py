@@ -2,7 +2,8 @@
 each profile stands beside its bar.
 
 A chart is a table with a bar in each row. The scale of the bars is logarithmic, with acks_1 in the middle. So if a
-figure is twice that of acks_1, its bar is as long as the bar of a figure that is half that of acks_1."""
+figure is twice that of acks_1, its bar is as long as the bar of a figure that is half that of acks_1.
+"""
 
 from __future__ import annotations
 

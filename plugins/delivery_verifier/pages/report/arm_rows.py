@@ -24,7 +24,8 @@ class Cell:
     text.
 
     `mark`: how the number of cases compares with the tolerated number: `none`, `within`, `above` or `permitted`. It is
-    `plain` if the figure counts no anomaly."""
+    `plain` if the figure counts no anomaly.
+    """
 
     heading: str
     text: str
@@ -38,7 +39,8 @@ class ArmRow:
     subject.
 
     `tone`: the tone of the verdict (see the function `tone`), which decides the colour. An arm is green only if its
-    verdict is HELD and it has no case of any anomaly."""
+    verdict is HELD and it has no case of any anomaly.
+    """
 
     arm: ArmVerdict
     cells: list[Cell]
@@ -63,7 +65,8 @@ def tone(arm: ArmVerdict) -> str:
     exception.
 
     The tone is `NONE` for an arm that HELD although it has cases, because the arm's settings permit these cases. For
-    the canary, the tone is always the verdict."""
+    the canary, the tone is always the verdict.
+    """
     with_cases = any(finding.cases for finding in arm.findings)
     return "NONE" if arm.verdict == "HELD" and arm.role != "canary" and with_cases else arm.verdict
 
@@ -72,7 +75,8 @@ def run_tone(verdict: RunVerdict | None) -> str:
     """Returns the tone of the run's verdict. Returns `NONE` if `verdict` is None.
 
     Only subjects with the same verdict as the run count. If they all have the same tone, the run has this tone.
-    Otherwise the tone is the verdict of the run."""
+    Otherwise the tone is the verdict of the run.
+    """
     if verdict is None:
         return "NONE"
     tones = {tone(arm) for arm in verdict.arms if arm.role == "subject" and arm.verdict == verdict.verdict}

@@ -29,7 +29,8 @@ def beside(material: Material, judged: ArmVerdict, broken: list[Finding]) -> lis
     convicted. `broken`: the findings that convict `judged`.
 
     There is one sentence for each such arm whose own settings or claim forbid these anomalies. The sentence names the
-    settings in which the arm differs from `judged`."""
+    settings in which the arm differs from `judged`.
+    """
     kinds = [finding.anomaly for finding in broken]
     sentences = []
     for other in material.verdict.arms if material.verdict else []:

@@ -36,7 +36,8 @@ class Case:
     * `truncation`: how a lost record was removed when a log was truncated (see `truncation.Truncations`); empty if that
       is not known.
 
-    Every other text is an en dash if its value does not exist or is not known."""
+    Every other text is an en dash if its value does not exist or is not known.
+    """
 
     row: dict[str, Any]
     leader: str
@@ -55,7 +56,8 @@ class CaseGroup:
 
     `role`: the role of the arm, or an empty text if it is not known. `total`: the number of cases in the books, or None
     if it is not known. `cut`: whether the folder anomalies/ has fewer cases than the books count, because the folder
-    holds only a limited number of cases."""
+    holds only a limited number of cases.
+    """
 
     arm: str
     role: str
@@ -69,7 +71,8 @@ def groups(material: Material, clock: Clock) -> list[CaseGroup]:
     """Returns the case groups of a run. There is one group for each arm and kind of anomaly that has cases.
 
     Returns an empty list if anomalies/ could not be read. Subjects come first, then controls, then arms of unknown
-    role, then the canary. The kinds of one arm stand in the order of Anomaly."""
+    role, then the canary. The kinds of one arm stand in the order of Anomaly.
+    """
     table = material.table(tables.ANOMALIES)
     if table is None:
         return []
@@ -89,7 +92,8 @@ def groups(material: Material, clock: Clock) -> list[CaseGroup]:
 def first_rows(table: pa.Table, arm: str, kind: str, count: int = CASES_SHOWN) -> list[dict[str, Any]]:
     """Returns the first `count` rows of one arm and kind from `table`, in the order of partition, sequence and attempt.
 
-    `table`: the table `anomalies` of the run."""
+    `table`: the table `anomalies` of the run.
+    """
     cases = table.filter(pc.and_(pc.equal(table["arm"], arm), pc.equal(table["kind"], kind)))
     order = pc.sort_indices(cases, [("partition", "ascending"), ("sequence", "ascending"), ("attempt", "ascending")])
     rows: list[dict[str, Any]] = cases.take(order[:count]).to_pylist()
@@ -99,7 +103,8 @@ def first_rows(table: pa.Table, arm: str, kind: str, count: int = CASES_SHOWN) -
 def role_of(material: Material, arm: str) -> str:
     """Returns the role of an arm. The role comes from the verdict or, if the verdict lacks the arm, from the scenario.
 
-    Returns an empty text if neither contains the arm."""
+    Returns an empty text if neither contains the arm.
+    """
     judged, scenario = _verdict_of(material, arm), material.scenario
     if judged:
         return judged.role
@@ -138,7 +143,8 @@ def _case(
 def _leader(observation: Observation | None) -> str:
     """Returns the leader in `observation` as text, e.g. `broker 2`, or `none` if there is no leader.
 
-    Returns an en dash if `observation` is None."""
+    Returns an en dash if `observation` is None.
+    """
     if observation is None:
         return "–"
     return "none" if observation.leader < 0 else f"broker {observation.leader}"
@@ -147,7 +153,8 @@ def _leader(observation: Observation | None) -> str:
 def offsets_text(offsets: list[int] | None) -> str:
     """Returns the offsets of the copies of a record as text. The text names at most OFFSETS_SHOWN offsets.
 
-    Returns `nowhere` if there are no copies."""
+    Returns `nowhere` if there are no copies.
+    """
     if not offsets:
         return "nowhere"
     first = ", ".join(f"{offset:,}" for offset in offsets[:OFFSETS_SHOWN])

@@ -1,7 +1,8 @@
 """The chain: the hops of one record on its way. The way begins with the sending. It ends in the log or, in an arm with
 an application, with the commit of the record's offset.
 
-Each hop says whether the record passed it, who passed the record on, and when."""
+Each hop says whether the record passed it, who passed the record on, and when.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def chain(material: Material, row: Row, clock: Clock) -> list[Hop]:
     """Returns the hops of a record up to the log or, in an arm with an application, up to the commit of its offset.
 
     `row` is the row of the case in anomalies/. The note of a hop says who passed the record on, and at which time on
-    `clock`."""
+    `clock`.
+    """
     offsets = row["offsets"] or []
     visible = row["kind"] not in INVISIBLE
     where = f"{count_text(len(offsets))}, at offset{'s' if len(offsets) > 1 else ''} {offsets_text(offsets)}"
@@ -98,7 +100,8 @@ def _passed(passings: list[Row], column: str, clock: Clock, is_told: bool = True
     this was, and which member passed the record on.
 
     `column` is the column of `passings` with the time. If `is_told` is false, the journal cannot be read, and the text
-    is empty."""
+    is empty.
+    """
     if not is_told:
         return ""
     first = "; ".join(f"{clock.text(each[column])}, {member_name(each).lower()}" for each in passings[:PASSINGS_SHOWN])

@@ -2,7 +2,8 @@
 this host.
 
 Each suggestion comes from the contract (see `contract.remedies`). It must hold under the disturbances that were
-observed in the run, and under the disturbances that the fault plan causes."""
+observed in the run, and under the disturbances that the fault plan causes.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ class Advice:
     * `now`: those settings of the arm that are in question, with their price. A reader compares the options with them.
       None if there is no comparison.
     * `options`: the changes. The cheapest change comes first, as far as prices are known.
-    * `beside`: sentences on the other arms that held under the same fault."""
+    * `beside`: sentences on the other arms that held under the same fault.
+    """
 
     kind: Literal["held", "remedy", "none", "withheld", "unknown"]
     arm: str
@@ -83,7 +85,8 @@ class Advice:
 class _Question:
     """An arm that was judged, with everything on which the advice for this arm depends.
 
-    `histories`: two lists of disturbances: those that were observed, and those that the fault plan causes."""
+    `histories`: two lists of disturbances: those that were observed, and those that the fault plan causes.
+    """
 
     material: Material
     scenario: Scenario
@@ -200,7 +203,8 @@ def _anomalies(judged: ArmVerdict, findings: list[Finding]) -> set[Anomaly]:
     """Returns the anomalies that other settings must forbid: those of `findings`, and those that the arm's claim
     forbids.
 
-    RESENT is among them only if `findings` has it, because no setting forbids RESENT."""
+    RESENT is among them only if `findings` has it, because no setting forbids RESENT.
+    """
     claimed = {anomaly for anomaly in CLAIMS[judged.claim].forbids if anomaly is not Anomaly.RESENT}
     return claimed | {Anomaly(finding.anomaly) for finding in findings if _is_known(finding)}
 

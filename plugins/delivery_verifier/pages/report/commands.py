@@ -20,7 +20,8 @@ def again(scenario: Scenario) -> str:
     """Returns the command that repeats the run of `scenario`. The command is empty if the scenario does not record it.
 
     A run of an older version may have had fewer records than FEWEST_RECORDS, the least number that a user may ask for
-    now. In this case, the command asks for FEWEST_RECORDS."""
+    now. In this case, the command asks for FEWEST_RECORDS.
+    """
     words = shlex.split(scenario.command)
     position = words.index("--records") + 1 if "--records" in words else 0
     if not position or int(words[position]) >= FEWEST_RECORDS:
@@ -37,7 +38,8 @@ def again_with(scenario: Scenario, profile: str, remedy: Remedy) -> str:
     * The run was not started by `kdv run`.
     * The scenario is one of the catalogue, whose settings are fixed.
     * The command of the run already overrides settings.
-    * The profile is not in the catalogue."""
+    * The profile is not in the catalogue.
+    """
     words = shlex.split(again(scenario))
     overrides = {"--scenario", "--producer-override", "--topic-override", "--min-insync-replicas"}
     if words[:2] != ["kdv", "run"] or overrides & set(words) or profile not in PROFILES:

@@ -36,7 +36,8 @@ def events(material: Material, clock: Clock) -> list[Event]:
 
     The events are the bite (the start of the effect), the healing and the recovery of each injection, the changes of
     leadership, and the changes of the broker processes. If there are too many events, the latest events that are not
-    about injections are left out first."""
+    about injections are left out first.
+    """
     lines = [(at_us, text, True) for injection in material.injections for at_us, text in _injection_events(injection)]
     lines += [(at_us, text, False) for at_us, text in (*_leader_changes(material), *_process_events(material))]
     shown = sorted(lines, key=lambda line: (not line[2], line[0]))[:EVENTS_SHOWN]
@@ -61,7 +62,8 @@ def _injection_events(injection: Injection) -> Iterator[tuple[int, str]]:
 def _leader_changes(material: Material) -> Iterator[tuple[int, str]]:
     """Yields the time (µs since the epoch) and the sentence of each change of leadership.
 
-    If several partitions get the same leader within AT_ONCE_US, they share one event."""
+    If several partitions get the same leader within AT_ONCE_US, they share one event.
+    """
     groups: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
     started: dict[int, int] = {}
     for change in Leadership(material.observations).changes(subject_topic(material)):

@@ -13,7 +13,8 @@ from delivery_verifier.pages.words import enumeration
 def explanation(material: Material, row: dict[str, Any]) -> str:
     """Explains in sentences how the settings caused a loss or a duplicate. `row`: the row of the case in anomalies/.
 
-    Returns an empty text if the cause is not known."""
+    Returns an empty text if the cause is not known.
+    """
     if material.scenario is None or row["arm"] not in material.scenario.arm_names or row["sent_at"] is None:
         return ""
     settings = material.scenario.arm(row["arm"]).profile.producer
@@ -30,7 +31,8 @@ def explanation(material: Material, row: dict[str, Any]) -> str:
 def _loss_explanation(material: Material, row: dict[str, Any], acks: str) -> str:
     """Explains in sentences how acks=0 caused a loss, or how acks=1 together with a change of leader caused a loss.
 
-    `acks`: the producer's setting. Returns an empty text if the cause of the loss is not known."""
+    `acks`: the producer's setting. Returns an empty text if the cause of the loss is not known.
+    """
     if acks == "0":
         return "With acks=0 the client asks nobody whether it arrived: sent is not written."
     topic, sent_us, settled_us = topic_of(material, row["arm"]), row["sent_at"], row["settled_at"] or row["sent_at"]

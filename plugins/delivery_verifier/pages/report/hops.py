@@ -2,7 +2,8 @@
 application, applied, committed. The hops show where the record got lost or doubled.
 
 The members of the application wrote the journals. The journals explain a case, but never decide whether an attempt is a
-case."""
+case.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ def explanation(material: Material, row: Row) -> str:
     """Returns a sentence that says at which hop a record got lost or doubled. If this is not known, the sentence says
     so, or is empty.
 
-    `row` is the row of the case in anomalies/."""
+    `row` is the row of the case in anomalies/.
+    """
     if row["kind"] not in EFFECTS:
         return ""
     effects, journal = effect_rows(material, row), journal_rows(material, row)
@@ -71,7 +73,8 @@ def has_journal(material: Material, row: Row) -> bool:
     """Returns whether the journal of the arm's application can be read. `row` is the row of the case in anomalies/,
     which names the arm.
 
-    The members of an own application (a program that the user brings) keep no journal."""
+    The members of an own application (a program that the user brings) keep no journal.
+    """
     if discipline_of(material, row) == "own":
         return False
     return (material.path / JOURNAL.name).is_dir() and all(part.name != JOURNAL.name for part in material.missing)
@@ -142,7 +145,8 @@ def journal_rows(material: Material, row: Row) -> list[Row]:
     """Returns the events in the journals that concern the record of the case in `row`, in the order of time.
 
     These are all hand-overs of the offsets of the record's copies. For each life of a member, the result also has the
-    first commit that covers the lowest of these offsets."""
+    first commit that covers the lowest of these offsets.
+    """
     offsets = row["offsets"] or []
     entries = _read(material, JOURNAL.name, {"arm": row["arm"], "partition": row["partition"]}) if offsets else []
     entries.sort(key=lambda entry: int(entry["at"]))
@@ -161,7 +165,8 @@ def _read(material: Material, folder: str, values: Row) -> list[Row]:
     """Returns the rows of the Parquet files in `folder` whose columns have the values of `values`. `values` maps the
     name of a column to its value.
 
-    Returns no rows if a value is None, or if the folder cannot be read."""
+    Returns no rows if a value is None, or if the folder cannot be read.
+    """
     path = material.path / folder
     if not path.is_dir() or any(value is None for value in values.values()):
         return []

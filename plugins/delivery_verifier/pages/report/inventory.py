@@ -36,7 +36,8 @@ def parts(material: Material) -> list[Part]:
     """Returns all parts that a run directory can have, in the order of FILES. The result includes parts that this run
     directory lacks.
 
-    With one exception: parts that only runs with an application have are left out if they are missing."""
+    With one exception: parts that only runs with an application have are left out if they are missing.
+    """
     known_parts = []
     for name, meaning in FILES.items():
         path = material.path / name
@@ -59,7 +60,8 @@ def parts(material: Material) -> list[Part]:
 def _link(run: Path, file: Path) -> tuple[str, str]:
     """Returns the relative address of `file`, and the name of `file`.
 
-    The address works in a page on disk and in a page that Airflow serves. Special characters are percent-encoded."""
+    The address works in a page on disk and in a page that Airflow serves. Special characters are percent-encoded.
+    """
     relative = file.relative_to(run).as_posix()
     return "./" + quote(relative), file.name
 
@@ -74,7 +76,8 @@ def steps(material: Material) -> list[tuple[str, str, float | None]]:
 
     A step writes its manifest when it finishes. The steps `conclude`, which writes this report, and `stop_cluster`
     finish only after the report is written. If one of these two steps has no manifest although there is a verdict, its
-    state says that the step ends later."""
+    state says that the step ends later.
+    """
     rows: list[tuple[str, str, float | None]] = []
     for step in STEPS:
         ends_later = material.verdict is not None and step not in BEFORE_GATE

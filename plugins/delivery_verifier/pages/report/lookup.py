@@ -2,7 +2,8 @@
 
 The lookup reads log/, the folder of the run directory with a copy of the topics. The parameter `row` of the functions
 is the row of a case in anomalies/. This row identifies the record, and has its acknowledged offset and the offsets of
-its copies."""
+its copies.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def snapshot_of(material: Material, row: dict[str, Any]) -> PartitionSnapshot | 
     """Returns the snapshot (start and end offset, leader) of the partition of a case. Returns None if the snapshot is
     not known.
 
-    `row`: the row of the case in anomalies/."""
+    `row`: the row of the case in anomalies/.
+    """
     partitions = material.offsets.partitions if material.offsets else []
     return next(
         (
@@ -42,7 +44,8 @@ def offsets_to_look_up(row: dict[str, Any]) -> list[int]:
     """Returns the offsets to look up for a case, each offset once. `row`: the row of the case in anomalies/.
 
     If there is an acknowledged offset, it comes first. If the log has several copies of the record, the offsets of the
-    first COPIES_LOOKED_UP copies follow."""
+    first COPIES_LOOKED_UP copies follow.
+    """
     acked = [] if row["acked_offset"] is None else [row["acked_offset"]]
     copy_offsets = row["offsets"] if row["offsets"] and len(row["offsets"]) > 1 else []
     return list(dict.fromkeys([*acked, *copy_offsets[:COPIES_LOOKED_UP]]))
@@ -54,7 +57,8 @@ def offset_content(
     """Returns the content of log/ at `offset`, as the end of a sentence that begins with `At offset N`.
 
     `row`: the row of a case in anomalies/. The text says whether the record of this case stands at the offset.
-    `snapshot`: the snapshot of the partition, which gives the end of the log, or None if it is not known."""
+    `snapshot`: the snapshot of the partition, which gives the end of the log, or None if it is not known.
+    """
     if snapshot is not None and offset >= snapshot.end:
         return "there is nothing: the log ends before it."
     rows = material.take("log", lambda: _look_up(material, row, offset))
@@ -85,7 +89,8 @@ def _look_up(material: Material, row: dict[str, Any], offset: int) -> list[dict[
     """Returns a list with the row of log/ at `offset` in the partition of a case. The list is empty if there is no such
     row.
 
-    Raises FileNotFoundError if there is no log/."""
+    Raises FileNotFoundError if there is no log/.
+    """
     path = material.path / "log"
     if not path.is_dir():
         raise FileNotFoundError(path)

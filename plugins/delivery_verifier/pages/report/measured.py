@@ -29,7 +29,8 @@ class Measured:
     * `day`: the day of the newest run that gave these figures, in UTC.
     * `unmeasured`: the profile for which `kdv price` can measure the missing price. Empty if the price was measured, or
       cannot be measured.
-    * `rank`: the sort key of the price. The highest throughput comes first. Prices that were not measured come last."""
+    * `rank`: the sort key of the price. The highest throughput comes first. Prices that were not measured come last.
+    """
 
     speed: str = ""
     latency: str = ""
@@ -56,7 +57,8 @@ class PriceRuns:
         """Returns the price of `settings`, from the newest run under each condition.
 
         `kdv price` measures only the profiles in PRICED, without an application. If none of these profiles has the
-        settings, or if an application applies the records, the result is empty."""
+        settings, or if an application applies the records, the result is empty.
+        """
         if settings.discipline is not None:
             return Measured()
         profile = next((name for name in PRICED if same_settings(of_catalogue(name, settings), settings)), "")

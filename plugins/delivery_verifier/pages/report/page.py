@@ -153,7 +153,8 @@ def _legend(material: Material) -> dict[str, list[tuple[str, str]]]:
     """Returns the legend of the plots. `arms`: the name and colour of each arm. `brokers`: the name and colour of each
     broker.
 
-    The arms stand in the order of the plots, and the brokers in the order of their numbers."""
+    The arms stand in the order of the plots, and the brokers in the order of their numbers.
+    """
     topic = subject_topic(material)
     drawn = [
         observation
@@ -171,7 +172,8 @@ def _legend(material: Material) -> dict[str, list[tuple[str, str]]]:
 def bokeh_script() -> str:
     """Returns the script of the core of BokehJS. The charts need no other part of BokehJS.
 
-    `</script` is escaped in the script, because it would end the script element of the page."""
+    `</script` is escaped in the script, because it would end the script element of the page.
+    """
     file = resources.files(bokeh) / "server" / "static" / "js" / "bokeh.min.js"
     return file.read_text(encoding="utf-8").replace("\r\n", "\n").replace("</script", "<\\/script")
 

@@ -70,7 +70,8 @@ def _add(proof: Proof, title: str, value: Any) -> None:
 
     If `value` is a mapping whose values are all mappings, e.g. facts per partition, it becomes a table. If these inner
     mappings contain mappings, too, each inner mapping is added as a part of its own. Any other value becomes a
-    sentence."""
+    sentence.
+    """
     if not isinstance(value, Mapping) or not value:
         return _add_sentence(proof, title, _text(value))
     parts = [part for part in value.values() if isinstance(part, Mapping)]

@@ -1,7 +1,8 @@
 """The reasons for the verdicts of the subjects.
 
 If a subject has more cases of an anomaly than tolerated, the reason names this anomaly and its cases. Otherwise the
-reason names each anomaly of which one case would have been enough for VIOLATED."""
+reason names each anomaly of which one case would have been enough for VIOLATED.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class Reason:
 
     `text` says which anomalies would have led to VIOLATED, and which are permitted. `promises`: the sentences of the
     rules that explain the verdict. In a VIOLATED arm, these are the rules that were broken. In an arm that HELD, these
-    are the promises about losses and copies."""
+    are the promises about losses and copies.
+    """
 
     lead: str
     text: str
@@ -37,7 +39,8 @@ class Reason:
 def reasons(verdict: RunVerdict | None) -> list[Reason]:
     """Returns the reasons of all subjects with findings, in the order of the verdict.
 
-    If subjects have equal reasons, they share one Reason. Returns an empty list if `verdict` is None."""
+    If subjects have equal reasons, they share one Reason. Returns an empty list if `verdict` is None.
+    """
     subjects = [arm for arm in (verdict.arms if verdict else []) if arm.role == "subject" and arm.findings]
     owners: dict[tuple[str, str, str, tuple[str, ...]], list[str]] = {}
     for arm in subjects:
@@ -111,7 +114,8 @@ def _beside(arm: ArmVerdict, finding: Finding) -> str:
     disturbances.
 
     `finding` itself counts the cases that no disturbance excuses. Returns an empty text if the contract does not permit
-    the anomaly because of disturbances."""
+    the anomaly because of disturbances.
+    """
     permitted = [other for other in arm.findings if other.anomaly == finding.anomaly and other.tolerance is None]
     others = sum(other.cases for other in permitted)
     if not permitted:
@@ -132,7 +136,8 @@ def _permitted(arm: ArmVerdict) -> str:
     """Returns the sentence on the anomalies that are permitted in any number, or an empty text if there is no such
     anomaly.
 
-    An anomaly is left out if some of its cases are not permitted."""
+    An anomaly is left out if some of its cases are not permitted.
+    """
     broken = {finding.anomaly for finding in arm.findings if _is_broken(finding)}
     permitted = [
         record_that_is(finding.anomaly)

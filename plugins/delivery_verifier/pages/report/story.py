@@ -1,7 +1,8 @@
 """The stories: each story tells the events of one case, in the order of time.
 
 The report tells the story of one lost record and of one duplicated record. If there is neither, it tells the story of
-one other case."""
+one other case.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ _Event = tuple[int, str, bool]
 class Moment:
     """One line of a story. `time`: the time as text. The last lines have a word such as `finding` instead.
 
-    `fault`: whether the line is about an injection of a fault."""
+    `fault`: whether the line is about an injection of a fault.
+    """
 
     time: str
     text: str
@@ -47,7 +49,8 @@ class Story:
     """The story of one record. `title`: the anomaly, the record, its partition and its arm. `moments`: the lines.
 
     `hops`: the hops of the record, up to the log or, in an arm with an application, up to the commit of its offset.
-    `why`: the explanation in plain words, or an empty text."""
+    `why`: the explanation in plain words, or an empty text.
+    """
 
     title: str
     moments: list[Moment]
@@ -61,7 +64,8 @@ def stories(material: Material, clock: Clock, groups: list[CaseGroup]) -> list[S
     `groups`: the case groups of the run, one per arm and anomaly (see `cases.groups`). Groups with more cases than
     tolerated come first, and groups of subjects come before groups of other arms. The story of an anomaly is about a
     case of the first group with this anomaly. If no case shows an anomaly in KINDS_WITH_A_STORY, one case of another
-    anomaly gets a story. The canary gets no story, because its cases are planted."""
+    anomaly gets a story. The canary gets no story, because its cases are planted.
+    """
     ranked = sorted(
         (group for group in groups if group.role != "canary" and group.cases),
         key=lambda group: _rank(material, group),
@@ -98,7 +102,8 @@ def _record_name(row: dict[str, Any]) -> str:
 def _is_permitted(material: Material, group: CaseGroup) -> bool:
     """Returns whether the verdict permits any number of cases of the anomaly `group.kind` in the arm `group.arm`.
 
-    An anomaly can have two findings. The result is false if one of these findings sets a limit."""
+    An anomaly can have two findings. The result is false if one of these findings sets a limit.
+    """
     tolerances = [
         finding.tolerance
         for arm in (material.verdict.arms if material.verdict else [])
@@ -112,7 +117,8 @@ def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:
     """Returns the sort key of a group. The group with the lowest key comes first.
 
     The key compares, in this order: whether the group has more cases than tolerated, whether the group's arm is a
-    subject, and `AnomalyKind.telling` of the group's anomaly (lower values first)."""
+    subject, and `AnomalyKind.telling` of the group's anomaly (lower values first).
+    """
     broken = any(
         arm.arm == group.arm
         and finding.anomaly == group.kind
@@ -190,7 +196,8 @@ def _outcome_sentence(row: dict[str, Any], leader: int) -> str:
     """Returns the sentence on the outcome that the client reported for the record.
 
     `leader`: the broker that led the partition both when the record was sent and when its outcome became known.
-    `leader` is -1 if the leader changed in between, or if one of the two leaders is not known."""
+    `leader` is -1 if the leader changed in between, or if one of the two leaders is not known.
+    """
     error = f" ({row['error']})" if row["error"] else ""
     if row["outcome"] == "ACKED":
         offset = row["acked_offset"]
@@ -208,7 +215,8 @@ def _fault_events(injection: Injection, observation: Observation | None) -> Iter
     """Yields the bite (start of the effect), the healing and the recovery of `injection`.
 
     `observation`: the last observation, before the bite, of the partition that holds the record of the story. It is
-    None if this partition had not been observed before the bite."""
+    None if this partition had not been observed before the bite.
+    """
     was_leader = observation is not None and observation.leader in injection.brokers
     role = "; it led this partition" if was_leader else ""
     yield injection.bite_at_us, f"Fault {injection_name(injection)} bites{role}.", True

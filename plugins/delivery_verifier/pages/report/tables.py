@@ -31,7 +31,8 @@ class FindingRow:
     * `tolerated`: the number of tolerated cases.
     * `share`: the number of cases as a share of a count of the books, e.g. of the number of attempts. It is empty if
       there is no case, if this count is not known, or if cases of REORDERED include attempts that were never reported.
-    * `excuses`: the disturbances that excuse the cases (see `excuse_lines`)."""
+    * `excuses`: the disturbances that excuse the cases (see `excuse_lines`).
+    """
 
     finding: Finding
     name: str
@@ -90,7 +91,8 @@ class LawRow:
     * `meaning`: the law in words. `checks`: the number of checks. Each check is a row of books/laws.
     * `left_name`: the name of the count on the left side. `left`: the sum of this count over all checks. `right_name`
       and `right`: the same for the count on the right side.
-    * `unbalanced`: the rows of books/laws in which the two counts differ, or the left count is null."""
+    * `unbalanced`: the rows of books/laws in which the two counts differ, or the left count is null.
+    """
 
     law: str
     meaning: str
@@ -150,7 +152,8 @@ def gap_rows(material: Material, clock: Clock) -> list[GapRow]:
     """Returns the longest gap of each arm and partition. The longest gap of all comes first. There are at most
     GAPS_SHOWN rows.
 
-    An arm has no gap on a partition with fewer than two reports."""
+    An arm has no gap on a partition with fewer than two reports.
+    """
     table = material.table(tables.GAPS)
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
     rows = [row for row in rows if row["longest_gap_s"] is not None]
@@ -187,7 +190,8 @@ def setting_rows(per_arm: Iterable[dict[str, Setting]]) -> list[SettingRow]:
     come first.
 
     `per_arm`: for each arm, a group of its settings, e.g. those of the producer or of the topic. The keys are the names
-    of the properties."""
+    of the properties.
+    """
     arms = list(per_arm)
     names = sorted({name for settings in arms for name in settings})
     rows = []

@@ -6,7 +6,8 @@ epochs in this log, and the offset at which each epoch begins. So the table show
 the offset of a lost record. It also shows which replicas still hold records of an earlier epoch at this offset.
 
 The epoch of the lost record itself is not known. Reason: a leader that was frozen may still acknowledge records under
-its old epoch, long after another leader was elected."""
+its old epoch, long after another leader was elected.
+"""
 
 from __future__ import annotations
 
