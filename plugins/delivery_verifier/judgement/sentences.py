@@ -192,8 +192,7 @@ def deed(evidence: Evidence, action: str) -> str:
 
 
 def _exposed(arm: ArmEvidence) -> str:
-    """Returns in words how many attempts were outstanding when faults took effect, and how many reported attempts were
-    exposed.
+    """Returns in words how many attempts were outstanding when faults took effect, and how many were exposed.
 
     The exposed attempts include attempts that were sent after another broker had taken over, but before the recovery.
     If faults hit only applications, the text gives two other numbers: the records in hand, and the records by which the
