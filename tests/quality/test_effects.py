@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,7 +22,7 @@ from delivery_verifier.model.anomalies import Anomaly, also_column, column
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.unreadable import Unreadable
-from spark_jobs import effect_books, effects
+from spark_jobs import effect_books, effects, effects_opinion
 from spark_jobs.schemas import EFFECTS, LEDGER, LOG, arrow
 
 RANDOM, SEED = 1000, 20_261_122
@@ -34,6 +36,13 @@ def of_arms(names: Sequence[str]) -> Scenario:
 def snapshot(arm: str, partition: int) -> PartitionSnapshot:
     bounds = {"start": 0, "end": END, "live_end": END + 2, "leader": 1, "leader_epoch": 0}
     return PartitionSnapshot(arm=arm, topic="t", partition=partition, **bounds)
+
+
+def ends(arms: Iterable[str], others: tuple[PartitionSnapshot, ...] = ()) -> Offsets:
+    """Returns the snapshot of all partitions of the arms. `others` are partitions whose snapshots differ."""
+    covered = {(part.arm, part.partition) for part in others}
+    parts = [snapshot(arm, at) for arm in arms for at in range(PARTITIONS) if (arm, at) not in covered]
+    return Offsets(bootstrap_servers="", taken_at_us=0, partitions=[*parts, *others])
 
 
 def compared(
@@ -52,10 +61,7 @@ def compared(
         pq.write_table(pa.Table.from_pylist(rows, schema=arrow(schema)), folder / name / "all.parquet")
         frames.append(spark.read.schema(schema).parquet(str(folder / name)).coalesce(1))
     ledger, log, rows = frames
-    ends = [snapshot(arm, partition) for arm in histories for partition in range(PARTITIONS)]
-    covered = {(part.arm, part.partition) for part in others}
-    ends = [part for part in ends if (part.arm, part.partition) not in covered]
-    offsets = Offsets(bootstrap_servers="", taken_at_us=0, partitions=[*ends, *others])
+    offsets = ends(histories, others)
     output: Any = None  # `compare` writes nothing
     inputs = effect_books.EffectInputs(log, ledger, of_arms(list(histories)), offsets, output, 100, True, positions)
     return effect_books.compare(inputs, rows)
@@ -67,10 +73,14 @@ def histories() -> dict[str, History]:
 
 
 @pytest.fixture(scope="module")
-def found(
-    histories: dict[str, History], spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> effect_books.Effects:
-    return compared(spark, tmp_path_factory.mktemp("effects"), histories)
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of ledger/, log/ and effects/ of the histories, after `found`."""
+    return tmp_path_factory.mktemp("effects")
+
+
+@pytest.fixture(scope="module")
+def found(histories: dict[str, History], spark: SparkSession, folder: Path) -> effect_books.Effects:
+    return compared(spark, folder, histories)
 
 
 def test_every_kind_of_effects_has_a_detector() -> None:
@@ -89,6 +99,20 @@ def test_a_thousand_histories_have_exactly_the_cases_of_the_oracle(
     kinds = Counter(kind for cases in expected.values() for kind, *_ in cases)
     assert min(kinds[kind] for kind in KINDS) > 300, f"the dice must throw every kind: {kinds}"
     assert sum(hidden for cases in expected.values() for _, hidden, *_ in cases) > 100
+
+
+def test_duckdb_counts_as_many_cases_as_the_oracle(
+    histories: dict[str, History], found: effect_books.Effects, folder: Path
+) -> None:
+    given = effects_opinion.parameters(folder, of_arms(list(histories)), ends(histories))
+    counted = {arm: tuple(counts) for arm, *counts in duckdb.execute(effects_opinion.QUERY, given).fetchall()}
+    expected = {}
+    for arm, (_, lines, landed) in histories.items():
+        cases = judge(lines, landed)[0]
+        totals = Counter(Anomaly(kind) for kind, *_ in cases.elements())
+        totals[Anomaly.OVERTAKEN] += sum(hidden for _, hidden, *_ in cases.elements())
+        expected[arm] = tuple(totals[kind] for kind in effects_opinion.COLUMNS)
+    assert counted == expected | {"canary": (0, 0, 0, 0)}
 
 
 def test_their_books_are_those_of_the_oracle(histories: dict[str, History], found: effect_books.Effects) -> None:

@@ -118,6 +118,12 @@ def test_what_a_crash_skipped_is_counted_and_the_laws_hold(spark: SparkSession, 
     assert by_duckdb == {"skipped": 6, "reapplied": 0, "ghost": 0, "overtaken": 0}
 
 
+def test_a_group_that_is_set_back_to_offset_0_overtakes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    _, run = reconciled(tmp_path / "run", spark, transactional=False, twice=RECORDS // 2)
+    assert sum(row["reapplied"] for row in table(run, "books/producers.parquet") if row["arm"] == "a") == RECORDS // 2
+    assert broken(run) == set()
+
+
 @pytest.mark.parametrize("kind", [Anomaly.SKIPPED, Anomaly.REAPPLIED])
 def test_anomalies_of_effects_that_spark_does_not_count_are_noticed_by_the_second_opinion(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Anomaly

@@ -88,7 +88,7 @@ def random_history(arm: str, ordinal: int, seed: int, size: int = 12) -> tuple[l
     for number in range(size):
         kind, partition, producer = dice.random(), dice.randrange(PARTITIONS), dice.randrange(3)
         again = {"producer": producer, "attempt": dice.choice((0, 0, 1)), "partition": partition}
-        damage = dice.choice([{}] * 12 + [{"crc_ok": False}, {"foreign": True}])
+        damage = dice.choice([{}] * 12 + [{"crc_ok": False}, {"foreign": True, "header_run": "otherrun"}])
         record = line(arm, ordinal, ends[partition], number, **again, **damage)
         if producer < 2 and kind < 0.9:
             ledger.append(attempt(arm, number, dice.choice(("ACKED", "SENT", "INDETERMINATE")), **again))
