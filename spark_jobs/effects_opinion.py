@@ -42,9 +42,9 @@ WITH arms AS (
     GROUP BY ALL
 ), landed AS (
     SELECT effects.*, crc_ok AND NOT "foreign" AND producer = {MARKER_PRODUCER} AS is_marker,
-           "offset" >= 0 AND max("offset") OVER (
+           "offset" >= 0 AND coalesce(max("offset") OVER (
                PARTITION BY arm, partition ORDER BY "order", "offset" ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-           ) > "offset" AS is_behind
+           ), -1) > "offset" AS is_behind
     FROM {_READER} AS effects SEMI JOIN arms USING (arm)
 ), drained AS (
     SELECT DISTINCT ends.arm, ends.partition FROM ends JOIN landed ON ends.arm = landed.arm AND is_marker AND (
