@@ -1,9 +1,14 @@
-"""The scenarios with an application, each three times, exactly: what was expected of every arm, and what was seen.
+"""The scenarios with an application, each three times: what was expected of every arm, and what was seen.
+
+Most scenarios are exact: the counts of every run are known beforehand. A statistical scenario has ten arms with the
+same profile and the same application, side by side under the same fault. Chance decides which of them are hurt, and the
+page says how many were, beside the number that was expected (see `SHARES`).
 
 `python bench/applications.py [--entries a,b] [--rounds N]`, or `make campaign PART=applications`. After Ctrl-C, or any
 other end, the same command takes up the campaign where it ended, if commit, versions and host are still the same;
 otherwise it begins another. The page docs/results/applications-<date>.md is written anew after each run of a scenario.
-The exit code is 1 if an arm was not as expected in a round.
+With --entries, the page is applications-<date>-part.md, so that it does not replace the page of all scenarios.
+The exit code is 1 if an arm or a share was not as expected in a round.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import sys
 from datetime import date
 
 import saved
+from msgspec import Struct
 
 from delivery_verifier import catalogue
 from delivery_verifier.catalogue_run import begin, selection
@@ -35,6 +41,44 @@ USUAL_S = 45.0
 """The seconds of one run of a scenario, for the estimate on a host without earlier runs."""
 
 
+class Share(Struct, frozen=True, kw_only=True):
+    """How many of the arms with `application` must have at least one case of `anomaly`: `least` to `most`, in each
+    run."""
+
+    application: str
+    anomaly: Anomaly
+    least: int
+    most: int
+
+    def hurt_arms(self, attempt: Attempt) -> tuple[int, int]:
+        """Returns how many of the arms with the application have a case of the anomaly, and how many such arms there
+        are. An INCONCLUSIVE arm is not among them."""
+        arms = [arm for arm in attempt.arms if arm.application == self.application and arm.verdict != "INCONCLUSIVE"]
+        return sum(sum(case_counts(arm.counts, self.anomaly)) > 0 for arm in arms), len(arms)
+
+    def is_met(self, attempt: Attempt, planned: int) -> bool:
+        """Returns whether the share in `attempt` is as expected. `planned`: the number of arms with the application.
+
+        An INCONCLUSIVE arm makes it not as expected.
+        """
+        hurt, arms = self.hurt_arms(attempt)
+        return arms == planned and self.least <= hurt <= self.most
+
+
+SHARES: dict[str, tuple[Share, ...]] = {
+    "group.killed_member": (
+        Share(application="at_handover", anomaly=Anomaly.SKIPPED, least=1, most=9),
+        Share(application="at_handover", anomaly=Anomaly.REAPPLIED, least=1, most=9),
+    ),
+    "group.stall": (
+        Share(application="at_handover", anomaly=Anomaly.REAPPLIED, least=1, most=9),
+        Share(application="at_handover", anomaly=Anomaly.OVERTAKEN, least=1, most=9),
+    ),
+}
+"""The statistical scenarios. Their ten arms stand still for half of the interval of the client's timer, so that each is
+hurt with a probability of about one half: none or all of ten in one of 512 runs."""
+
+
 def main() -> int:
     """Begins a campaign or takes up the unfinished one, and writes the page. Returns the exit code."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # raises SystemExit, so that the cluster is ended
@@ -44,8 +88,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     lease.require_free_host()
-    campaign = _begun(arguments.entries.split(","), arguments.rounds)
-    target = saved.RESULTS / f"applications-{date.today()}.md"
+    entries = arguments.entries.split(",")
+    campaign = _begun(entries, arguments.rounds)
+    part = "" if set(entries) == set(every) else "-part"
+    target = saved.RESULTS / f"applications-{date.today()}{part}.md"
 
     def write(state: CatalogueRun) -> None:
         target.write_text(report(state))
@@ -65,7 +111,7 @@ def main() -> int:
         return 130
     write(finished)
     print(target.read_text())
-    return 0 if finished.green else 1
+    return 0 if finished.green and are_met(finished) else 1
 
 
 def _begun(entries: list[str], rounds: int) -> CatalogueRun:
@@ -127,15 +173,43 @@ def report(campaign: CatalogueRun) -> str:
     return "\n".join([*lines, ""])
 
 
+def are_met(campaign: CatalogueRun) -> bool:
+    """Returns whether every share of every run with a verdict is as expected. The last attempt of a round counts."""
+    last = [(item.name, item.attempts[-1]) for item in campaign.items if item.attempts]
+    return all(
+        share.is_met(attempt, _planned(name, share))
+        for name, attempt in last
+        if attempt.verdict is not None
+        for share in SHARES.get(name, ())
+    )
+
+
+def _planned(name: str, share: Share) -> int:
+    """Returns how many arms of the scenario have the application of `share`."""
+    arms = catalogue.ENTRIES[name].arms
+    return sum(arm.application is not None and arm.application.name == share.application for arm in arms)
+
+
 def _lines_of(name: str, items: list[Item]) -> list[str]:
     """Returns the lines of one scenario. `items`: its rounds. The last attempt of a round counts."""
     last = [item.attempts[-1] for item in items if item.attempts]
     if not last:
         return [f"| {name} |  |  |  |  | {items[0].unavailable or 'not run yet'} |"]
     lines = [f"| {name} |  |  | {attempt.error} |  | no verdict |" for attempt in last if attempt.verdict is None]
+    judged = [attempt for attempt in last if attempt.verdict is not None]
+    lines += [_line_of_share(name, share, judged) for share in SHARES.get(name, ()) if judged]
     for arm in catalogue.ENTRIES[name].arms:
-        lines += _line_of(name, arm.name, [attempt for attempt in last if attempt.verdict is not None])
+        lines += _line_of(name, arm.name, judged)
     return lines
+
+
+def _line_of_share(name: str, share: Share, attempts: list[Attempt]) -> str:
+    """Returns the line of a share: in how many arms the anomaly was expected and seen, round by round."""
+    planned = _planned(name, share)
+    rounds = ", ".join("{} of {}".format(*share.hurt_arms(attempt)) for attempt in attempts)
+    good = f"{sum(share.is_met(attempt, planned) for attempt in attempts)} of {len(attempts)}"
+    expected = f"{share.anomaly} in {share.least} to {share.most} of {planned} arms"
+    return f"| {name} | all with {share.application} | {expected} |  | {share.anomaly} in {rounds} arms | {good} |"
 
 
 def _line_of(name: str, arm: str, attempts: list[Attempt]) -> list[str]:
