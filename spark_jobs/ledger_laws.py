@@ -1,5 +1,5 @@
-"""The laws about the ledger. Each law compares a count of the ledger with a count that the producers announced, or made
-themselves."""
+"""The laws about the ledger. Each law compares a count of the ledger with a number that the producers announced, or
+that the producers counted themselves."""
 
 from __future__ import annotations
 

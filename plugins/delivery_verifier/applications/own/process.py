@@ -225,7 +225,7 @@ def _end_of(file: Path) -> str:
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kills all processes of an own member (a process of the user's own application), and waits until the member's
-    guardian has ended."""
+    """Kills the program of the user's own application that `process` guards, with every process that the program has
+    started. Waits until the guardian has ended."""
     send_to_group(process, signal.SIGKILL)
     process.wait()

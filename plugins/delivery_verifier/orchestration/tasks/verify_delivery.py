@@ -192,10 +192,12 @@ class SubmitReconcile(SparkSubmitOperator):
         self._server_job: ServerJob | None = None
 
     def execute(self, context: Context) -> None:
-        """Runs the Spark job and waits for its end. Raises AirflowException if a submitted job's exit code is not 0.
+        """Runs the Spark job and waits for its end. The Spark connection decides whether the job uses a Spark Connect
+        server or is submitted to a master.
 
-        Raises ClusterGone if the cluster ends while the job needs the brokers, NoSparkConnection if the Spark
-        connection is unusable, gate.GatePassed if the gate has succeeded already, and the errors of `ServerJob`.
+        Raises the errors of `ServerJob` if the job uses a server. Raises AirflowException if the job is submitted and
+        its exit code is not 0. In both cases, raises ClusterGone if the cluster ends while the job needs the brokers,
+        NoSparkConnection if the Spark connection is unusable, and gate.GatePassed if the gate has succeeded already.
         """
         from delivery_verifier.cluster import lease
         from delivery_verifier.cluster.handle import Cluster
