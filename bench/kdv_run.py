@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,13 @@ STEPS = ("produce", "settle", "read_topic", "reconcile", "validate", "conclude")
 """The steps from the first record to the verdict, in their order."""
 TAG = "KDV_BENCH"
 """A variable of the environment. All processes of the run inherit it, so that they are known by it."""
-KINDS = (("kafka.Kafka", "brokers"), ("load.producer", "producers"), ("SparkSubmit", "Spark"), ("keeper", "keeper"))
+KINDS = (
+    ("kafka.Kafka", "brokers"),
+    ("load.producer", "producers"),
+    ("applications.process", "members"),
+    ("SparkSubmit", "Spark"),
+    ("keeper", "keeper"),
+)
 """Words in a command line, each with the kind of process that it tells."""
 
 
@@ -40,14 +47,18 @@ class Measured(NamedTuple):
 def run(records: int, folder: Path, *options: str) -> Measured:
     """Makes a flat-out run of `records` records without a fault, below `folder`. `options` are further ones of `kdv
     run`. Raises CalledProcessError if the run has no verdict."""
-    tag = f"{os.getpid()}-{records}"
-    command = ("run", "--direct", "--profile", "idempotent", "--fault", "none", "--pacing", "flat_out")
-    runs = folder / f"runs-{records}"
-    process = subprocess.Popen(
-        [Path(sys.executable).with_name("kdv"), *command, "--records", str(records), *options],
-        env=os.environ | {"KDV_RUNS": str(runs), TAG: tag},
-        stdout=subprocess.DEVNULL,
-    )
+    fixed = ("run", "--direct", "--profile", "idempotent", "--fault", "none", "--pacing", "flat_out")
+    kdv = str(Path(sys.executable).with_name("kdv"))
+    return measured((kdv, *fixed, "--records", str(records), *options), folder / f"runs-{records}")
+
+
+def measured(command: Sequence[str], runs: Path) -> Measured:
+    """Runs `command`, which makes one run in the folder `runs`, and measures it.
+
+    Raises CalledProcessError if the exit code is not that of a run with a verdict.
+    """
+    tag = f"{os.getpid()}-{runs.name}"
+    process = subprocess.Popen(command, env=os.environ | {"KDV_RUNS": str(runs), TAG: tag}, stdout=subprocess.DEVNULL)
     costs: dict[psutil.Process, tuple[str, float, int]] = {}
     done = threading.Event()
     sampler = threading.Thread(target=_sample, args=(tag, costs, done))
