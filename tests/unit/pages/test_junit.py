@@ -27,7 +27,7 @@ ALL_GOOD = Validation(run_id="r", great_expectations_version="1", evaluated=[eva
 @pytest.fixture(autouse=True)
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("KDV_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("KDV_WORKSPACES", str(tmp_path / "workspaces"))  # a run of somebody else may hold the host
+    monkeypatch.setenv("KDV_LOCK", str(tmp_path / "lock"))  # a run of somebody else may hold the host
     monkeypatch.delenv("KDV_RUNS", raising=False)
     return tmp_path
 
