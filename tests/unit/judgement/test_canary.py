@@ -87,6 +87,38 @@ IN_TRANSACTIONS: dict[str, int] = {
 }
 """The counts that the canary's transactions add to TOTALS."""
 
+EFFECTS: dict[str, int] = {
+    "attempted": 21,
+    "acked": 21,
+    "reported": 21,
+    "found": 18,
+    "lost": 3,
+    "log_records": 21,
+    "first_copies": 18,
+    "extra_copies": 3,
+    "duplicated": 3,
+    "skipped": 3,
+    "reapplied": 5,
+    "ghost": 6,
+    "overtaken": 3,
+    "also_overtaken": 1,
+    "effects_markers": 1,
+    "effects_drained": 1,
+    "effects_unparsed": 6,
+    "effects_effects": 93,
+    "effects_visible": 71,
+    "effects_applied": 67,
+    "effects_pending": 1,
+    "effects_again": 13,
+    "effects_extra": 7,
+    "effects_skipped_behind": 3,
+    "effects_carried": 5,
+    "effects_copies": 78,
+    "effects_lines": 78,
+    "effects_ghost_effects": 6,
+}
+"""The counts that a canary with an application has more than one without an application."""
+
 
 def test_the_totals_of_what_the_planters_add_are_those_that_stand_here() -> None:
     assert canary.expected_counts(PLAIN, 1, 1) == TOTALS
@@ -97,6 +129,17 @@ def test_the_totals_of_what_the_planters_add_are_those_that_stand_here() -> None
     assert canary.expected_counts(PLAIN, 2, 1) == {
         name: count + forgotten.get(name, 0) for name, count in TOTALS.items()
     }
+
+
+def test_an_application_adds_the_counts_that_stand_here() -> None:
+    before, after = canary.expected_counts(PLAIN), canary.expected_counts(applied(PLAIN))
+    added = {name: count - before.get(name, 0) for name, count in after.items()}
+    assert {name: count for name, count in added.items() if count} == EFFECTS
+
+
+def test_the_attempts_of_the_canary_have_every_sequence_once_and_no_gap() -> None:
+    made = applied(PLAIN)
+    assert sorted({row.sequence for row in canary.lay_out(made).rows}) == [*range(77)]
 
 
 def test_the_canary_determines_every_count_of_the_books_and_plants_every_anomaly() -> None:
@@ -174,7 +217,9 @@ def test_records_are_applied_where_they_stand_and_some_twice_or_four_times() -> 
     assert all(layout.values[effect.position][1] == effect.value for effect in standing)
     copies = Counter(value for _, value in layout.values)
     times = Counter(effect.value for effect in standing)
-    assert {times[value] for value, count in copies.items() if count == 1} == {0, 1, 2, 4}
+    often = {value: times[value] for value, count in copies.items() if count == 1}
+    assert {*often.values()} == {0, 1, 2, 4}
+    assert [count for value, count in often.items() if count > 1] == [2, 4, 2, 2], "twice, four times, twice; overtaken"
 
 
 def test_a_ghost_is_applied_at_the_offset_that_was_acknowledged_and_holds_nothing() -> None:
