@@ -302,3 +302,11 @@ def test_an_unclean_election_was_asked_for_only_where_it_was() -> None:
         proof={"elected": {"t-0": {"leader": 2}}},
     )
     assert {it.topic for it in disturbances((), (asked,)) if it.kind == "unclean_request"} == {"t"}
+
+
+@pytest.mark.parametrize(("brokers", "named"), [([1], "broker 1"), ([1, 2], "brokers 1, 2"), ([], "the run")])
+def test_the_detail_names_one_broker_several_or_none(
+    brokers: list[int], named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (found,) = disturbances([], [made(monkeypatch, "power_loss", brokers=brokers)])
+    assert found.detail == f"hurt of {named}"

@@ -19,6 +19,7 @@ from delivery_verifier.judgement.canary.effects import NEVER_SENT
 from delivery_verifier.judgement.canary.layout import NOWHERE
 from delivery_verifier.model.anomalies import EFFECTS as KINDS_OF_EFFECTS
 from delivery_verifier.model.anomalies import Anomaly, column
+from delivery_verifier.model.kinds_of_effects import SINCE as EFFECTS_SINCE
 from delivery_verifier.model.record import parse
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.books import COUNTS
@@ -135,6 +136,11 @@ def test_an_application_adds_the_counts_that_stand_here() -> None:
     before, after = canary.expected_counts(PLAIN), canary.expected_counts(applied(PLAIN))
     added = {name: count - before.get(name, 0) for name, count in after.items()}
     assert {name: count for name, count in added.items() if count} == EFFECTS
+
+
+def test_the_first_version_with_effects_has_the_effects_of_today() -> None:
+    made = applied(PLAIN)
+    assert canary.lay_out(made, EFFECTS_SINCE).effects == canary.lay_out(made).effects
 
 
 def test_the_attempts_of_the_canary_have_every_sequence_once_and_no_gap() -> None:
