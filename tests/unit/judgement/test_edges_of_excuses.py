@@ -73,6 +73,21 @@ def test_a_loss_is_excused_from_the_first_to_the_last_moment_of_its_acknowledgem
     assert excused(LOST, record(SINCE - 5, settled_us), reach()) is excuses
 
 
+@pytest.mark.parametrize(
+    ("sent_us", "at", "excuses"),
+    [
+        (SINCE - 5, 0, True),
+        (UNTIL + LAG + CLIENT + 1, 0, False),
+        (SINCE - 5, 1, False),
+        (SINCE - 5, None, False),
+    ],
+)
+def test_an_effect_is_excused_if_its_record_was_sent_to_the_partition_before_the_end(
+    sent_us: int, at: int | None, excuses: bool
+) -> None:
+    assert excused(Anomaly.SKIPPED, record(sent_us, sent_us + 1, at=at), reach()) is excuses
+
+
 @pytest.mark.parametrize("anomaly", [LOST, DUPLICATED])
 def test_a_record_elsewhere_or_nobody_knows_where_or_when_is_not_excused(anomaly: Anomaly) -> None:
     assert excused(anomaly, record(AT, AT + 1), reach())
