@@ -49,6 +49,15 @@ def test_what_is_left_is_the_rest_of_the_step_under_way_and_all_later_steps() ->
     assert estimates.remaining_s(usual_s, ("settle",), {"reconcile": 99.0}) == 3.0
 
 
+def test_the_reading_is_a_part_of_reconcile_only_where_it_is_no_step_of_its_own() -> None:
+    usual_s = {"read_topic": 14.0, "reconcile": 26.0, "validate": 6.0}
+    in_airflow = [estimates.remaining_s(usual_s, (), {"reconcile": since_s}) for since_s in (0.0, 10.0, 20.0)]
+    assert in_airflow == [46.0, 36.0, 26.0]
+    assert estimates.remaining_s(usual_s, (), {"read_topic": 10.0}) == 36.0
+    directly = [estimates.remaining_s(usual_s, ("read_topic",), {"reconcile": since_s}) for since_s in (0.0, 10.0)]
+    assert directly == [32.0, 22.0]
+
+
 @pytest.mark.parametrize(("is_terminal", "quiet"), [(True, False), (False, False), (False, True)])
 def test_steps_are_told_line_by_line(
     is_terminal: bool, quiet: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
