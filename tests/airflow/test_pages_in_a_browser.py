@@ -110,10 +110,10 @@ def _overview(runs: Path) -> str:
 
 
 def _live(folder: Path) -> str:
-    """The page of a run whose load is flowing. It does not reload itself, which would disturb a test."""
+    """The page of a run while Spark works. It does not reload itself, which would disturb a test."""
     look = flow.look(live_runs.flowing(folder / "flowing", "run", folder / "workspace").path)
     assert look is not None
-    state = State("running", [Step("plan", "success"), Step("produce", "running"), Step("settle", None)])
+    state = State("running", [Step("plan", "success"), Step("reconcile", "running"), Step("validate", None)])
     live = LiveRun(
         "38 s so far, about 60 s left (from 7 earlier runs on this host)",
         load=view_of(look),

@@ -4,7 +4,9 @@ stands in the way of a reconciliation."""
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,12 +16,15 @@ from pyspark.sql import SparkSession
 from support.live_runs import give_workspace
 from support.runs_for_overview import planned
 
+from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.live import LiveSpark
 from delivery_verifier.run import live
+from delivery_verifier.run.steps import reconcile as step
 from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs import progress
+from spark_jobs import reconcile as job
 
 WITHIN_S = 30.0
 
@@ -196,9 +201,9 @@ def _dead(run: RunDirectory, tracker: Tracker) -> None:
 @pytest.fixture
 def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """The threads that watch Spark. No exception may leave any of them."""
-    started, escaped, start = list[Any](), list[Any](), progress.threading.Thread.start
-    monkeypatch.setattr(progress.threading.Thread, "start", lambda self: (started.append(self), start(self))[1])
-    monkeypatch.setattr(progress.threading, "excepthook", escaped.append)
+    started, escaped, start = list[Any](), list[Any](), threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", lambda self: (started.append(self), start(self))[1])
+    monkeypatch.setattr(threading, "excepthook", escaped.append)
     yield started
     assert escaped == []
 
@@ -242,10 +247,35 @@ def test_a_look_that_hangs_does_not_hold_the_reconciliation_up(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch, threads: list[Any]
 ) -> None:
     monkeypatch.setattr(progress, "END_S", 0.1)
-    tracker, released = Tracker(), progress.threading.Event()
-    monkeypatch.setattr(tracker, "getActiveJobsIds", lambda: [0] if released.wait(WITHIN_S) else [])
+    tracker, asked, released = Tracker(), threading.Event(), threading.Event()
+
+    def hang() -> list[int]:
+        asked.set()
+        return [0] if released.wait(WITHIN_S) else []
+
+    monkeypatch.setattr(tracker, "getActiveJobsIds", hang)
     with progress.shown(run, session(tracker)):
-        pass
+        assert asked.wait(WITHIN_S)
+    assert threads[0].is_alive()
     released.set()
     wait_until(lambda: not threads[0].is_alive(), "the watch gives up", WITHIN_S)
     assert live.spark(run.path) is None, "what is seen too late is not written"
+
+
+@pytest.mark.parametrize("half", ["read_topic", "reconcile"])
+def test_both_halves_of_a_direct_reconciliation_are_watched(
+    run: RunDirectory, half: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracker, seen = Tracker(), list[LiveSpark | None]()
+
+    def work(*arguments: object) -> None:
+        tracker.active = [0]
+        seen.append(wait_until(lambda: live.spark(run.path), "progress", WITHIN_S))
+
+    cluster = SimpleNamespace(socket=None, connection=Connection({}))
+    monkeypatch.setattr(step.Cluster, "of_run", lambda run: cluster)
+    monkeypatch.setattr(step.lease, "renewed", lambda socket: nullcontext())
+    monkeypatch.setattr(job, "read", work)
+    monkeypatch.setattr(job, "reconcile", work)
+    getattr(step, half)(run.path, lambda: session(tracker))
+    assert seen == [LiveSpark("job", 1)] and live.spark(run.path) is None
