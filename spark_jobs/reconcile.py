@@ -34,6 +34,7 @@ from spark_jobs import (
     effect_books,
     law,
     laws,
+    progress,
     screen,
     second_opinion,
     silences,
@@ -231,15 +232,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="reconcile.py", description=DESCRIPTION, epilog=EPILOG, allow_abbrev=False)
     parser.add_argument("--run-dir", type=Path, required=True, help="the run directory, e.g. runs/<run id>")
     parser.add_argument("--from-log", action="store_true", help="do not read Kafka: start from log/, as a read left it")
-    parser.add_argument(
-        "--exhaustive",
-        action="store_true",
-        help="match every record by itself: the same result, without the screen for stretches that agree",
-    )
+    exhaustive = "match every record by itself: the same result, without the screen for stretches that agree"
+    parser.add_argument("--exhaustive", action="store_true", help=exhaustive)
     options = parser.parse_args(argv)
     spark = local_session()
     try:
-        reconcile(options.run_dir, options.from_log, spark, exhaustive=options.exhaustive)
+        with progress.shown(RunDirectory(options.run_dir), spark):
+            reconcile(options.run_dir, options.from_log, spark, exhaustive=options.exhaustive)
     finally:
         end(spark)
     return 0

@@ -110,11 +110,15 @@ def _overview(runs: Path) -> str:
 
 
 def _live(folder: Path) -> str:
-    """The page of a run whose load is flowing. It does not reload itself, which would disturb a test."""
+    """The page of a run while Spark works. It does not reload itself, which would disturb a test."""
     look = flow.look(live_runs.flowing(folder / "flowing", "run", folder / "workspace").path)
     assert look is not None
-    state = State("running", [Step("plan", "success"), Step("produce", "running"), Step("settle", None)])
-    live = LiveRun("38 s so far, about 60 s left (from 7 earlier runs on this host)", load=view_of(look))
+    state = State("running", [Step("plan", "success"), Step("reconcile", "running"), Step("validate", None)])
+    live = LiveRun(
+        "38 s so far, about 60 s left (from 7 earlier runs on this host)",
+        load=view_of(look),
+        spark="query 5, 41 of 64 tasks",
+    )
     return re.sub(r'<meta http-equiv="refresh"[^>]*>', "", unreported.run_without_report(LONG, state, live))
 
 

@@ -17,12 +17,13 @@ from fastapi.testclient import TestClient
 from sqlalchemy import create_engine, insert
 from sqlalchemy.orm import Session
 from support.catalogue_runs import catalogue, item
-from support.live_runs import flowing
+from support.live_runs import flowing, reconciling
 from support.runs_for_overview import judged, planned
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.host import folders
 from delivery_verifier.model import catalogue_run
+from delivery_verifier.model.live import LiveSpark
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.orchestration.plugin import airflow_runs, dag_runs, unreported
 from delivery_verifier.orchestration.plugin import app as reports
@@ -96,6 +97,18 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file of the host's lock, which nobody holds."""
     monkeypatch.setenv("KDV_LOCK", str(tmp_path / "lock"))
     return tmp_path / "lock"
+
+
+@pytest.mark.usefixtures("host")
+def test_while_spark_works_the_tab_says_what_it_does(client: TestClient, runs: Path, tmp_path: Path) -> None:
+    run = planned(runs, folders.run_directory_name(RUN_ID))
+    file = reconciling(run, tmp_path / "w", LiveSpark("query", 5, 41, 64))
+    _known("running", settle="running")
+    assert "Spark" not in _tab(client), "a file that a killed task left behind"
+    _known("running", settle="success", reconcile="running")
+    assert "<p>Spark: query 5, 41 of 64 tasks</p>" in _tab(client)
+    file.write_text("{")
+    assert "Step reconcile is at work" in _tab(client) and "Spark" not in _tab(client)
 
 
 @pytest.mark.usefixtures("host")

@@ -3,7 +3,10 @@ listens, and the end of a job from outside."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -15,6 +18,7 @@ from delivery_verifier.model.scenario import Load, Scenario
 from delivery_verifier.orchestration.tasks import spark_job, verify_delivery
 from delivery_verifier.orchestration.tasks.server_job import ServerJob
 from delivery_verifier.store.run_directory import RunDirectory
+from spark_jobs import connect, progress, reconcile
 from spark_jobs.session import SMALL_RECORDS
 
 
@@ -65,6 +69,28 @@ def test_a_job_on_a_server_that_is_ended_before_the_server_listens_never_begins(
     operator.on_kill()
     with pytest.raises(StepFailed, match="ended from outside"):
         job.reconcile()
+
+
+def test_a_job_on_a_server_shows_the_progress_of_its_own_session(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, session, events = RunDirectory(tmp_path), object(), list[object]()
+    with run.writing("plan") as output:
+        output.write_json("scenario.json", scenario)
+
+    @contextmanager
+    def shown(run: RunDirectory, spark: object) -> Iterator[None]:
+        events.append(("shown", run.path, spark))
+        yield
+        events.append("shown no more")
+
+    monkeypatch.setattr(ServerJob, "_listens", lambda self: True)
+    monkeypatch.setattr(connect, "connect_session", lambda url, records: nullcontext(session))
+    monkeypatch.setattr(connect, "client_of", lambda spark: SimpleNamespace(release_session=None))
+    monkeypatch.setattr(progress, "shown", shown)
+    monkeypatch.setattr(reconcile, "reconcile", lambda path, from_log, spark: events.append("reconciled"))
+    ServerJob(run, "sc://localhost:1/;token=x").reconcile()
+    assert events == [("shown", run.path, session), "reconciled", "shown no more"]
 
 
 def test_the_script_is_the_installed_one() -> None:

@@ -11,7 +11,9 @@ from typing import Any
 import psutil
 import pytest
 from support.connect import WITHIN_S, Server, is_at_work, server
+from support.live_runs import give_workspace
 from support.mixed_runs import content
+from support.spark_progress import followed, require_progress
 
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.orchestration.local import settings
@@ -26,9 +28,15 @@ def connected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield started
 
 
-def test_the_books_are_those_of_a_spark_of_ones_own(connected: Server, copied: Copy, expected: dict[str, Any]) -> None:
+def test_the_books_are_those_of_a_spark_of_ones_own_and_progress_is_reported(
+    connected: Server, copied: Copy, expected: dict[str, Any], tmp_path: Path
+) -> None:
     run = copied("run")
-    connected.reconcile(run)
+    file = give_workspace(run, tmp_path / "w")
+    with followed(run) as seen:
+        connected.reconcile(run)
+    require_progress(seen, "query")
+    assert [*file.parent.iterdir()] == []
     assert content(run) == expected
     assert run.manifest("reconcile").notes["spark"] == "Spark Connect, local[*]"
 

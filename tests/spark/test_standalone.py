@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from support.live_runs import give_workspace
 from support.mixed_runs import content
+from support.spark_progress import followed, require_progress
 from support.standalone import WITHIN_S, Job, Standalone, Worker, left, standalone
 
 from delivery_verifier.host.waiting import wait_until
@@ -22,9 +24,10 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing_in_the_books(
 ) -> None:
     run, folder = copied("run"), tmp_path / "cluster"
     folder.mkdir()
+    file = give_workspace(run, tmp_path / "w")
     with standalone(folder, workers=2) as cluster:
         arguments = ["--run-dir", str(run.path), "--from-log"]
-        with cluster.submitted(Path(job.__file__), arguments, settings()) as submitted:
+        with cluster.submitted(Path(job.__file__), arguments, settings()) as submitted, followed(run) as seen:
             _kill_a_busy_worker(cluster, submitted)
             assert submitted.process.wait(WITHIN_S) == 0, submitted.said()[-3000:]
         assert cluster.states() == ["ALIVE", "DEAD"]
@@ -33,6 +36,8 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing_in_the_books(
     reasons = Counter(_reason(event) for event in submitted.events() if event["Event"] == "SparkListenerTaskEnd")
     assert reasons["ExecutorLostFailure"], f"the killed worker had no task: {reasons}"
     assert content(run) == expected
+    require_progress(seen, "job")
+    assert [*file.parent.iterdir()] == []
 
 
 def _kill_a_busy_worker(cluster: Standalone, submitted: Job) -> None:

@@ -106,10 +106,14 @@ def is_at_work(run: RunDirectory) -> bool:
 
 
 if __name__ == "__main__":
+    from spark_jobs import progress
     from spark_jobs.connect import client_of, connect_session
     from spark_jobs.reconcile import reconcile
+
+    progress.EVERY_S = 0.05
 
     with connect_session(sys.argv[1]) as session:
         end = threading.Thread(target=client_of(session).release_session)
         signal.signal(signal.SIGTERM, lambda number, frame: end.start())
-        reconcile(Path(sys.argv[2]), True, session)
+        with progress.shown(RunDirectory(sys.argv[2]), session):
+            reconcile(Path(sys.argv[2]), True, session)

@@ -1,13 +1,15 @@
-"""Runs whose load is flowing: a scenario, a workspace, and live ledgers that a test fills."""
+"""Runs that go on: a scenario, a workspace, live ledgers that a test fills, and what Spark does."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from delivery_verifier.load.live_ledger import FAILED, Control, LiveLedger, Word
 from delivery_verifier.model.history import now_us
+from delivery_verifier.model.live import SPARK_FILE, LiveSpark
 from delivery_verifier.run.live import Marks
 from delivery_verifier.store.run_directory import RunDirectory
 from support.runs_for_overview import planned
@@ -19,8 +21,7 @@ def flowing(runs: Path, name: str, workspace: Path) -> RunDirectory:
     """Makes a run whose subject has reported 900 records over the last nine seconds, and failed 50. Broker 1 was killed
     four seconds after the first report."""
     run = planned(runs, name)
-    with run.writing("start_cluster") as output:
-        output.notes["workspace"] = str(workspace)
+    give_workspace(run, workspace)
     subject = run.read_scenario().subjects[0].name
     folder = workspace / "live" / subject / "0"
     control, ledger = Control(folder), LiveLedger(folder)
@@ -34,3 +35,21 @@ def flowing(runs: Path, name: str, workspace: Path) -> RunDirectory:
     control[Word.REPORTED] = REPORTED
     Marks(workspace).add("kill (broker 1)", now_ns // 1000 - 5_000_000)
     return run
+
+
+def give_workspace(run: RunDirectory, workspace: Path) -> Path:
+    """Makes the folder `workspace`, and says in the manifest of start_cluster that it is the workspace of `run`.
+
+    Returns the file in which Spark's progress will stand.
+    """
+    workspace.mkdir(parents=True, exist_ok=True)
+    with run.writing("start_cluster") as output:
+        output.notes["workspace"] = str(workspace)
+    return workspace / SPARK_FILE
+
+
+def reconciling(run: RunDirectory, workspace: Path, spark: LiveSpark) -> Path:
+    """Gives `run` a workspace in which `spark` stands as what Spark does now. Returns the file."""
+    file = give_workspace(run, workspace)
+    file.write_bytes(msgspec.json.encode(spark))
+    return file

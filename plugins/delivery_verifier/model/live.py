@@ -1,4 +1,4 @@
-"""The state of a load that is still flowing, for pages and terminals. No verdict uses this state."""
+"""The state of a run that goes on, for pages and terminals: its load and its Spark. No verdict uses this state."""
 
 from __future__ import annotations
 
@@ -43,3 +43,28 @@ class LiveLoad(Struct, frozen=True):
     fault: str
     arms: list[LiveArm]
     marks: list[Mark]
+
+
+SPARK_FILE = "spark.json"
+"""The name of a file in the workspace of a run: what Spark does at this moment (`LiveSpark`). The file exists only
+while Spark works for the run."""
+
+
+class LiveSpark(Struct, frozen=True):
+    """What Spark does for a reconciliation at this moment.
+
+    * `unit`: what `number` counts: `job` or, on a Spark Connect server, `query`. A query has one or more jobs.
+    * `number`: how many jobs or queries Spark has begun so far. How many will follow is not known beforehand.
+    * `done`, `tasks`: completed tasks and all tasks of the stages that run now. Both are 0 if no stage runs, or if it
+      is not known which stages run.
+    """
+
+    unit: str
+    number: int
+    done: int = 0
+    tasks: int = 0
+
+    def __str__(self) -> str:
+        """The progress in words, e.g. `job 5, 41 of 64 tasks`."""
+        tasks = f", {self.done:,} of {self.tasks:,} task{'s'[: self.tasks != 1]}" if self.tasks else ""
+        return f"{self.unit} {self.number:,}{tasks}"

@@ -55,13 +55,15 @@ def remaining_s(usual_s: Mapping[str, float], done: Iterable[str], since_s: Mapp
     """Returns the seconds from now until the end of the last step in `usual_s`.
 
     `usual_s`: the usual seconds of each step. `done`: the steps that have ended. `since_s`: for each step under way,
-    how many seconds ago the step began. A step that takes longer than usual counts as nearly over. `done` and `since_s`
-    have no entry for the step read_topic. There, read_topic is a part of reconcile.
+    how many seconds ago the step began. A step that takes longer than usual counts as nearly over.
+
+    In a run through Airflow, read_topic is the first part of the task reconcile, so `done` and `since_s` have no entry
+    for read_topic. In a direct run, they have one.
     """
     ended, since = {*done}, {**since_s}
     if "reconcile" in ended:
         ended.add("read_topic")
-    if "reconcile" in since and "read_topic" in usual_s:
+    if "reconcile" in since and "read_topic" in usual_s and "read_topic" not in ended:
         since["read_topic"] = min(since["reconcile"], usual_s["read_topic"])
         since["reconcile"] -= since["read_topic"]
     return sum(max(0.0, seconds - since.get(step, 0.0)) for step, seconds in usual_s.items() if step not in ended)

@@ -1,4 +1,4 @@
-"""Looks from outside at a load that is still flowing, and finds out the reports, rates and faults so far.
+"""Looks from outside at a run that goes on: finds out the reports, rates and faults so far, and what Spark does.
 
 The module reads everything from files in the workspace of the run's cluster. Only `Marks` writes to the workspace: with
 this class, the step inject_fault notes what it does.
@@ -6,6 +6,7 @@ this class, the step inject_fault notes what it does.
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from delivery_verifier.load.live_ledger import SENT, WORDS, Word, read_segment
 from delivery_verifier.model.history import now_us
-from delivery_verifier.model.live import LiveArm, LiveLoad, Mark
+from delivery_verifier.model.live import SPARK_FILE, LiveArm, LiveLoad, LiveSpark, Mark
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
@@ -27,6 +28,8 @@ SHORTEST_S = 0.5
 """The shortest interval of the timeline, in seconds."""
 RATE_OVER_S = 3.0
 """The rate is the mean over this many seconds."""
+SPARK_SILENT_S = 10.0
+"""If Spark's progress is older than this many seconds, whoever wrote it has ended or hangs."""
 _MARKS = "marks.jsonl"
 
 
@@ -63,6 +66,20 @@ def look(run_dir: Path) -> LiveLoad | None:
         times = {arm.name: settled_ns(workspace / "live" / arm.name) for arm in scenario.loaded}
         return _load(scenario, reported(scenario, workspace / "live"), times, Marks(workspace).read())
     except (IncompleteRun, OSError, KeyError, ValueError):  # ValueError: a file that is only half made
+        return None
+
+
+def spark(run_dir: Path) -> LiveSpark | None:
+    """Returns what Spark does for the run in `run_dir` now.
+
+    Returns None if that is not known: Spark does nothing for the run, or whoever watched Spark has ended.
+    """
+    try:
+        file = Path(RunDirectory(run_dir).manifest("start_cluster").notes["workspace"]) / SPARK_FILE
+        if time.time() - file.stat().st_mtime > SPARK_SILENT_S:
+            return None
+        return msgspec.json.decode(file.read_bytes(), type=LiveSpark)
+    except (IncompleteRun, OSError, KeyError, ValueError):  # ValueError: the file is damaged
         return None
 
 

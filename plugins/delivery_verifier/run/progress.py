@@ -1,5 +1,5 @@
-"""Progress on a terminal: the current steps, the number of reported attempts, the rate, the fault, and the estimated
-time until the end of the run."""
+"""Progress on a terminal: the current steps, the number of reported attempts, the rate, the fault, what Spark does, and
+the estimated time until the end of the run."""
 
 from __future__ import annotations
 
@@ -48,8 +48,9 @@ class Follower:
     """Prints the progress of one run on stderr. Use it as a context manager, and do the run in the block.
 
     A line is printed when a step changes its state. Between these lines, a terminal shows one line that is redrawn
-    every REDRAW_S seconds. If stderr is no terminal, a line about the load is printed every EVERY_S seconds. `run_dir`
-    is the run directory, which need not exist yet. If `quiet` is true, nothing is printed.
+    every REDRAW_S seconds. If stderr is no terminal, the Follower looks every EVERY_S seconds: it prints a line about
+    the load while the load flows, and later a line about Spark if Spark's progress has changed. `run_dir` is the run
+    directory, which need not exist yet. If `quiet` is true, nothing is printed.
     """
 
     def __init__(self, run_dir: Path, quiet: bool = False) -> None:
@@ -59,6 +60,7 @@ class Follower:
         self._over: set[str] = set()
         self._reported = (self._start, 0)
         self._usual_s: dict[str, float] | None = None
+        self._spark_said = ""
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._tick, name="progress", daemon=True)
         console = Console(stderr=True, highlight=False, emoji=False)
@@ -110,9 +112,12 @@ class Follower:
                 self._live.update(Text(self._line(), no_wrap=True, overflow="ellipsis"), refresh=True)
             elif "produce" in self._begun_s and (load := self._load()):
                 self.say(str(load))
+            elif (spark := self._spark()) not in ("", self._spark_said):
+                self._spark_said = spark
+                self.say(f"Spark: {spark}; about {self._after_load_s():.0f} s left")
 
     def _line(self) -> str:
-        """Returns the line that a terminal shows: the steps under way, the time left, and what the load does.
+        """Returns the line that a terminal shows: the steps under way, the time left, and what the load or Spark does.
 
         The most important words come first, because a narrow terminal cuts off the end of the line.
         """
@@ -126,7 +131,7 @@ class Follower:
         if load is not None:
             parts += [load.left, f"{load.arms[0]}, {load.rate}", load.fault]
         elif self._over:
-            parts.append(f"about {self._after_load_s():.0f} s left")
+            parts += [f"about {self._after_load_s():.0f} s left", self._spark()]
         return "  ".join([f"{self._elapsed_s():6.1f} s", *filter(None, parts)])
 
     def _load(self) -> _Load | None:
@@ -146,6 +151,14 @@ class Follower:
             fault=f"fault {state}" if scenario.fault.steps else "",
             left=f"about {load_s + self._after_load_s():.0f} s left",
         )
+
+    def _spark(self) -> str:
+        """Returns what Spark does now, e.g. `job 5, 41 of 64 tasks`. Empty if no step needs Spark, or if nothing is
+        known."""
+        if "read_topic" not in self._begun_s and "reconcile" not in self._begun_s:
+            return ""
+        spark = live.spark(self._run_dir)
+        return "" if spark is None else str(spark)
 
     def _rate(self, reported: int) -> float:
         """Returns the reports per second since the last call of this method. `reported`: the number of reports so

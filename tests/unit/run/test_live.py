@@ -1,13 +1,17 @@
-"""Tests of the look at a load that is still flowing."""
+"""Tests of the look at a run that goes on: at a load that is still flowing, and at what Spark does."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
-from support.live_runs import REPORTED, flowing
+from support.live_runs import REPORTED, flowing, reconciling
+from support.runs_for_overview import planned
 
+from delivery_verifier.model.live import LiveSpark
 from delivery_verifier.pages.overview import live as page
 from delivery_verifier.run import live
 
@@ -61,3 +65,47 @@ def test_a_mark_that_is_half_written_is_left_out(tmp_path: Path) -> None:
     marks.add("kill (broker 1)", 5)
     (tmp_path / "marks.jsonl").open("a").write('{"at_us": 9, "te')
     assert [mark.at_us for mark in marks.read()] == [5]
+
+
+SPARK = LiveSpark("job", 5, 41, 64)
+
+
+def test_what_spark_does_is_read_from_the_workspace(tmp_path: Path) -> None:
+    run = planned(tmp_path, "r")
+    assert live.spark(run.path) is None, "there is no workspace yet"
+    file = reconciling(run, tmp_path / "w", SPARK)
+    assert live.spark(run.path) == SPARK
+    file.unlink()
+    assert live.spark(run.path) is None
+    shutil.rmtree(tmp_path / "w")
+    assert live.spark(run.path) is None
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b'{"unit":"job","num', b"null", b'{"unit":"job"}', b'{"unit":"job","number":"5"}', b"\xff\xfe"]
+)
+def test_a_torn_or_damaged_file_says_nothing_of_spark(tmp_path: Path, content: bytes) -> None:
+    run = planned(tmp_path, "r")
+    reconciling(run, tmp_path / "w", SPARK).write_bytes(content)
+    assert live.spark(run.path) is None
+
+
+def test_what_nobody_has_written_anew_for_long_is_not_what_spark_does_now(tmp_path: Path) -> None:
+    run = planned(tmp_path, "r")
+    file = reconciling(run, tmp_path / "w", SPARK)
+    for age_s, seen in ((live.SPARK_SILENT_S / 2, SPARK), (live.SPARK_SILENT_S + 1, None)):
+        os.utime(file, times=(time.time() - age_s,) * 2)
+        assert live.spark(run.path) == seen
+
+
+@pytest.mark.parametrize(
+    ("spark", "words"),
+    [
+        (SPARK, "job 5, 41 of 64 tasks"),
+        (LiveSpark("query", 1, 0, 1), "query 1, 0 of 1 task"),
+        (LiveSpark("job", 12), "job 12"),
+        (LiveSpark("job", 3, 1_000, 20_000), "job 3, 1,000 of 20,000 tasks"),
+    ],
+)
+def test_progress_in_words_names_a_total_only_if_it_is_known(spark: LiveSpark, words: str) -> None:
+    assert str(spark) == words

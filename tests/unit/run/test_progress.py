@@ -6,10 +6,17 @@ import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.text import Text
+from support.live_runs import reconciling
 from support.refusals import bare_host
+from support.runs_for_overview import planned
 
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.live import LiveSpark
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.run import estimates
+from delivery_verifier.run import progress as follow
 from delivery_verifier.run.progress import Follower, _Load
 
 
@@ -42,6 +49,15 @@ def test_what_is_left_is_the_rest_of_the_step_under_way_and_all_later_steps() ->
     assert estimates.remaining_s(usual_s, ("settle",), {"reconcile": 99.0}) == 3.0
 
 
+def test_the_reading_is_a_part_of_reconcile_only_where_it_is_no_step_of_its_own() -> None:
+    usual_s = {"read_topic": 14.0, "reconcile": 26.0, "validate": 6.0}
+    in_airflow = [estimates.remaining_s(usual_s, (), {"reconcile": since_s}) for since_s in (0.0, 10.0, 20.0)]
+    assert in_airflow == [46.0, 36.0, 26.0]
+    assert estimates.remaining_s(usual_s, (), {"read_topic": 10.0}) == 36.0
+    directly = [estimates.remaining_s(usual_s, ("read_topic",), {"reconcile": since_s}) for since_s in (0.0, 10.0)]
+    assert directly == [32.0, 22.0]
+
+
 @pytest.mark.parametrize(("is_terminal", "quiet"), [(True, False), (False, False), (False, True)])
 def test_steps_are_told_line_by_line(
     is_terminal: bool, quiet: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -69,3 +85,57 @@ def test_a_narrow_terminal_shows_the_step_and_the_time_left_before_the_figures(
     line = follower._line()
     assert line.endswith("s  produce 0 s  about 40 s left  5 of 9 (safe), 7/s  fault kill_leader"), line
     assert str(load) == "reported 5 of 9 (safe), 1 of 2 (control); 7/s; fault kill_leader; about 40 s left"
+
+
+def _cut(line: str, columns: int) -> str:
+    """Returns the line as a terminal of this width shows it."""
+    (segments,) = Console(width=columns).render_lines(Text(line, no_wrap=True, overflow="ellipsis"), pad=False)
+    return "".join(segment.text for segment in segments)
+
+
+@pytest.mark.parametrize("step", ["read_topic", "reconcile"])
+def test_while_spark_works_the_line_says_what_it_does(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare_host(tmp_path, monkeypatch)
+    run = planned(tmp_path, "run")
+    file = reconciling(run, tmp_path / "w", LiveSpark("job", 5, 41, 64))
+    follower = Follower(run.path, quiet=True)
+    follower.step_changed(StepProgress("run", "settle", "success"))
+    assert "job" not in follower._line()
+    follower.step_changed(StepProgress("run", step, "running"))
+    assert (line := follower._line()).endswith(f"  {step} 0 s  about 54 s left  job 5, 41 of 64 tasks")
+    assert _cut(line, 120) == line
+    assert len(_cut(line, 60)) == 60 and "about 54 s left  job 5, 41" in _cut(line, 60)
+    file.write_bytes(b'{"unit":"jo')
+    assert follower._line().endswith("s left")
+    reconciling(run, tmp_path / "w", LiveSpark("job", 5))
+    follower.step_changed(StepProgress("run", step, "success"))
+    assert "job" not in follower._line()
+
+
+def test_without_a_terminal_a_line_says_what_spark_does_when_that_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare_host(tmp_path, monkeypatch)
+    monkeypatch.setattr(follow, "EVERY_S", 0.01)
+    run = planned(tmp_path, "run")
+    looks, spark = list[Path](), follow.live.spark
+
+    def counted(run_dir: Path) -> LiveSpark | None:
+        looks.append(run_dir)
+        return spark(run_dir)
+
+    monkeypatch.setattr(follow.live, "spark", counted)
+    with Follower(run.path) as follower:
+        follower.step_changed(StepProgress("run", "reconcile", "running"))
+        for number in (1, 2):
+            reconciling(run, tmp_path / "w", LiveSpark("query", number, number, 64))
+            before = len(looks)
+            wait_until(lambda before=before: len(looks) > before + 5, "some more looks", 30)  # type: ignore[misc]
+    told = [line.split("  ")[-1] for line in capsys.readouterr().err.splitlines() if "Spark" in line]
+    assert [line.split(";")[0] for line in told] == [
+        "Spark: query 1, 1 of 64 tasks",
+        "Spark: query 2, 2 of 64 tasks",
+    ]
+    assert all(line.endswith(" s left") for line in told)

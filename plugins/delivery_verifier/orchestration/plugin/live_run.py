@@ -22,11 +22,13 @@ class LiveRun(Struct, frozen=True):
     * `clock`: how long the run has been going on, and how long it will still take, in words.
     * `busy`: if the run still waits, who uses this host, in words; else an empty text.
     * `load`: the progress of the load; None if the run has no cluster.
+    * `spark`: what Spark does, in words, as long as the step reconcile is under way; else an empty text.
     """
 
     clock: str
     busy: str = ""
     load: LiveView | None = None
+    spark: str = ""
 
 
 def look(run_dir: Path, state: State) -> LiveRun:
@@ -40,7 +42,13 @@ def look(run_dir: Path, state: State) -> LiveRun:
     if state.state == "queued" or not any(step.state for step in state.steps):
         return LiveRun("", f"This host is in use: {holder}." if holder is not None else "")
     load = live.look(run_dir)
-    return LiveRun(_clock(run_dir, state), load=None if load is None else view(load))
+    reconciles = any(step.task_id == "reconcile" for step in state.steps_in("running"))
+    spark = live.spark(run_dir) if reconciles else None
+    return LiveRun(
+        _clock(run_dir, state),
+        load=None if load is None else view(load),
+        spark="" if spark is None else str(spark),
+    )
 
 
 def _clock(run_dir: Path, state: State) -> str:

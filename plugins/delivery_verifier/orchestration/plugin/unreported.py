@@ -140,4 +140,5 @@ def _page(
         symbols=SYMBOLS,
         clock=live.clock if live else "",
         live=live.load if live else None,
+        spark=live.spark if live else "",
     )

@@ -37,6 +37,7 @@ class ServerJob:
         """
         wait_until(self._listens, "the Spark Connect server listens", ANSWERS_WITHIN_S, every_s=0.2)
         from spark_jobs.connect import client_of, connect_session
+        from spark_jobs.progress import shown
         from spark_jobs.reconcile import reconcile
 
         records = sum(arm.records for arm in self._run.read_scenario().loaded)
@@ -44,7 +45,8 @@ class ServerJob:
             with connect_session(self._url, records) as spark:
                 self._end_session = client_of(spark).release_session
                 self._require_wanted()
-                reconcile(self._run.path, False, spark)
+                with shown(self._run, spark):
+                    reconcile(self._run.path, False, spark)
                 self._require_wanted()
         except Exception:
             self._require_wanted()  # after `kill`, each query fails, and some errors would blame the server
