@@ -130,12 +130,12 @@ class Progress(NamedTuple):
         Also cuts long outputs.
 
         `before` has the sizes at the last call. Returns the present sizes, or `before` if the effects are locked.
-        Raises StepFailed if a part of the place is gone or has shrunk.
+        Raises StepFailed if a part of the place is gone or has shrunk. An output topic is exempt (see `check_grown`).
         """
         life, sizes = self.folder / str(self.control[Word.LIFE]), before
         with suppress(PlaceBusy):  # this is about progress, from which no verdict follows
             sizes = self.reader.sizes()
-            check_grown(before, sizes)
+            check_grown(before, sizes, self.landing)
             self.control[Word.APPLIED] = max(sum(sizes.values()) - self.size, 0)
         if self.control[Word.APPLIED] > 0 or time.monotonic() - self.began_s >= BEGUN_S:
             self.control[Word.STATE] = State.ASSIGNED

@@ -42,7 +42,8 @@ class OwnEffects:
         Raises FileNotFoundError if nobody saw how a life ended, and BadInput if the file of the application is wrong.
         Raises StepFailed in each of these cases:
 
-        * The place cannot be read, or holds less than when a life ended.
+        * The place cannot be read, or holds less than when a life ended. (An output topic may hold less: see
+          `run.outputs`.)
         * Nearly all records are there equally often, and more than once.
         * `effects.identity` is wrong.
         """
@@ -57,7 +58,8 @@ class OwnEffects:
                 which = _lives(name, part.positions, ends, landing)
                 for life, parts in lives.items():
                     parts.append(part.rows[which == life])
-            _check_growth(member, counted, ends, reader)
+            if landing.kind != "topic":  # only the cluster can shrink a topic: `run.outputs` finds out whether it did
+                _check_growth(member, counted, ends, reader, landing)
             _check_identity(reader, pattern, lives, landing)
             for life, parts in lives.items():
                 rows = _completed(np.concatenate([np.zeros(0, EFFECT), *parts]), ends[life])
@@ -77,14 +79,16 @@ class OwnEffects:
         write_end(folder, LifeEnd(applied=len(effects), exit_code=0, killed=False))
 
 
-def _check_growth(member: int, count: int, ends: dict[int, LifeEnd], reader: EffectReader) -> None:
+def _check_growth(
+    member: int, count: int, ends: dict[int, LifeEnd], reader: EffectReader, landing: EffectsPlace
+) -> None:
     """Raises StepFailed if the place of a member holds less than when a life ended.
 
     `count` is the present number of effects in the place.
     """
     sizes = reader.sizes()
     for life, end in ends.items():
-        check_grown(end.sizes, sizes)
+        check_grown(end.sizes, sizes, landing)
         if count < end.applied:
             raise StepFailed(
                 f"member {member} had {end.applied} effects when its life {life} ended, and now there are only "
