@@ -80,7 +80,9 @@ def _rows(arm: Arm, cluster: Cluster) -> Iterator[dict[str, object]]:
         row: dict[str, object] = {"arm": arm.name, "partition": key[1], "start": starts[key], "end": ends[key]}
         row |= {"leader": state.leader, "leader_epoch": state.leader_epoch}
         for mark in marks:
-            kept_until = _end_of_epoch(cluster, key, state, mark, ends[key]) if mark.partition == key[1] else mark.offset
+            kept_until = (
+                _end_of_epoch(cluster, key, state, mark, ends[key]) if mark.partition == key[1] else mark.offset
+            )
             if kept_until < mark.offset:
                 row |= {"watermark": mark.offset, "epoch": mark.epoch, "kept_until": kept_until}
                 break

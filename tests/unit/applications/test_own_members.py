@@ -214,8 +214,25 @@ def test_an_output_is_kept_without_secrets_after_an_error_and_when_its_effects_a
     stage.pool.close()
     assert (life / "stderr").read_text() == "***\n"
     assert own_applications.SECRET in (life / "stdout").read_text()
-    redact_effects(stage.inputs, life)
+    redact_effects(life)
     assert (life / "stdout").read_text() == "a ***\n"
+    redact_effects(life)
+    assert (life / "stdout").read_text() == "a ***\n"
+
+
+def test_a_secret_that_was_changed_while_its_life_ran_is_recognised_at_the_end(stage: Stage) -> None:
+    (stage.folder / "own" / "run.sh").write_text("echo a $SINK_DSN; echo $SINK_DSN >&2; sleep 600")
+    own_applications.toml(stage.folder / "own", "sh {home}/run.sh")
+    stage.pool.start()
+    life = stage.pool.members[0].folder / "0"
+    wait_until(lambda: (life / "stderr").stat().st_size, "its words", 10)
+    (file,) = (stage.folder / "own").glob("*.toml")
+    file.write_text(file.read_text().replace(own_applications.SECRET, "another-secret"))
+    assert own_applications.SECRET not in repr(stage.pool.members[0].progress), "a log may show it"
+    stage.pool.kill()
+    redact_effects(life)
+    assert [(life / name).read_text() for name in ("stdout", "stderr")] == ["a ***\n", "***\n"]
+    assert not [each for each in life.iterdir() if own_applications.SECRET.encode() in each.read_bytes()]
 
 
 SUPERVISOR = """

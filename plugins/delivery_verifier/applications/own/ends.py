@@ -24,7 +24,7 @@ def end_of_own(progress: Progress, end: LifeEnd) -> None:
     """
     folder, control = progress.folder, progress.control
     *earlier, life = lives_of(folder).values()
-    keep_output(progress.inputs, life)
+    keep_output(progress.landing, life, progress.secrets.texts)
     total = progress.reader.count(pattern_of(progress.inputs, progress.landing))
     progress.reader.keep()
     control[Word.APPLIED] = max(total - (read_end(earlier[-1]).applied if earlier else 0), 0)
@@ -34,5 +34,5 @@ def end_of_own(progress: Progress, end: LifeEnd) -> None:
 def describe_end(progress: Progress) -> str:
     """Returns the last words of a member that has ended by itself, without secrets."""
     *_, life = lives_of(progress.folder).values()
-    keep_output(progress.inputs, life)
+    keep_output(progress.landing, life, progress.secrets.texts)
     return last_words(life)
