@@ -63,7 +63,10 @@ def compared(
 
 @pytest.fixture(scope="module")
 def histories() -> dict[str, History]:
-    return {f"h{at}": random_history(f"h{at}", at, SEED + at) for at in range(1, RANDOM + 1)}
+    drawn = {f"h{at}": random_history(f"h{at}", at, SEED + at) for at in range(1, RANDOM + 1)}
+    for row in drawn["h1"][2]:
+        row["member"] = -1  # nobody saw which of several members applied it
+    return drawn
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +92,15 @@ def test_a_thousand_histories_have_exactly_the_cases_of_the_oracle(
     kinds = Counter(kind for cases in expected.values() for kind, *_ in cases)
     assert min(kinds[kind] for kind in KINDS) > 300, f"the dice must throw every kind: {kinds}"
     assert sum(hidden for cases in expected.values() for _, hidden, *_ in cases) > 100
+
+
+def test_a_case_names_a_member_only_if_somebody_saw_which(found: effect_books.Effects) -> None:
+    details = dict.fromkeys(("h1", "h2"), "")
+    for row in found.cases.to_pylist():
+        if row["arm"] in details:
+            details[row["arm"]] += row["detail"] + "\n"
+    assert "by a member in life" in details["h1"] and "by member" not in details["h1"]
+    assert "by member 0 in life" in details["h2"] and "by a member" not in details["h2"]
 
 
 def test_their_books_are_those_of_the_oracle(histories: dict[str, History], found: effect_books.Effects) -> None:

@@ -113,13 +113,15 @@ class LifeEffects(NamedTuple):
     """All effects of one life of a member.
 
     `rows` has them in the form EFFECT, in the sink's own order. `counted` is how many effects there must be, counted
-    without reading them. The law `effects_read` compares it with the number of rows.
+    without reading them. The law `effects_read` compares it with the number of rows. If `is_shared` is true, any member
+    may have written them in its life of the same number: members are killed, stopped and started together.
     """
 
     member: int
     life: int
     rows: npt.NDArray[np.void]
     counted: int
+    is_shared: bool = False
 
 
 class Sink(Protocol):

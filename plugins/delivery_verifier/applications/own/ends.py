@@ -20,11 +20,16 @@ reports 128 + 15 for a child that ended by this signal. Python reports -15."""
 def end_of_own(progress: Progress, end: LifeEnd) -> None:
     """Writes down how the latest life of an own member ended. Sets Word.APPLIED to the number of effects of this life.
 
-    `end` says by what the life ended. Its other fields are replaced.
+    `end` says by what the life ended. Its other fields are replaced. If all members write to one place, its effects are
+    counted for member 0 only.
     """
     folder, control = progress.folder, progress.control
     *earlier, life = lives_of(folder).values()
     keep_output(progress.landing, life, progress.secrets.texts)
+    if not progress.has_effects:
+        control[Word.APPLIED] = 0
+        write_end(life, replace(end, applied=0, ended_us=now_us()))
+        return
     total = progress.reader.count(pattern_of(progress.inputs, progress.landing))
     progress.reader.keep()
     control[Word.APPLIED] = max(total - (read_end(earlier[-1]).applied if earlier else 0), 0)

@@ -137,14 +137,21 @@ class Progress(NamedTuple):
         return cls(inputs, landing_of(inputs), reader, folder, control, began_s, size, sizes, secrets)
 
     @property
+    def has_effects(self) -> bool:
+        """Whether the effects in the place count for this member. If all members write to one place, its effects count
+        for member 0."""
+        return not self.landing.is_shared or self.folder.name == "0"
+
+    @property
     def is_remote(self) -> bool:
         """Whether the effects are in an output topic or a database."""
-        return self.landing.kind in ("topic", "table")
+        return self.landing.is_shared
 
     def update(self, before: Mapping[str, int]) -> Mapping[str, int]:
         """Notes in the control block how far the member has come. From outside, only the place of its effects can be
         seen. So the number of applied records is replaced by the amount written in this life, in bytes, offsets or
-        rows. A member that has written something, or has run for BEGUN_S seconds, counts as one that has partitions.
+        rows. A member that has written something, or has run for BEGUN_S seconds, counts as one that has partitions. If
+        all members write to one place, this is the amount that all have written since the life began.
         Also cuts long outputs.
 
         `before` has the sizes at the last call. Returns the present sizes, or `before` if the effects are locked.
@@ -165,6 +172,8 @@ class Progress(NamedTuple):
     def note_markers(self) -> None:
         """Notes in the folder of the life which markers the member has applied since the last call: the partition of
         each, and the round in which it was written (see `run.snapshot`)."""
+        if not self.has_effects:
+            return
         pattern, life = pattern_of(self.inputs, self.landing), self.folder / str(self.control[Word.LIFE])
         with suppress(PlaceBusy):  # a later call finds the same markers
             for partition, number in self.reader.markers(pattern, self.searched):
