@@ -75,8 +75,8 @@ SHARES: dict[str, tuple[Share, ...]] = {
         Share(application="at_handover", anomaly=Anomaly.OVERTAKEN, least=1, most=9),
     ),
 }
-"""The statistical scenarios. Their ten arms stand still for half of the interval of the client's timer, so that each is
-hurt with a probability of about one half: none or all of ten in one of 512 runs."""
+"""The statistical scenarios. The fault hits their ten arms half an interval of the client's timer after the hand-over.
+So each is hurt with a probability of about one half, and all or none of ten in one of some hundred runs."""
 
 
 def main() -> int:

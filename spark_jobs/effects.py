@@ -206,15 +206,16 @@ def _is_in(partitions: Partitions) -> Column:
 
 
 def _detail() -> Column:
-    """Returns a case in words, e.g. `in the log at 0:17; applied at 0:17 by member 0 in life 0`. 0:17 is partition 0,
-    offset 17."""
+    """A case in words, e.g. `in the log at 0:17; applied at 0:17 by member 0 in life 0`. 0:17 is partition 0, offset
+    17. `by a member` stands where nobody saw which."""
 
     def landed(effect: Column) -> Column:
         located = F.concat(F.lit("at "), _location_text(effect["at"]), F.lit(" "))
         return F.concat(
             F.when(effect["at"].isNull(), F.lit("")).otherwise(located),
-            F.lit("by member "),
-            effect["member"],
+            F.when(effect["member"] < 0, F.lit("by a member")).otherwise(
+                F.concat(F.lit("by member "), effect["member"])
+            ),
             F.lit(" in life "),
             effect["life"],
         )

@@ -1,5 +1,5 @@
 """Own applications, from their names to a verdict, on real brokers. One commits what it has applied to a table. The
-other commits what it has not yet written to a topic."""
+other commits what it has not yet written to a topic. Each has two members, which write to one place."""
 
 from __future__ import annotations
 
@@ -114,10 +114,12 @@ def test_own_applications_keep_what_they_claim_and_no_more(
     assert loader.books["reapplied"] > 0 == loader.books["skipped"] + loader.books["ghost"]
     assert forwarder.books["skipped"] > 0 == forwarder.books["reapplied"] + forwarder.books["ghost"]
     assert arm(verdict, "control").books["reapplied"] + arm(verdict, "control").books["skipped"] == 0
-    assert "hello with *** ***" in (run.path / "printed" / "loader-0-0.txt").read_text()
+    for member in range(2):
+        assert "hello with *** ***" in (run.path / "printed" / f"loader-{member}-0.txt").read_text()
     rows = pq.read_table(run.path / "effects").to_pylist()
     lives = {(row["arm"], row["life"]) for row in rows if row["arm"] in ("loader", "forwarder")}
     assert lives == {(name, life) for name in ("loader", "forwarder") for life in range(3)}
+    assert {row["member"] for row in rows if row["arm"] in ("loader", "forwarder")} == {-1}, "nobody sees which"
     for claim, broken in (("at_least_once", {"forwarder"}), ("exactly_once", {"loader", "forwarder"})):
         again = claimed(run, claim)
         assert {each.arm for each in again.arms if each.verdict == "VIOLATED"} == broken, claim

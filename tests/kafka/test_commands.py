@@ -3,18 +3,25 @@ that changes nothing counts as a fault that did not bite (had no effect)."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from support.quiet_load import QuietLoad
 
+from delivery_verifier.applications.own.topic import Topic
+from delivery_verifier.applications.watermarks import highest_watermarks
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.cluster.protocol.epochs import epoch_end
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.effects_place import EffectsPlace
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.scenario import Load, Scenario
+from delivery_verifier.run.snapshot import AckedWriter
 
 AT_ONCE = Trigger(kind="at_once")
 
@@ -30,9 +37,23 @@ def made(cluster: Cluster) -> Scenario:
     return made
 
 
-def inject(cluster: Cluster, made: Scenario, *steps: FaultStep) -> list[Injection]:
+def inject(cluster: Cluster, made: Scenario, *steps: FaultStep, load: QuietLoad | None = None) -> list[Injection]:
     plan = FaultPlan(name="planned", summary="planned", steps=steps)
-    return FaultRunner(cluster, msgspec.structs.replace(made, fault=plan), QuietLoad()).run()
+    return FaultRunner(cluster, msgspec.structs.replace(made, fault=plan), load or QuietLoad()).run()
+
+
+class WatchedLoad(QuietLoad):
+    """Writes three records to a topic for each step `send`, and notes the watermarks of the topic in `folder`."""
+
+    def __init__(self, cluster: Cluster, topic: str, folder: Path) -> None:
+        landing = EffectsPlace(kind="topic")
+        self._reader = Topic(topic, cluster.connection.client_properties(), landing, lambda _: -1, folder)
+        self._connection, self._topic = cluster.connection, topic
+
+    def send(self, blocks: int) -> None:
+        writer = AckedWriter(self._connection)  # after a loss, an idempotent producer writes no more
+        writer.write([(self._topic, 0, b"a record")] * 3 * blocks)
+        self._reader.sizes()
 
 
 def test_an_election_of_what_is_led_already_has_not_bitten(cluster: Cluster, made: Scenario) -> None:
@@ -41,24 +62,34 @@ def test_an_election_of_what_is_led_already_has_not_bitten(cluster: Cluster, mad
 
 
 def test_a_stale_replica_leads_the_subject_once_it_is_asked_for_and_no_other_arm(
-    cluster: Cluster, made: Scenario
+    cluster: Cluster, made: Scenario, tmp_path: Path
 ) -> None:
+    (subject,) = made.subjects
+    load = WatchedLoad(cluster, subject.topic_name, tmp_path)
+    load.send(1)
     first, others, asked = inject(
         cluster,
         made,
         FaultStep(trigger=AT_ONCE, action="kill", target="other_follower", proofs=("isr_shrunk",)),
-        FaultStep(trigger=Trigger(kind="isr_shrunk"), action="kill", target="leader_and_follower", proofs=("deposed",)),
+        FaultStep(trigger=Trigger(kind="isr_shrunk"), action="send", target="none"),
+        FaultStep(trigger=AT_ONCE, action="kill", target="leader_and_follower", proofs=("deposed",)),
         FaultStep(trigger=AT_ONCE, action="start", target="other_follower"),
         FaultStep(trigger=Trigger(kind="deposed"), action="elect_unclean", target="other_follower"),
         FaultStep(trigger=Trigger(kind="led"), action="start", target="leader_and_follower"),
+        load=load,
     )
     assert first.bit and others.bit and asked.bit, (first.proof, others.proof, asked.proof)
-    (subject,) = made.subjects
     assert list(asked.proof["elected"]) == [f"{subject.topic_name}-0"]  # type: ignore[call-overload]
     assert asked.proof["before"][f"{subject.topic_name}-0"]["leader"] == -1  # type: ignore[index]
     now = cluster.partitions([arm.topic_name for arm in made.arms])
     assert now[subject.topic_name, 0].leader == asked.brokers[0] == first.brokers[0]
     assert now[made.canary.topic_name, 0].leader in others.brokers
+    load.send(2)
+    before, after = highest_watermarks(tmp_path)
+    assert (before.offset, after.offset) == (6, 9), "the log is longer again than it had been"
+    leader = cluster.address(now[subject.topic_name, 0].leader)
+    ends = [epoch_end(leader, subject.topic_name, 0, mark.epoch) for mark in (before, after)]
+    assert ends == [3, 9], "three records were below the high watermark, and are gone"
 
 
 def test_a_topic_gets_the_setting_and_what_it_has_already_has_not_bitten(cluster: Cluster, made: Scenario) -> None:

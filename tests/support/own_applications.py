@@ -101,12 +101,13 @@ def scenario(members: int = 1) -> Scenario:
     return replace(RUN, arms=(replace(RUN.subjects[0], application=own), RUN.canary))
 
 
-def program(folder: Path, name: str, text: str, *effects: str, **environment: str) -> None:
+def program(folder: Path, name: str, text: str, *effects: str, members: int = 1, **environment: str) -> None:
     """Writes the own application `name` to `folder`: a Python program with `text`, and the fields `effects`."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.py").write_text(text)
     variables = {"SINK_DSN": f"postgresql://sink:{SECRET}@db/sink", **environment}
-    lines = [f"command = '''{sys.executable} {{home}}/{name}.py'''", "[effects]", *effects, "[environment]"]
+    command = f"command = '''{sys.executable} {{home}}/{name}.py'''"
+    lines = [command, f"members = {members}", "[effects]", *effects, "[environment]"]
     lines += [f'{variable} = "{value}"' for variable, value in variables.items()]
     (folder / f"{name}.toml").write_text("\n".join(lines) + "\n")
 
@@ -116,10 +117,10 @@ LOADED = ('kind = "table"', 'where = "ORDERS_DSN"', 'table = "orders"', 'column 
 
 
 def loader(folder: Path) -> None:
-    """Writes `loader`, which has its rows in the table `orders` of a database in `folder`."""
-    program(folder, "loader", LOADER, *LOADED, ORDERS_DSN=f"sqlite:///{folder}/orders.sqlite")
+    """Writes `loader`, whose two members have their rows in the table `orders` of a database in `folder`."""
+    program(folder, "loader", LOADER, *LOADED, members=2, ORDERS_DSN=f"sqlite:///{folder}/orders.sqlite")
 
 
 def forwarder(folder: Path) -> None:
-    """Writes `forwarder`, which has its effects in the keys of an output topic."""
-    program(folder, "forwarder", FORWARDER, 'kind = "topic"', 'identity = "header"', 'column = "key"')
+    """Writes `forwarder`, whose two members have their effects in the keys of an output topic."""
+    program(folder, "forwarder", FORWARDER, 'kind = "topic"', 'identity = "header"', 'column = "key"', members=2)

@@ -181,7 +181,8 @@ class MemberPool:
         if member.is_own:
             inputs = self._inputs(member)
             member.progress = Progress.begin(inputs, member.number, control)
-            member.process = start_own(inputs, group_of(self._scenario, member.arm), member.number, life)
+            group = group_of(self._scenario, member.arm)
+            member.process = start_own(inputs, group, member.number, life, member.progress.secrets)
             control[Word.PID] = member.process.pid
             self._adopt(member.process.pid)
             return

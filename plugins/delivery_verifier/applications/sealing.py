@@ -25,7 +25,7 @@ def seal_effects(effects: LifeEffects, arm: str, file: Path) -> None:
     rows = effects.rows
     columns: dict[str, object] = {
         "arm": [arm] * len(rows),
-        "member": np.full(len(rows), effects.member, np.int32),
+        "member": np.full(len(rows), -1 if effects.is_shared else effects.member, np.int32),
         "life": np.full(len(rows), effects.life, np.int32),
         "nth": _nth(rows["partition"]),
         "applied_at": pa.array(rows["applied_at"], pa.int64()).cast(pa.timestamp("us", tz="UTC")),

@@ -113,16 +113,16 @@ class SinkInputs(NamedTuple):
 class LifeEffects(NamedTuple):
     """All effects of one life of a member.
 
-    * `member`, `life`: the number of the member, and the number of its life, both from 0.
-    * `rows`: the effects in the form EFFECT (the NumPy type of an effect), in the order of the sink.
-    * `counted`: how many effects there must be. This number was counted without reading the effects. The law
-      `effects_read` compares it with the number of rows.
+    `rows` has them in the form EFFECT, in the sink's own order. `counted` is how many effects there must be, counted
+    without reading them. The law `effects_read` compares it with the number of rows. If `is_shared` is true, any member
+    may have written them in its life of the same number: members are killed, stopped and started together.
     """
 
     member: int
     life: int
     rows: npt.NDArray[np.void]
     counted: int
+    is_shared: bool = False
 
 
 class Sink(Protocol):

@@ -24,6 +24,7 @@ from delivery_verifier.judgement.evaluation import (
 )
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.observer_doubts import ALL, observer_doubts
+from delivery_verifier.judgement.outputs import output_doubts
 from delivery_verifier.judgement.witness import witness_doubts
 from delivery_verifier.model.verdict import Doubt
 
@@ -57,7 +58,7 @@ def checker_doubts(evidence: Evidence, validation: Validation) -> list[OwnedDoub
         *_coverage_of_laws(evidence),
         *_canary(evidence),
         *(_doubt(*doubt) for doubt in (*skipped_too_early(evidence), *torn_effects(evidence))),
-        *(_doubt(*doubt) for doubt in witness_doubts(evidence)),
+        *(_doubt(*doubt) for doubt in (*witness_doubts(evidence), *output_doubts(evidence))),
         *(_doubt(*doubt) for doubt in observer_doubts(evidence)),
         *_exposure(evidence),
         *_evaluations(evidence, validation),

@@ -33,7 +33,7 @@ from delivery_verifier.store.ledger import reported_counts
 from delivery_verifier.store.replicas import read_replicas
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.versions import versions
-from delivery_verifier.store.witness import Witness, read_witness
+from delivery_verifier.store.witness import Row, Witness, read_outputs, read_witness
 
 EARLY = "ended_early/"
 """The prefix of a note in produce.json that names a producer whose load was ended by a fatal client error."""
@@ -54,8 +54,9 @@ class Evidence:
     * `transactions`: maps each arm that writes transactions to the counts of its transactions.
     * `indeterminate`: maps an arm to the number of attempts whose outcome is INDETERMINATE.
     * `cases`: the content of anomalies/, one row per case, up to a bound; None if there is no file.
-    * `missing`: maps (arm, partition) to how many missing reported attempts may stand at unreadable offsets.
-    * `witness`: what brokers wrote down of the applications' groups; None without applications, or in older formats.
+    * `missing`: by (arm, partition), the reported attempts that were not found, but may stand at unreadable offsets.
+    * `witness`: what brokers wrote down of the applications' groups. `outputs`: what brokers say of their output
+      topics. Both are None without applications, or in older formats.
     """
 
     scenario: Scenario
@@ -75,6 +76,7 @@ class Evidence:
     cases: pa.Table | None = None
     missing: Mapping[tuple[str, int], int] = field(default_factory=dict)
     witness: Witness | None = None
+    outputs: list[Row] | None = None
 
     @classmethod
     def load(cls, run_dir: Path) -> Evidence:
@@ -93,7 +95,7 @@ class Evidence:
             books = Books.read(run.path, reconciled, bool(scenario.applied))
             cases = read_case_files(run.path / "anomalies")
             replicas = read_replicas(run)
-            witness = read_witness(run) if scenario.applied else None
+            witness, outputs = (read_witness(run), read_outputs(run)) if scenario.applied else (None, None)
         except (msgspec.MsgspecError, pa.ArrowException) as error:
             raise IncompleteRun(f"{run.path} is damaged: {error}") from None
         load = run.manifest("produce")
@@ -102,9 +104,8 @@ class Evidence:
         planted = canary.expected_counts(scenario, settled, reconciled)
         searched = searched_for(settled, bool(scenario.applied))
         known = (scenario, injections, observations, offsets, books, planted, replicas, settled, searched)
-        strangers = count_strangers(run, scenario.arm_names)
-        more = (transactions_of(scenario, load.counts), indeterminate, cases, count_missing(run), witness)
-        return cls(*known, strangers, load.started_at_us, early, *more)
+        more = (transactions_of(scenario, load.counts), indeterminate, cases, count_missing(run), witness, outputs)
+        return cls(*known, count_strangers(run, scenario.arm_names), load.started_at_us, early, *more)
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:

@@ -54,14 +54,15 @@ class EffectsPlace(Data, frozen=True, kw_only=True):
         """`stdout` if the effects are lines on standard output, otherwise empty."""
         return self.where if self.kind == "lines" and self.where == STDOUT else ""
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether all members of an application write to one place. Nobody then sees which of them wrote an effect. The
+        effect names its record all the same. The verifier reads the place once, as that of member 0."""
+        return self.kind in ("topic", "table")
+
 
 def several_at_one_path(effects: EffectsPlace, members: int) -> str:
-    """Returns a text that says what is wrong, if several members would write to one place. Otherwise returns ""."""
-    if members > 1 and effects.kind in ("topic", "table"):
-        return (
-            "is one place for several members, and nobody sees which of them wrote an effect; write members = 1, and "
-            "let the command start several consumers"
-        )
+    """Returns a text that says what is wrong if several members write to the same files. Otherwise returns ""."""
     is_wrong = effects.where.startswith("/") and members > 1
     return "is one path for several members; write {folder}/ in front, or members = 1" if is_wrong else ""
 

@@ -86,6 +86,10 @@ ADVICE = {
     "effects are. Find that client, or the operator who set offsets, and run again.",
     "witness_disagrees": "The coordinator of the group answers something else than its own log says: treat it as a "
     "finding. Look at the log of this broker, and run again.",
+    "output_cut_off": "The cluster has lost records of the output topic that it had kept, so nobody knows what the "
+    "application applied. Find out who deleted records or elected a leader, and run again.",
+    "output_unproven": "The leader of the output topic changed in a way that may have cost it records. Look for its "
+    "cause in the logs of the brokers (a busy host, an operator), and run again.",
     "stranger_in_topic": "Another client wrote to the topic, or nothing readable is left of a record that was never "
     "acknowledged. Find that client, stop it and run again; if there is none, treat the records as damaged.",
     "unplanned_disturbance": "Something else than the plan disturbed the cluster. Find its cause (a busy host, a "

@@ -202,7 +202,7 @@ def _keep_outputs(inputs: SinkInputs, output: StepOutput) -> None:
             file = output.staging / "printed" / f"{inputs.arm.name}-{member}-{life}.txt"
             file.parent.mkdir(exist_ok=True)
             file.write_text(printed(inputs, path))
-            redact_effects(inputs, path)
+            redact_effects(path)
 
 
 def seal_life(effects: LifeEffects, arm: str, output: StepOutput) -> None:

@@ -1,11 +1,27 @@
-"""The output topics of transforms: counts how many of their records a read_committed consumer must get."""
+"""The output topics of applications: how many of their records a read_committed consumer must be handed, and whether
+the cluster has lost some of them.
+
+A record below a high watermark may not vanish. If it does, an effect is missing through no fault of the application.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from delivery_verifier.applications.lives import application_folder
+from delivery_verifier.applications.watermarks import Watermark, highest_watermarks
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.protocol import batches
+from delivery_verifier.cluster.protocol import batches, epochs
+from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.application import output_topic
+from delivery_verifier.model.scenario import Arm, Scenario
+from delivery_verifier.store.run_directory import StepOutput
+from delivery_verifier.store.table import arrow_schema
+from delivery_verifier.store.witness_tables import OUTPUTS
 
 STABLE_S = 120.0
 """Every transaction in an output topic must have ended within this number of seconds. The wait begins when no member
@@ -40,3 +56,40 @@ class VisibleRecords:
             unseen = batches.unseen(self._cluster.address(state.leader), *key, starts[key], ends[key])
             visible += ends[key] - starts[key] - unseen.control - unseen.aborted
         return visible
+
+
+def write_outputs(scenario: Scenario, cluster: Cluster, output: StepOutput) -> None:
+    """Writes the table OUTPUTS to `output`. Call it when the effects of all applications have been read.
+
+    The table is empty if no application writes to an output topic. Raises KafkaException and ConnectionError if a
+    leader gives no answer.
+    """
+    with_output = [arm for arm in scenario.loaded if arm.application is not None and arm.application.has_output_topic]
+    rows = [row for arm in with_output for row in _rows(arm, cluster)]
+    output.write_table(OUTPUTS.name, pa.Table.from_pylist(rows, arrow_schema(OUTPUTS)))
+
+
+def _rows(arm: Arm, cluster: Cluster) -> Iterator[dict[str, object]]:
+    """Yields the row of each partition of the arm's output topic."""
+    client, topic = topics.admin(cluster.connection), output_topic(arm.topic_name)
+    leaders = cluster.partitions([topic])
+    partitions = list(leaders)
+    starts, ends = topics.start_offsets(client, partitions), topics.high_watermarks(client, partitions)
+    marks = highest_watermarks(application_folder(cluster.workspace, arm.name))
+    for key, state in leaders.items():
+        row: dict[str, object] = {"arm": arm.name, "partition": key[1], "start": starts[key], "end": ends[key]}
+        row |= {"leader": state.leader, "leader_epoch": state.leader_epoch}
+        for mark in marks:
+            kept_until = (
+                _end_of_epoch(cluster, key, state, mark, ends[key]) if mark.partition == key[1] else mark.offset
+            )
+            if kept_until < mark.offset:
+                row |= {"watermark": mark.offset, "epoch": mark.epoch, "kept_until": kept_until}
+                break
+        yield row
+
+
+def _end_of_epoch(cluster: Cluster, key: tuple[str, int], state: PartitionState, mark: Watermark, end: int) -> int:
+    """Returns the offset at which the leader epoch of `mark` ends in the log of the leader. If the epoch is unknown,
+    returns `end`, the present high watermark."""
+    return end if mark.epoch < 0 else epochs.epoch_end(cluster.address(state.leader), *key, mark.epoch)

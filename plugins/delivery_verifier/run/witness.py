@@ -1,4 +1,4 @@
-"""The witness: writes down what the brokers keep of the applications' consumer groups. This is done after all
+"""The witness: writes down what the brokers keep of the applications' groups and of their output topics, after all
 applications have ended."""
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from delivery_verifier.cluster.group_log import GroupLog, LogEntry, read_groups
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.group_records import GroupCommit
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.run.outputs import write_outputs
 from delivery_verifier.store.run_directory import StepOutput
 from delivery_verifier.store.table import Table, arrow_schema
 from delivery_verifier.store.witness_tables import COMMITS, GENERATIONS, POSITIONS
@@ -21,10 +22,12 @@ Row = dict[str, object]
 
 
 def write_witness(scenario: Scenario, cluster: Cluster, output: StepOutput, began_us: int) -> None:
-    """Writes the tables of the witness to `output`. Call it when no member of an application runs any more.
+    """Writes the tables of the witness to `output`. No member of an application runs any more, and all effects have
+    been read.
 
     `began_us` is a time before the first member began, in µs since the epoch. Writes nothing if no arm has an
-    application. Raises the errors of `read_groups`, and KafkaException if the coordinator of a group does not answer.
+    application. Raises the errors of `read_groups` and `write_outputs`, and KafkaException if the coordinator of a
+    group does not answer.
     """
     arms = {group_of(scenario, arm): arm for arm, _ in applications_of(scenario)}
     if not arms:
@@ -43,6 +46,7 @@ def write_witness(scenario: Scenario, cluster: Cluster, output: StepOutput, bega
         for table in (COMMITS, GENERATIONS):
             _write(output, table, [row for of_table, row in rows if of_table is table])
         _write(output, POSITIONS, positions)
+        write_outputs(scenario, cluster, output)
 
 
 def _rows(names: dict[str, str], log: GroupLog, entry: LogEntry) -> Iterator[tuple[Table, Row]]:

@@ -11,7 +11,14 @@ import pyarrow.parquet as pq
 from delivery_verifier.store.effect_tables import JOURNAL
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.table import Table
-from delivery_verifier.store.witness_tables import COMMITS, GENERATIONS, POSITIONS, WITNESS_SINCE
+from delivery_verifier.store.witness_tables import (
+    COMMITS,
+    GENERATIONS,
+    OUTPUTS,
+    OUTPUTS_SINCE,
+    POSITIONS,
+    WITNESS_SINCE,
+)
 
 Row = dict[str, Any]
 
@@ -37,6 +44,15 @@ def read_witness(run: RunDirectory) -> Witness | None:
     commits, generations, positions = (_rows(run.path, table) for table in (COMMITS, GENERATIONS, POSITIONS))
     journal = [row for file in sorted(run.path.glob(JOURNAL.file)) for row in _of_file(file, JOURNAL)]
     return Witness(commits, generations, positions, journal)
+
+
+def read_outputs(run: RunDirectory) -> list[Row] | None:
+    """Returns the rows of the table witness/outputs of a run in which an arm has an application. Call
+    `run.require("settle")` before.
+
+    Returns None if the run is of an older format, which has no such table. Raises as `read_witness` does.
+    """
+    return _rows(run.path, OUTPUTS) if run.manifest("settle").format_version >= OUTPUTS_SINCE else None
 
 
 def last_positions(run: RunDirectory) -> dict[tuple[str, int], int] | None:

@@ -1,4 +1,5 @@
-"""The witness: what the brokers themselves recorded, in `__consumer_offsets`, about the groups of the applications.
+"""The witness: what the brokers themselves recorded about the groups of the applications, in `__consumer_offsets`, and
+what they say of the output topics of the applications.
 
 The journal is what the members say that they did. The witness depends neither on the journal, nor on what a client was
 told. A *group* is the consumer group of one arm's application.
@@ -65,5 +66,33 @@ POSITIONS = Table(
     since=WITNESS_SINCE,
 )
 
-WITNESS_TABLES = (COMMITS, GENERATIONS, POSITIONS)
+OUTPUTS_SINCE = 6
+"""The first version of the run directory's format that has the table of the output topics, and in which the observer
+watches these topics."""
+
+OUTPUTS = Table(
+    "witness/outputs",
+    "witness/outputs.parquet",
+    "one partition of the output topic of an arm's application, after its effects were read",
+    (
+        ARM,
+        PARTITION,
+        Column("leader", "int32", "broker that leads the partition"),
+        Column("leader_epoch", "int32", "leader epoch of this leader"),
+        Column("start", "int64", "first offset of the leader's log: above 0, records were deleted"),
+        Column("end", "int64", "high watermark"),
+        Column(
+            "watermark",
+            "int64",
+            "a high watermark that was seen earlier, and below which the log lacks records now; null: it lacks none",
+            nullable=True,
+        ),
+        Column("epoch", "int32", "leader epoch in which it was seen; -1: unknown; null as above", nullable=True),
+        Column("kept_until", "int64", "offset at which this epoch ends in the leader's log; null as above", True),
+    ),
+    may_be_empty=True,
+    since=OUTPUTS_SINCE,
+)
+
+WITNESS_TABLES = (COMMITS, GENERATIONS, POSITIONS, OUTPUTS)
 """All tables of the witness."""

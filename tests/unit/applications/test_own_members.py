@@ -12,6 +12,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import psutil
+import pyarrow.parquet as pq
 import pytest
 from support import own_applications
 from support.mock_broker import MockBroker
@@ -26,6 +27,7 @@ from delivery_verifier.applications.own.handle import OwnHandle
 from delivery_verifier.applications.own.process import redact_effects
 from delivery_verifier.applications.own.sink import OwnEffects
 from delivery_verifier.applications.pool import MemberPool
+from delivery_verifier.applications.sealing import seal_effects
 from delivery_verifier.applications.sink import CRC_OK, PARSED, SinkInputs
 from delivery_verifier.host.processes import is_frozen
 from delivery_verifier.host.waiting import wait_until
@@ -214,8 +216,74 @@ def test_an_output_is_kept_without_secrets_after_an_error_and_when_its_effects_a
     stage.pool.close()
     assert (life / "stderr").read_text() == "***\n"
     assert own_applications.SECRET in (life / "stdout").read_text()
-    redact_effects(stage.inputs, life)
+    redact_effects(life)
     assert (life / "stdout").read_text() == "a ***\n"
+    redact_effects(life)
+    assert (life / "stdout").read_text() == "a ***\n"
+
+
+def test_a_secret_that_was_changed_while_its_life_ran_is_recognised_at_the_end(stage: Stage) -> None:
+    (stage.folder / "own" / "run.sh").write_text("echo a $SINK_DSN; echo $SINK_DSN >&2; sleep 600")
+    own_applications.toml(stage.folder / "own", "sh {home}/run.sh")
+    stage.pool.start()
+    life = stage.pool.members[0].folder / "0"
+    wait_until(lambda: (life / "stderr").stat().st_size, "its words", 10)
+    (file,) = (stage.folder / "own").glob("*.toml")
+    file.write_text(file.read_text().replace(own_applications.SECRET, "another-secret"))
+    assert own_applications.SECRET not in repr(stage.pool.members[0].progress), "a log may show it"
+    stage.pool.kill()
+    redact_effects(life)
+    assert [(life / name).read_text() for name in ("stdout", "stderr")] == ["a ***\n", "***\n"]
+    assert not [each for each in life.iterdir() if own_applications.SECRET.encode() in each.read_bytes()]
+
+
+WRITER = """
+import os, signal, sqlite3
+database = sqlite3.connect(os.environ["ORDERS_DSN"].removeprefix("sqlite:///"), timeout=30, isolation_level=None)
+database.execute("CREATE TABLE IF NOT EXISTS orders(payload BLOB)")
+name = f"{os.path.dirname(__file__)}/{os.environ['KDV_MEMBER']}-{os.environ['KDV_LIFE']}"
+database.executemany("INSERT INTO orders VALUES (?)", [(line,) for line in open(name, "rb").read().splitlines()])
+signal.pause()
+"""
+"""Writes the records of a file, which is named by member and life, to a table of SQLite."""
+
+
+def test_several_members_write_to_one_table_and_each_effect_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KDV_APPLICATIONS", str(tmp_path / "own"))
+    orders = tmp_path / "orders.sqlite"
+    own_applications.program(
+        tmp_path / "own", "sink", WRITER, *own_applications.LOADED, ORDERS_DSN=f"sqlite:///{orders}"
+    )
+    planned = {"0-0": [0, 1, 2], "1-0": [3, 4], "0-1": [5, 1], "1-1": [4]}
+    for name, sequences in planned.items():
+        lines = [record.encode(SCENARIO.run_token, ARM.ordinal, 0, 0, each, 0, each, SIZE) for each in sequences]
+        (tmp_path / "own" / name).write_bytes(b"\n".join(lines))
+    scenario, workspace = own_applications.scenario(members=2), tmp_path / "workspace"
+    pool = MemberPool(scenario, {"bootstrap.servers": "localhost:1"}, workspace, lambda _: None)
+    handle = OwnHandle(scenario, workspace, {})
+    arm = scenario.subjects[0]
+    inputs = SinkInputs(arm, pool.members[0].folder.parent, 10, scenario.run_token, {}, payload_bytes=SIZE)
+    try:
+        for end, count in ((pool.kill, 5), (pool.stop, 8)):
+            pool.start()
+            wait_until(lambda count=count: pool.check() and handle.records() == {arm.name: count}, "the rows", 20)
+            pool.wait_applying()
+            end()
+    finally:
+        pool.close()
+    lives = {(life.member, life.life): life for life in OwnEffects().read(inputs)}
+    assert {key: sorted(life.rows["sequence"].tolist()) for key, life in lives.items()} == {
+        (0, 0): [0, 1, 2, 3, 4],
+        (0, 1): [1, 4, 5],
+        (1, 0): [],
+        (1, 1): [],
+    }
+    assert all(life.counted == len(life.rows) for life in lives.values())
+    seal_effects(lives[0, 1], arm.name, tmp_path / "sealed.parquet")
+    assert set(pq.read_table(tmp_path / "sealed.parquet")["member"].to_pylist()) == {-1}, "nobody sees which member"
+    assert [read_end(path).applied for path in lives_of(pool.members[1].folder).values()] == [0, 0]
 
 
 SUPERVISOR = """

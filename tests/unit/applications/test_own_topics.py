@@ -10,8 +10,11 @@ from support import own_applications
 from support.mock_broker import MockBroker
 from support.own_members import ARM, OTHER_RUN, Member, value
 
+from delivery_verifier.applications.control import Control
 from delivery_verifier.applications.own.described import landing_of, pattern_of
+from delivery_verifier.applications.own.process import Progress
 from delivery_verifier.applications.own.topic import Topic
+from delivery_verifier.applications.watermarks import highest_watermarks
 from delivery_verifier.model.application import output_topic
 from delivery_verifier.model.effects_place import EffectsPlace
 from delivery_verifier.model.record import HEADER_BYTES, MARKER_PRODUCER
@@ -71,10 +74,35 @@ def test_markers_are_found_once_they_are_written(broker: MockBroker, member: Mem
     assert searched[f"{TOPIC}/0"] == 3 and reader.undecided() == 0
 
 
+def test_a_topic_that_the_cluster_cut_off_is_read_to_its_end_and_what_it_had_is_noted(
+    broker: MockBroker, member: Member
+) -> None:
+    broker.write(TOPIC, [value(number) for number in range(4)])
+    pattern, searched = pattern_of(member.inputs, landing_of(member.inputs)), dict[str, int]()
+    assert list(member.reader.markers(pattern, searched)) == []
+    member.end_life()
+    assert highest_watermarks(member.inputs.folder)[-1].offset == 4
+    cut_off = MockBroker()
+    cut_off.write(TOPIC, [value(0), value(1)])
+    member.inputs = member.inputs._replace(connection=cut_off.connection)
+    assert list(member.reader.markers(pattern, searched)) == []
+    client = Producer(cut_off.connection)
+    client.produce(TOPIC, value(1, attempt=2, producer=MARKER_PRODUCER), partition=1)
+    client.flush(10)
+    found = list(member.reader.markers(pattern, searched))
+    assert found == [(2, 1)], "a partition is read from its end if it was searched beyond it"
+    progress = Progress.begin(member.inputs, 0, Control(member.folder))
+    (member.folder / "0" / "stdout").touch()
+    (member.folder / "0" / "stderr").touch()
+    assert progress.update({f"{TOPIC}/0": 4})[f"{TOPIC}/0"] == 2, "the program is not told to only append"
+    assert sorted(member.sequences()) == [0, 1, 1]
+    assert max(mark.offset for mark in highest_watermarks(member.inputs.folder)) == 4
+
+
 @pytest.mark.parametrize("column", ["value", "key"])
 def test_the_canary_is_planted_where_the_reader_looks(broker: MockBroker, tmp_path: Path, column: str) -> None:
     landing = EffectsPlace(kind="topic", column=column)
-    topic = Topic("canary-out", broker.connection, landing, lambda _: -1)
+    topic = Topic("canary-out", broker.connection, landing, lambda _: -1, tmp_path / "application")
     broker.write("canary-out", [])
     member = Member(tmp_path)
     topic.plant([value(1), value(2)])

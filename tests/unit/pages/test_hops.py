@@ -154,6 +154,12 @@ def test_the_hops_of_a_record_stand_in_a_row_and_each_says_whether_it_was_passed
     assert hops[4].note.startswith({0: "never", 1: "once: +0.000 s, member 0", 2: "twice: "}[len(effects)])
 
 
+def test_a_member_that_nobody_saw_has_no_number(tmp_path: Path) -> None:
+    effects = [effect(20, 0) | {"member": -1}, effect(40, 1) | {"member": -1}]
+    told = [sentence for _, sentence, _ in events(material(tmp_path, effects, [], "own"), CASE | {"kind": "REAPPLIED"})]
+    assert told == ["A member applies it.", "A member (started again once) applies it again."]
+
+
 def test_the_page_shows_the_hops_of_a_record_above_its_story() -> None:
     hops = [Hop("in the log", "done", "once"), Hop("applied", "missing", "never"), Hop("committed", "unknown")]
     template = environment().get_template("why.html.j2")

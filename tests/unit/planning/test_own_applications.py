@@ -79,10 +79,6 @@ def test_placeholders_are_filled_word_by_word() -> None:
             ("effects.where is 'DSN'", "name the variable of [environment]", "there are: none yet"),
         ),
         (f"{TABLE}where = 'D'\n[environment]\nD = 'postgres://u:hunt@h/d'", ("environment.D", "fewer than 6")),
-        (
-            f"members = 2\n{TABLE}where = 'D'\n[environment]\nD = 'sqlite:////x'",
-            ("effects.kind is one place", "members = 1"),
-        ),
         ('command = "a"\n[effects]\ntable = "t"', ("effects.table is given", 'write kind = "table"')),
         (f'{TOPIC}where = "{{folder}}/x"', ("effects.where is given", "{output.topic}", "leave it out")),
         (f'{TOPIC}column = "headers"', ("effects.column is 'headers'", "allowed for a topic: value, key")),
@@ -119,6 +115,12 @@ def test_a_wrong_file_names_itself_the_field_and_the_remedy(content: str, parts:
     message = str(refusal.value)
     assert all(part in message for part in ("sink.toml", *parts)), message
     assert "hunter2" not in message
+
+
+@pytest.mark.parametrize("content", [f"{TABLE}where = 'D'\n[environment]\nD = 'sqlite:////x'", TOPIC])
+def test_several_members_may_write_to_one_topic_or_table(content: str) -> None:
+    own = parse(f"members = 2\n{content}".encode(), FILE)
+    assert own.members == 2 and own.effects.is_shared
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
+from delivery_verifier.catalogue import APPLICATIONS, FAULTS, PROFILES, scenario
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.scenario import Load
 from delivery_verifier.run.steps import settle
@@ -22,6 +22,19 @@ def test_the_observer_watches_all_arms_and_the_internal_topic_of_those_that_writ
 ) -> None:
     run = scenario("run-1", profile=PROFILES[profile], fault=FAULTS["none"], load=Load(), records=10)
     assert watched_topics(run) == [*(arm.topic_name for arm in run.arms), *internal]
+
+
+def test_the_observer_watches_the_topics_to_which_applications_write() -> None:
+    run = scenario(
+        "run-1",
+        profile=PROFILES["safe"],
+        fault=FAULTS["none"],
+        load=Load(),
+        records=10,
+        application=APPLICATIONS["transform"],
+    )
+    names = [arm.topic_name for arm in run.arms]
+    assert watched_topics(run) == [*names, f"{run.subjects[0].topic_name}-out", f"{run.canary.topic_name}-out"]
 
 
 def test_observations_keep_the_order_of_the_file_and_a_line_that_is_being_written_is_left_out(tmp_path: Path) -> None:

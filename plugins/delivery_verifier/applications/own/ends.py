@@ -22,11 +22,16 @@ def end_of_own(progress: Progress, end: LifeEnd) -> None:
     """Writes down how the latest life of an own member (a process of the user's own application) ended. Sets
     Word.APPLIED to the number of effects of this life.
 
-    `end` gives `exit_code` and `killed`. The other fields of `end` are replaced.
+    `end` says by what the life ended. Its other fields are replaced. If all members write to one place, its effects are
+    counted for member 0 only.
     """
     folder, control = progress.folder, progress.control
     *earlier, life = lives_of(folder).values()
-    keep_output(progress.inputs, life)
+    keep_output(progress.landing, life, progress.secrets.texts)
+    if not progress.has_effects:
+        control[Word.APPLIED] = 0
+        write_end(life, replace(end, applied=0, ended_us=now_us()))
+        return
     total = progress.reader.count(pattern_of(progress.inputs, progress.landing))
     progress.reader.keep()
     control[Word.APPLIED] = max(total - (read_end(earlier[-1]).applied if earlier else 0), 0)
@@ -37,5 +42,5 @@ def describe_end(progress: Progress) -> str:
     """Returns the last words that a member printed before it ended by itself. Secrets are removed from the kept output
     first."""
     *_, life = lives_of(progress.folder).values()
-    keep_output(progress.inputs, life)
+    keep_output(progress.landing, life, progress.secrets.texts)
     return last_words(life)

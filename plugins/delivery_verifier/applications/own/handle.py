@@ -123,12 +123,13 @@ class OwnHandle:
         )
 
     def _readers(self, arm: Arm) -> list[tuple[EffectReader, RecordPattern]]:
-        """Returns a pair for each member of the arm: the reader of the member's effects, and the pattern that the
-        reader must look for."""
+        """Returns, for each member, the reader of its effects, and the pattern that the reader must look for. If all
+        members write to one place, returns only one reader."""
         token, size = self._scenario.run_token, self._scenario.load.payload_bytes
         folder = application_folder(self._workspace, arm.name)
         inputs = SinkInputs(arm, folder, 1, token, self._connection, payload_bytes=size)
-        for member in range(arm.application.members if arm.application else 0):
+        members = arm.application.members if arm.application else 0
+        for member in range(1 if landing_of(inputs).is_shared else members):
             if (arm.name, member) not in self._open:
                 pattern = pattern_of(inputs, landing_of(inputs))._replace(is_header=True)
                 self._open[arm.name, member] = reader_of(inputs, folder / str(member)), pattern

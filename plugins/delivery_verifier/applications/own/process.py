@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import reduce
 from pathlib import Path
@@ -40,13 +40,28 @@ KEPT_BYTES = 64 << 10
 MOST_BYTES = 1 << 20
 """An output that grows beyond this size is cut while the member runs. An output with effects is never cut."""
 _OUTPUTS = (STDOUT, "stderr")
+_REDACTED = "redacted"
+"""The name of the copy of an output with effects that has no secrets."""
 
 
-def start_own(inputs: SinkInputs, group: str, member: int, life: int) -> subprocess.Popen[bytes]:
-    """Starts one life of a member. It starts the member's guardian, which starts the member's command. Guardian and
-    command have a process group of their own.
+class Secrets:
+    """The variables that the operator gives to one life of a member (`environment`), and the texts in them that must
+    stay secret (`texts`). They are kept in memory until the life has ended, because the operator may change them
+    meanwhile, and the life may have printed the old ones.
 
-    The id of the process group is the pid of the returned process. Raises BadInput if a connection has no value.
+    The constructor raises BadInput if a connection has no value. The representation shows no value.
+    """
+
+    def __init__(self, inputs: SinkInputs) -> None:
+        assert inputs.arm.application is not None, "only an arm with an application has members"
+        self.environment = secret_environment(read_own(inputs.arm.application.name))
+        self.texts = secrets_of(self.environment)
+
+
+def start_own(inputs: SinkInputs, group: str, member: int, life: int, secrets: Secrets) -> subprocess.Popen[bytes]:
+    """Starts one life of a member: its guardian with the command, in a process group of their own.
+
+    The number of the group is the pid of the returned process.
     """
     assert inputs.arm.application is not None, "only an arm with an application has members"
     own, folder = read_own(inputs.arm.application.name), inputs.folder / str(member)
@@ -64,7 +79,7 @@ def start_own(inputs: SinkInputs, group: str, member: int, life: int) -> subproc
         "home": folders.applications_dir(),
     }
     environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    environment |= secret_environment(own) | {name: str(values[key]) for name, key in VARIABLES.items()}
+    environment |= secrets.environment | {name: str(values[key]) for name, key in VARIABLES.items()}
     python_path = os.pathsep.join(path for path in sys.path if path)
     guardian = [sys.executable, "-E", "-c", _GUARDIAN, python_path]
     with (life_folder / STDOUT).open("ab") as stdout, (life_folder / "stderr").open("ab") as stderr:
@@ -99,15 +114,9 @@ def send_to_group(process: subprocess.Popen[bytes], number: int) -> None:
 
 
 class Progress(NamedTuple):
-    """How far an own member (a process of the user's own application) has come in one life.
-
-    * `inputs`, `landing`, `reader`: what the sink must know, the place of the member's effects, and the reader of this
-      place.
-    * `folder`, `control`: the folder of the member, and its control block.
-    * `began_s`: when the life began, by the monotonic clock, in seconds.
-    * `size`: the size of the place when the life began, in bytes, offsets or rows.
-    * `searched`: maps each part of the place to the position up to which the verifier has looked for markers.
-    """
+    """How far an own member has come in one life. `began_s` is the time at which the life began, by the monotonic
+    clock. `size` is the size of the member's place at this time, in bytes, offsets or rows. `searched` maps each part
+    of the place to the position up to which the verifier has looked for markers. `secrets` are those of the life."""
 
     inputs: SinkInputs
     landing: EffectsPlace
@@ -117,34 +126,43 @@ class Progress(NamedTuple):
     began_s: float
     size: int
     searched: dict[str, int]
+    secrets: Secrets
 
     @classmethod
     def begin(cls, inputs: SinkInputs, member: int, control: Control) -> Progress:
-        """Returns the progress of a life that is about to begin."""
+        """Returns the progress of a life that is about to begin. Raises BadInput if a connection has no value."""
         folder = inputs.folder / str(member)
         reader = reader_of(inputs, folder)
         sizes = reader.sizes()
         size = sum(sizes.values())
-        return cls(inputs, landing_of(inputs), reader, folder, control, time.monotonic(), size, sizes)
+        began_s, secrets = time.monotonic(), Secrets(inputs)
+        return cls(inputs, landing_of(inputs), reader, folder, control, began_s, size, sizes, secrets)
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether the effects in the place count for this member. If all members write to one place, its effects count
+        for member 0."""
+        return not self.landing.is_shared or self.folder.name == "0"
 
     @property
     def is_remote(self) -> bool:
-        """Whether the effects land in an output topic or a database."""
-        return self.landing.kind in ("topic", "table")
+        """Whether the effects are in an output topic or a database."""
+        return self.landing.is_shared
 
     def update(self, before: Mapping[str, int]) -> Mapping[str, int]:
-        """Notes in the control block how far the member has come. The verifier sees only the place of the member's
-        effects. So it sets the number of applied records to the amount that was written in this life, in bytes, offsets
-        or rows. Once a member has written something, or has run for BEGUN_S seconds, it counts as a member with
-        partitions. Also empties outputs that have grown too long.
+        """Notes in the control block how far the member has come. From outside, only the place of its effects can be
+        seen. So the number of applied records is replaced by the amount written in this life, in bytes, offsets or
+        rows. A member that has written something, or has run for BEGUN_S seconds, counts as one that has partitions. If
+        all members write to one place, this is the amount that all have written since the life began.
+        Also cuts long outputs.
 
         `before` has the sizes at the last call. Returns the present sizes, or `before` if the effects are locked.
-        Raises StepFailed if a part of the place is gone or has shrunk.
+        Raises StepFailed if a part of the place is gone or has shrunk. An output topic is exempt (see `check_grown`).
         """
         life, sizes = self.folder / str(self.control[Word.LIFE]), before
         with suppress(PlaceBusy):  # this is about progress, from which no verdict follows
             sizes = self.reader.sizes()
-            check_grown(before, sizes)
+            check_grown(before, sizes, self.landing)
             self.control[Word.APPLIED] = max(sum(sizes.values()) - self.size, 0)
         if self.control[Word.APPLIED] > 0 or time.monotonic() - self.began_s >= BEGUN_S:
             self.control[Word.STATE] = State.ASSIGNED
@@ -154,45 +172,41 @@ class Progress(NamedTuple):
         return sizes
 
     def note_markers(self) -> None:
-        """Notes in the folder of the life which markers the member has applied since the last call. Notes for each
-        marker its partition, and the round in which the verifier wrote it (see `run.snapshot`)."""
+        """Notes in the folder of the life which markers the member has applied since the last call: the partition of
+        each, and the round in which it was written (see `run.snapshot`)."""
+        if not self.has_effects:
+            return
         pattern, life = pattern_of(self.inputs, self.landing), self.folder / str(self.control[Word.LIFE])
         with suppress(PlaceBusy):  # a later call finds the same markers
             for partition, number in self.reader.markers(pattern, self.searched):
                 note_marker(life, partition, number)
 
 
-def keep_output(inputs: SinkInputs, life: Path) -> None:
-    """Shortens each output of an ended life to the last part of it, and removes secrets from this part. If the
-    application writes its effects to one of the outputs, leaves this output as it is.
+def keep_output(landing: EffectsPlace, life: Path, secrets: Sequence[str]) -> None:
+    """Cuts what a life has printed down to its end, and takes `secrets` out of it. The life has ended.
 
-    `life` is the folder of the life.
+    Leaves an output with effects as it is, and writes a copy without secrets, if it holds any. `life` is the folder of
+    the life.
     """
-    assert inputs.arm.application is not None, "only an arm with an application has members"
-    own = read_own(inputs.arm.application.name)
-    secrets = secrets_of(secret_environment(own))
     for name in _OUTPUTS:
-        if name != own.effects.output:
-            file = life / name
-            file.write_text(redacted_end(_end_of(file), secrets))
+        file = life / name
+        if name != landing.output:
+            file.write_text(redacted_end(_end_of(file), list(secrets)))
+            continue
+        words = [secret.encode() for secret in secrets]
+        if any(word in text for _, text in blocks_of(file) for word in words):
+            with (life / _REDACTED).open("wb") as stream:
+                for _, text in blocks_of(file):
+                    stream.write(reduce(lambda rest, word: rest.replace(word, b"***"), words, text))
 
 
-def redact_effects(inputs: SinkInputs, life: Path) -> None:
-    """Replaces the secrets in the output to which the application writes its effects. Call it after the effects have
-    been read.
+def redact_effects(life: Path) -> None:
+    """Replaces the secrets in an output with effects. Call it when the effects have been read.
 
     `life` is the folder of the life. Files that the program has opened itself stay as they are.
     """
-    assert inputs.arm.application is not None, "only an arm with an application has members"
-    own = read_own(inputs.arm.application.name)
-    secrets = [secret.encode() for secret in secrets_of(secret_environment(own))]
-    file = life / STDOUT
-    if not own.effects.output or not any(secret in text for _, text in blocks_of(file) for secret in secrets):
-        return
-    with (life / "redacted").open("wb") as stream:
-        for _, text in blocks_of(file):
-            stream.write(reduce(lambda rest, secret: rest.replace(secret, b"***"), secrets, text))
-    (life / "redacted").replace(file)
+    with suppress(FileNotFoundError):  # nothing was secret
+        (life / _REDACTED).replace(life / STDOUT)
 
 
 def printed(inputs: SinkInputs, life: Path) -> str:

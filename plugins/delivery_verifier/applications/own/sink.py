@@ -39,19 +39,25 @@ class OwnEffects:
 
     def read(self, inputs: SinkInputs) -> Iterator[LifeEffects]:
         """Yields the effects of each life of each member, with their number. All effects of the member are also counted
-        by another method. The number of the last life is this count, minus the effects of the earlier lives. So any
-        difference between the two counts shows in the last life.
+        in a second way. The number of the last life is this count, minus the effects of the earlier lives. So any
+        difference between both counts shows in the last life. If all members write to one place, all effects are those
+        of member 0.
 
         Raises FileNotFoundError if the supervisor did not write down how a life ended. Raises BadInput if the file that
         describes the application is wrong. Raises StepFailed in each of these cases:
 
-        * The place cannot be read, or holds less than at the end of a life.
-        * A life has nearly all records equally often, and more than once.
+        * The place cannot be read, or holds less than when a life ended. (An output topic may hold less: see
+          `run.outputs`.)
+        * Nearly all records are there equally often, and more than once.
         * `effects.identity` is wrong.
         """
         landing = self._landing or landing_of(inputs)
         pattern = pattern_of(inputs, landing)
-        for member, folder in members_of(inputs.folder).items():
+        members = members_of(inputs.folder)
+        for member, folder in members.items():
+            if member and landing.is_shared:
+                yield from (LifeEffects(member, life, np.zeros(0, EFFECT), 0) for life in lives_of(folder))
+                continue
             ends = {life: read_end(path) for life, path in lives_of(folder).items()}
             lives = {life: list[npt.NDArray[np.void]]() for life in ends}
             reader = reader_of(inputs, folder, landing)
@@ -60,14 +66,16 @@ class OwnEffects:
                 which = _lives(name, part.positions, ends, landing)
                 for life, parts in lives.items():
                     parts.append(part.rows[which == life])
-            _check_growth(member, counted, ends, reader)
+            if landing.kind != "topic":  # only the cluster can shrink a topic: `run.outputs` finds out whether it did
+                _check_growth(member, counted, ends, reader, landing)
             _check_identity(reader, pattern, lives, landing)
             for life, parts in lives.items():
                 rows = _completed(np.concatenate([np.zeros(0, EFFECT), *parts]), ends[life])
                 _check_repetition(member, life, rows)
                 counted -= len(rows)
                 is_last = life == max(lives)
-                yield LifeEffects(member, life, rows, len(rows) + (counted if is_last else 0))
+                is_shared = landing.is_shared and len(members) > 1
+                yield LifeEffects(member, life, rows, len(rows) + (counted if is_last else 0), is_shared)
 
     def plant(self, inputs: SinkInputs, effects: Sequence[PlannedEffect]) -> None:
         """Writes the values of `effects` as effects of life 0 of member 0. Writes them to a place that only the
@@ -80,14 +88,16 @@ class OwnEffects:
         write_end(folder, LifeEnd(applied=len(effects), exit_code=0, killed=False))
 
 
-def _check_growth(member: int, count: int, ends: dict[int, LifeEnd], reader: EffectReader) -> None:
-    """Raises StepFailed if the place of a member now holds less than it held at the end of one of the lives in `ends`.
+def _check_growth(
+    member: int, count: int, ends: dict[int, LifeEnd], reader: EffectReader, landing: EffectsPlace
+) -> None:
+    """Raises StepFailed if the place of a member holds less than when a life ended.
 
     `count` is the present number of effects in the place.
     """
     sizes = reader.sizes()
     for life, end in ends.items():
-        check_grown(end.sizes, sizes)
+        check_grown(end.sizes, sizes, landing)
         if count < end.applied:
             raise StepFailed(
                 f"member {member} had {end.applied} effects when its life {life} ended, and now there are only "

@@ -6,13 +6,15 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 
 from confluent_kafka import IsolationLevel, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 
 from delivery_verifier.applications.output import DEADLINE_S
 from delivery_verifier.applications.output_topic import CANARY_PRODUCER, read_committed
 from delivery_verifier.applications.own.scan import MAGIC, RecordPattern, Scan, scan_values
+from delivery_verifier.applications.watermarks import Watermark, Watermarks
 from delivery_verifier.host.waiting import pause
 from delivery_verifier.model.effects_place import EffectsPlace
 from delivery_verifier.model.record import MARKER_PRODUCER
@@ -24,7 +26,8 @@ _PORTION = 10_000
 
 class Topic:
     """Reads effects from the topic `name`. `landing` says which part of a record, value or key, identifies the applied
-    record. `connection` has the client properties. For `count_visible`, see SinkInputs."""
+    record. `connection` has the client properties. `count_visible`: see SinkInputs. `folder` is the folder of the
+    application, in which watermarks are noted."""
 
     def __init__(
         self,
@@ -32,15 +35,21 @@ class Topic:
         connection: Mapping[str, str],
         landing: EffectsPlace,
         count_visible: Callable[[str], int],
+        folder: Path,
     ) -> None:
         self._name, self._connection, self._landing = name, connection, landing
         self._count_visible = count_visible
+        self._watermarks = Watermarks(folder)
         self._admin: AdminClient | None = None
         self._partitions = list[int]()
 
     def sizes(self) -> dict[str, int]:
-        """Maps each partition, as `<topic>/<partition>`, to its high watermark. Raises KafkaException."""
-        return self._ends(IsolationLevel.READ_UNCOMMITTED)
+        """Maps each partition, as `<topic>/<partition>`, to its high watermark, which it also notes as seen. Raises
+        KafkaException."""
+        answers = self._answers(IsolationLevel.READ_UNCOMMITTED)
+        marks = (Watermark(key, _epoch(answer), answer.offset) for key, answer in answers.items())
+        self._watermarks.note(marks)
+        return {f"{self._name}/{key}": answer.offset for key, answer in answers.items()}
 
     def scans(self, pattern: RecordPattern) -> Iterator[tuple[str, Scan]]:
         """Yields the effects. Their positions are offsets. Raises KafkaException, and DeadlinePassed."""
@@ -63,7 +72,7 @@ class Topic:
         ends = self._ends(IsolationLevel.READ_COMMITTED)
         if all(searched.get(name, 0) >= end for name, end in ends.items()):
             return
-        begin = {int(name.rpartition("/")[2]): offset for name, offset in searched.items()}
+        begin = {int(name.rpartition("/")[2]): min(offset, ends[name]) for name, offset in searched.items()}
         for _, part in self._scans(pattern, begin):
             for row in part.rows[part.rows["producer"] == MARKER_PRODUCER]:
                 yield int(row["attempt"]), int(row["sequence"])
@@ -114,15 +123,19 @@ class Topic:
         return text.encode() if isinstance(text, str) else text
 
     def _ends(self, isolation: IsolationLevel) -> dict[str, int]:
-        """Maps each partition, as `<topic>/<partition>`, to the end offset that a client with `isolation` sees. If a
-        leader gives no answer, asks again for up to `PATIENCE_S` seconds."""
+        """Maps each partition, as `<topic>/<partition>`, to its end."""
+        return {f"{self._name}/{key}": answer.offset for key, answer in self._answers(isolation).items()}
+
+    def _answers(self, isolation: IsolationLevel) -> dict[int, ListOffsetsResultInfo]:
+        """Maps each partition to the leader's answer about its end. Asks again for `PATIENCE_S` seconds if a leader
+        gives no answer."""
         end_s = time.monotonic() + PATIENCE_S
         while True:
             try:
                 client = self._client()
                 specs = {TopicPartition(self._name, number): OffsetSpec.latest() for number in self._partitions}
                 answers = client.list_offsets(specs, isolation_level=isolation, request_timeout=10.0)
-                return {f"{self._name}/{key.partition}": future.result(10.0).offset for key, future in answers.items()}
+                return {key.partition: future.result(10.0) for key, future in answers.items()}
             except KafkaException:
                 if time.monotonic() >= end_s:
                     raise
@@ -136,3 +149,9 @@ class Topic:
                 raise KafkaException(described.error)
             self._admin, self._partitions = client, sorted(described.partitions)
         return self._admin
+
+
+def _epoch(answer: ListOffsetsResultInfo) -> int:
+    """Returns the leader epoch of the leader that gave `answer`; -1 if it did not tell the epoch."""
+    epoch = answer.leader_epoch
+    return -1 if epoch is None else int(epoch)

@@ -195,7 +195,9 @@ def _sentence(entry: Row) -> str:
 
 
 def member_name(entry: Row) -> str:
-    return f"Member {entry['member']}" + (f" (started again {count_text(entry['life'])})" if entry["life"] else "")
+    """The name of the member that an effect or an event of a journal is about. `A member` if nobody knows which."""
+    name = f"Member {entry['member']}" if entry["member"] >= 0 else "A member"
+    return name + (f" (started again {count_text(entry['life'])})" if entry["life"] else "")
 
 
 def _is_of(entry: Row, other: Row) -> bool:

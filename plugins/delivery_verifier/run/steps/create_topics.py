@@ -44,10 +44,10 @@ def create_topics(run_dir: Path) -> None:
 
 
 def watched_topics(scenario: Scenario) -> list[str]:
-    """Returns the topics that the observer must watch: the topics of all arms and, if an arm writes transactions,
-    `__transaction_state`.
+    """Returns the topics that the observer must watch: the topics of all arms, the output topics of applications, and
+    `__transaction_state` if it is needed.
 
     Kafka creates `__transaction_state` when the first such arm starts.
     """
     internal = [TRANSACTION_STATE] if scenario.transactional_ids else []
-    return [*(arm.topic_name for arm in scenario.arms), *internal]
+    return [*(arm.topic_name for arm in scenario.arms), *topics.output_topics(scenario), *internal]

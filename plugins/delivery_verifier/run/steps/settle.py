@@ -47,7 +47,7 @@ def settle(run_dir: Path) -> None:
     * the canary's ledgers
     * offsets.json: the snapshot. It also names the offsets that cannot be read, because bytes on the leader's disk have
       changed. If a partition was not searched completely for such offsets, a note in the step's manifest names it.
-    * effects/ and journal/: what the applications did. witness/: what the brokers keep of the applications' groups.
+    * witness/: what the brokers keep of the groups of the applications, and of their output topics.
     * replicas.parquet. If a replica differs from its leader, or cannot be read, the verdict cannot be HELD.
     * observations.json: all that the cluster's observer saw (changes of leaders, of in-sync replicas and of brokers'
       processes), and the observer's own heartbeats.

@@ -1,0 +1,98 @@
+"""Tests of what is written down about the output topics of applications at the end of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from msgspec.structs import replace
+from support.applications import application, applied
+from support.evidence import SUBJECT, a_scenario, with_arm
+
+from delivery_verifier.applications.lives import application_folder
+from delivery_verifier.applications.watermarks import Watermark, Watermarks
+from delivery_verifier.cluster.fake import FakeCluster
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.model.application import output_topic
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.run import outputs
+from delivery_verifier.store.run_directory import RunDirectory, StepOutput
+from delivery_verifier.store.witness_tables import OUTPUTS
+
+OWN = replace(application("own"), effects="topic")
+SCENARIO = with_arm(a_scenario(fault="none"), SUBJECT, application=OWN)
+TOPIC = output_topic(SCENARIO.arm(SUBJECT).topic_name)
+KEPT = {(0, 0): 90, (0, 3): 120, (1, 3): 60}
+"""By partition and leader epoch: the offset at which the epoch ends."""
+
+
+class Stage:
+    """A cluster whose leaders answer what the test says."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cluster, self.starts = Cluster(FakeCluster()), {0: 0, 1: 0}
+        self.folder, self.step = tmp_path, StepOutput(RunDirectory(tmp_path / "run"), "settle")
+        states = {(TOPIC, number): PartitionState(2, 3, (1, 2, 3), (1, 2, 3), (), 0) for number in (0, 1)}
+        monkeypatch.setattr(Cluster, "workspace", tmp_path)
+        monkeypatch.setattr(Cluster, "partitions", lambda _, names: states if names == [TOPIC] else {})
+        monkeypatch.setattr(Cluster, "address", lambda _, broker: broker)
+        monkeypatch.setattr(outputs.topics, "admin", lambda _: None)
+        monkeypatch.setattr(outputs.topics, "start_offsets", lambda *_: {key: self.starts[key[1]] for key in states})
+        monkeypatch.setattr(outputs.topics, "high_watermarks", lambda *_: {(TOPIC, 0): 120, (TOPIC, 1): 60})
+        monkeypatch.setattr(outputs.epochs, "epoch_end", self._epoch_end)
+
+    def _epoch_end(self, address: int, topic: str, partition: int, epoch: int) -> int:
+        assert (address, topic) == (2, TOPIC), "the leader is asked"
+        return KEPT[partition, epoch]
+
+    def note(self, *marks: Watermark) -> None:
+        Watermarks(application_folder(self.folder, SUBJECT)).note(marks)
+
+    def rows(self, scenario: Scenario = SCENARIO) -> dict[int, dict[str, Any]]:
+        outputs.write_outputs(scenario, self.cluster, self.step)
+        return {row["partition"]: row for row in pq.read_table(self.step.staging / OUTPUTS.file).to_pylist()}
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    yield Stage(tmp_path, monkeypatch)
+
+
+def test_a_log_that_has_kept_every_epoch_lacks_nothing(stage: Stage) -> None:
+    stage.note(Watermark(0, 0, 90), Watermark(0, 3, 119), Watermark(1, 3, 60), Watermark(1, -1, 60))
+    rows = stage.rows()
+    assert rows[0] == {
+        "arm": SUBJECT,
+        "partition": 0,
+        "leader": 2,
+        "leader_epoch": 3,
+        "start": 0,
+        "end": 120,
+        "watermark": None,
+        "epoch": None,
+        "kept_until": None,
+    }
+    assert rows[1]["watermark"] is None and len(rows) == 2
+
+
+def test_an_epoch_that_ends_below_a_watermark_was_cut_off_however_long_the_log_is_now(stage: Stage) -> None:
+    stage.note(Watermark(0, 0, 91), Watermark(1, 3, 60))
+    stage.starts[1] = 5
+    rows = stage.rows()
+    assert (rows[0]["watermark"], rows[0]["epoch"], rows[0]["kept_until"], rows[0]["end"]) == (91, 0, 90, 120)
+    assert (rows[1]["watermark"], rows[1]["start"]) == (None, 5)
+
+
+def test_a_watermark_of_an_unknown_epoch_is_compared_with_the_present_one(stage: Stage) -> None:
+    stage.note(Watermark(1, -1, 61))
+    rows = stage.rows()
+    assert (rows[1]["watermark"], rows[1]["epoch"], rows[1]["kept_until"]) == (61, -1, 60)
+    assert rows[0]["watermark"] is None
+
+
+def test_applications_with_other_sinks_have_no_output_topic(stage: Stage) -> None:
+    assert stage.rows(applied(a_scenario(fault="none"))) == {}
