@@ -192,7 +192,8 @@ def _write_load(
 ) -> dict[str, tuple[int, int]]:
     """Writes books/exposure, books/gaps and timeline/. These tables are only about the arms that carry load.
 
-    Returns a mapping from each arm to two counts of its attempts, which a law compares (see `LawInputs.summarized`)."""
+    Returns a mapping from each arm to two counts of its attempts, which a law compares (see `LawInputs.summarized`).
+    """
     loaded = ledger.where(F.col("arm").isin([arm.name for arm in scenario.loaded]))
     injections = read_injections((run.path / "injections.json").read_bytes())
     span = _span(ledger_census, scenario)

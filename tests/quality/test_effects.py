@@ -113,6 +113,20 @@ def test_a_case_names_a_member_only_if_somebody_saw_which(found: effect_books.Ef
     assert "by member 0 in life" in details["h2"] and "by a member" not in details["h2"]
 
 
+def test_duckdb_counts_as_many_cases_as_the_oracle(
+    histories: dict[str, History], found: effect_books.Effects, folder: Path
+) -> None:
+    given = effects_opinion.parameters(folder, of_arms(list(histories)), ends(histories))
+    counted = {arm: tuple(counts) for arm, *counts in duckdb.execute(effects_opinion.QUERY, given).fetchall()}
+    expected = {}
+    for arm, (_, lines, landed) in histories.items():
+        cases = judge(lines, landed)[0]
+        totals = Counter(Anomaly(kind) for kind, *_ in cases.elements())
+        totals[Anomaly.OVERTAKEN] += sum(hidden for _, hidden, *_ in cases.elements())
+        expected[arm] = tuple(totals[kind] for kind in effects_opinion.COLUMNS)
+    assert counted == expected | {"canary": (0, 0, 0, 0)}
+
+
 def test_their_books_are_those_of_the_oracle(histories: dict[str, History], found: effect_books.Effects) -> None:
     sums: dict[str, Counter[str]] = {arm: Counter() for arm in histories}
     for row in found.books.to_pylist():
