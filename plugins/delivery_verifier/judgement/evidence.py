@@ -225,9 +225,7 @@ class ArmEvidence:
     @property
     def cases_by_injection(self) -> CasesByInjection | None:
         """Maps an anomaly to the ids of the injections to which its cases in this arm belong (see CasesByInjection).
-
-        None for the canary, or if `cases` of the run is None.
-        """
+        None for the canary, or if `cases` of the run is None."""
         by_arm = self.run.cases_by_injection
         return None if by_arm is None or self.is_canary else by_arm.get(self.name, {})
 
