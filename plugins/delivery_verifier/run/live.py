@@ -1,7 +1,7 @@
 """Looks from outside at a run that goes on: finds out the reports, rates and faults so far, and what Spark does.
 
-The module reads everything from files in the workspace of the run's cluster. Only `Marks` writes to the workspace: with
-this class, the step inject_fault notes what it does.
+The module reads everything from files in the workspace of the run's cluster. In this module, only `Marks` writes to the
+workspace: with this class, the step inject_fault notes what it does.
 """
 
 from __future__ import annotations
