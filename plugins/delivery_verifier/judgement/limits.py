@@ -141,8 +141,8 @@ def _advised(scenario: Scenario, rounds: int) -> str:
     if not words:
         return f"{text}."
     if "--scenario" in words:
-        runs = math.ceil(needed / rounds)
-        return f"{text}: this takes {runs} run{'' if runs == 1 else 's'} of `{scenario.command}`."
+        runs = math.ceil(needed / rounds)  # at least 2: after `needed` rounds, the bound is low enough
+        return f"{text}: this takes {runs} runs of `{scenario.command}`."
     # With fewer records, the planner refuses so many cycles. A run of an older version may have had fewer.
     least = max(scenario.min_exposed * needed, FEWEST_RECORDS)
     if max(arm.records for arm in scenario.subjects) < least:

@@ -87,3 +87,26 @@ def test_an_arm_with_damaged_records_is_named_as_not_counted_twice(column: str) 
     assert line == f"{SUBJECT} has damaged records: the law second_opinion was not checked for it."
     older = evidence_of(RUN, damage, format_version=3)
     assert not [line for line in limits(older) if "has damaged records" in line]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "unit", "begin"),
+    [
+        (1, "faults", "One fault proves little: an anomaly not seen here may still occur in up to 95 % of such faults"),
+        (1, "cycles", "One cycle of faults proves little: an anomaly not seen here may still occur in up to 95 % of"),
+        (
+            2,
+            "faults",
+            "An anomaly not seen in 2 faults may still occur in up to 78 % of such faults (95 % confidence).",
+        ),
+    ],
+)
+def test_the_bound_says_of_how_many_faults_it_speaks(rounds: int, unit: str, begin: str) -> None:
+    assert module._bound(EVIDENCE.scenario, rounds, unit).startswith(begin)
+
+
+def test_no_number_of_rounds_below_the_wanted_bound_is_advised_a_single_run() -> None:
+    scenario = msgspec.structs.replace(EVIDENCE.scenario, command="kdv run --scenario everyday.kill_leader")
+    advised = [module._bound(scenario, rounds, "faults") for rounds in range(1, 60)]
+    assert any("this takes 2 runs of" in text for text in advised)
+    assert not any("this takes 1 run" in text for text in advised)
