@@ -54,7 +54,7 @@ class _Source(Protocol):
 def shown(run: RunDirectory, spark: SparkSession) -> Iterator[None]:
     """While the block runs, writes every EVERY_S seconds into the workspace of `run` what `spark` does.
 
-    Only errors of the block are raised. If the run has no workspace any more, nothing is written.
+    Only errors of the block are raised. If the run has no workspace, or has it no longer, nothing is written.
     """
     watch = _begin(run, spark)
     try:
@@ -66,11 +66,23 @@ def shown(run: RunDirectory, spark: SparkSession) -> Iterator[None]:
 
 def _begin(run: RunDirectory, spark: SparkSession) -> _Watch | None:
     try:
-        workspace = Path(run.manifest("start_cluster").notes["workspace"])
-        return _Watch(workspace / SPARK_FILE, _Queries(spark) if is_remote() else _Jobs(spark))
+        file = _workspace(run) / SPARK_FILE
+        return _Watch(file, _Queries(spark) if is_remote() else _Jobs(spark))
     except Exception as error:  # whatever is wrong here, the reconciliation itself may still work
         _log.info("the progress of Spark is not shown: %r", error)
         return None
+
+
+def _workspace(run: RunDirectory) -> Path:
+    """Returns the workspace of `run`. Raises FileNotFoundError if it is gone.
+
+    The path stands in a file of the run directory. The run directory of a stored run may come from anywhere, so a path
+    that does not end with the run's token is no workspace either: a file of a stranger would be replaced there.
+    """
+    workspace = Path(run.manifest("start_cluster").notes["workspace"])
+    if workspace.name != run.read_scenario().run_token or not workspace.is_dir():
+        raise FileNotFoundError(f"{workspace} is no workspace of this run")
+    return workspace
 
 
 class _Watch:

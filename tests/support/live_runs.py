@@ -21,7 +21,8 @@ def flowing(runs: Path, name: str, workspace: Path) -> RunDirectory:
     """Makes a run whose subject has reported 900 records over the last nine seconds, and failed 50. Broker 1 was killed
     four seconds after the first report."""
     run = planned(runs, name)
-    give_workspace(run, workspace)
+    with run.writing("start_cluster") as output:
+        output.notes["workspace"] = str(workspace)
     subject = run.read_scenario().subjects[0].name
     folder = workspace / "live" / subject / "0"
     control, ledger = Control(folder), LiveLedger(folder)
@@ -37,19 +38,20 @@ def flowing(runs: Path, name: str, workspace: Path) -> RunDirectory:
     return run
 
 
-def give_workspace(run: RunDirectory, workspace: Path) -> Path:
-    """Makes the folder `workspace`, and says in the manifest of start_cluster that it is the workspace of `run`.
+def give_workspace(run: RunDirectory, folder: Path) -> Path:
+    """Makes a workspace of `run` in `folder`, and says so in the manifest of start_cluster.
 
     Returns the file in which Spark's progress will stand.
     """
+    workspace = folder / run.read_scenario().run_token
     workspace.mkdir(parents=True, exist_ok=True)
     with run.writing("start_cluster") as output:
         output.notes["workspace"] = str(workspace)
     return workspace / SPARK_FILE
 
 
-def reconciling(run: RunDirectory, workspace: Path, spark: LiveSpark) -> Path:
-    """Gives `run` a workspace in which `spark` stands as what Spark does now. Returns the file."""
-    file = give_workspace(run, workspace)
+def reconciling(run: RunDirectory, folder: Path, spark: LiveSpark) -> Path:
+    """Gives `run` a workspace in `folder`, where `spark` stands as what Spark does now. Returns the file."""
+    file = give_workspace(run, folder)
     file.write_bytes(msgspec.json.encode(spark))
     return file

@@ -19,7 +19,7 @@ from support.runs_for_overview import planned
 from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.model.live import LiveSpark
+from delivery_verifier.model.live import SPARK_FILE, LiveSpark
 from delivery_verifier.run import live
 from delivery_verifier.run.steps import reconcile as step
 from delivery_verifier.store.run_directory import RunDirectory
@@ -83,8 +83,13 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
     monkeypatch.setattr(progress, "EVERY_S", 0.01)
     monkeypatch.setattr(progress, "is_remote", lambda: False)
     made = planned(tmp_path, "run")
-    give_workspace(made, tmp_path / "w")
+    give_workspace(made, tmp_path)
     return made
+
+
+@pytest.fixture
+def workspace(run: RunDirectory) -> Path:
+    return run.path.parent / run.read_scenario().run_token
 
 
 def test_jobs_are_counted_from_the_first_job_of_this_reconciliation() -> None:
@@ -157,7 +162,7 @@ def test_a_message_that_makes_no_sense_fails_no_query() -> None:
 
 
 def test_the_file_says_what_spark_does_while_the_block_runs_and_is_gone_behind_it(
-    run: RunDirectory, tmp_path: Path
+    run: RunDirectory, workspace: Path
 ) -> None:
     tracker = Tracker()
     with progress.shown(run, session(tracker)):
@@ -166,7 +171,7 @@ def test_the_file_says_what_spark_does_while_the_block_runs_and_is_gone_behind_i
         wait_until(lambda: live.spark(run.path) == LiveSpark("job", 1), "the first job", WITHIN_S)
         tracker.active, tracker.stages = [1], {1: (1, 2)}
         wait_until(lambda: live.spark(run.path) == LiveSpark("job", 2, 1, 2), "the second job", WITHIN_S)
-    assert [*(tmp_path / "w").iterdir()] == []
+    assert [*workspace.iterdir()] == []
 
 
 def test_on_a_server_the_messages_are_shown(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,12 +183,27 @@ def test_on_a_server_the_messages_are_shown(run: RunDirectory, monkeypatch: pyte
     assert server.handlers == [] and live.spark(run.path) is None
 
 
-def test_a_run_without_a_workspace_is_reconciled_all_the_same(run: RunDirectory, tmp_path: Path) -> None:
-    shutil.rmtree(tmp_path / "w")
+def test_a_folder_that_is_not_the_workspace_of_the_run_is_left_alone(
+    run: RunDirectory, tmp_path: Path, threads: list[Any]
+) -> None:
+    """A stored run may name any folder, and `kdv reconcile` must not replace files there."""
+    (foreign := tmp_path / "theirs").mkdir()
+    (foreign / SPARK_FILE).write_text("mine")
+    with run.writing("start_cluster") as output:
+        output.notes["workspace"] = str(foreign)
+    with progress.shown(run, session(Tracker())):
+        pass
+    assert threads == [] and [file.read_text() for file in foreign.iterdir()] == ["mine"]
+
+
+def test_a_run_without_a_workspace_is_reconciled_all_the_same(
+    run: RunDirectory, workspace: Path, threads: list[Any]
+) -> None:
+    shutil.rmtree(workspace)
     tracker = Tracker()
     with progress.shown(run, session(tracker)):
         tracker.active = [0]
-    assert not (tmp_path / "w").exists(), "a workspace that was removed is not made again"
+    assert not workspace.exists() and threads == [], "a workspace that was removed is not made again"
     (run.path / "start_cluster.json").unlink()
     with progress.shown(run, session(tracker)):
         pass
@@ -191,7 +211,7 @@ def test_a_run_without_a_workspace_is_reconciled_all_the_same(run: RunDirectory,
 
 def _gone(run: RunDirectory, tracker: Tracker) -> None:
     """Removes the workspace as `kdv stop` does, while a file may be written there."""
-    folders.remove_folder(run.path.parent / "w")
+    folders.remove_folder(run.path.parent / run.read_scenario().run_token)
 
 
 def _dead(run: RunDirectory, tracker: Tracker) -> None:
@@ -210,7 +230,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
 @pytest.mark.parametrize("lose", [_gone, _dead])
 def test_progress_that_is_lost_in_the_middle_ends_the_watch_and_nothing_else(
-    run: RunDirectory, lose: Callable[[RunDirectory, Tracker], None], threads: list[Any], tmp_path: Path
+    run: RunDirectory, lose: Callable[[RunDirectory, Tracker], None], threads: list[Any], workspace: Path
 ) -> None:
     tracker = Tracker()
     with progress.shown(run, session(tracker)):
@@ -218,7 +238,7 @@ def test_progress_that_is_lost_in_the_middle_ends_the_watch_and_nothing_else(
         wait_until(lambda: live.spark(run.path) is not None, "progress", WITHIN_S)
         lose(run, tracker)
         wait_until(lambda: not threads[0].is_alive(), "the watch gives up", WITHIN_S)
-    assert live.spark(run.path) is None and (tmp_path / "w").exists() is (lose is _dead)
+    assert live.spark(run.path) is None and workspace.exists() is (lose is _dead)
 
 
 def test_progress_that_cannot_begin_is_none(run: RunDirectory) -> None:
