@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 from pyspark.sql import SparkSession
+from support import pictures
+from support.browser import CHROMIUM, browser  # noqa: F401  (a fixture)
 from support.smoke_scenarios import DIRECTLY, THROUGH_AIRFLOW, assert_recounted, expect_unavailable
 
 from delivery_verifier.catalogue import token
@@ -68,6 +71,17 @@ def test_a_scenario_that_breaks_its_weak_arm_says_by_how_much(smoke: tuple[int, 
 def test_a_recount_without_spark_comes_to_the_same_books(smoke: tuple[int, CatalogueRun]) -> None:
     for item in (item for item in smoke[1].items if item.state != "unavailable"):
         assert_recounted(RunDirectory(catalogue_runs.folder().parent / item.attempts[-1].run), item.name)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+def test_the_picture_of_the_matrix_shows_what_a_catalogue_of_this_checkout_shows(
+    smoke: tuple[int, CatalogueRun],
+    e2e_host: Path,
+    browser: Browser,  # noqa: F811
+) -> None:
+    if lacking := [item.name for item in smoke[1].items if item.state == "unavailable"]:
+        pytest.skip(f"the picture shows scenarios that are unavailable on this host: {', '.join(lacking)}")
+    pictures.check(pictures.take_matrix(browser, e2e_host / "matrix.html"))
 
 
 def test_its_page_leads_to_the_reports_of_its_runs(smoke: tuple[int, CatalogueRun], e2e_host: Path) -> None:
