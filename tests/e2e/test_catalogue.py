@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 from pyspark.sql import SparkSession
-from support import pictures
+from support import alternatives, pictures
 from support.browser import CHROMIUM, browser  # noqa: F401  (a fixture)
 from support.smoke_scenarios import DIRECTLY, THROUGH_AIRFLOW, assert_recounted, expect_unavailable
 
@@ -16,6 +16,7 @@ from delivery_verifier.catalogue import token
 from delivery_verifier.catalogue_run import directly
 from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.command_line import main as cli
+from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.host import folders, variables
 from delivery_verifier.model.catalogue_run import CatalogueRun
 from delivery_verifier.store import catalogue_runs
@@ -71,6 +72,14 @@ def test_a_scenario_that_breaks_its_weak_arm_says_by_how_much(smoke: tuple[int, 
 def test_a_recount_without_spark_comes_to_the_same_books(smoke: tuple[int, CatalogueRun]) -> None:
     for item in (item for item in smoke[1].items if item.state != "unavailable"):
         assert_recounted(RunDirectory(catalogue_runs.folder().parent / item.attempts[-1].run), item.name)
+
+
+def test_every_suggested_alternative_that_an_arm_of_the_same_run_tries_has_held(
+    smoke: tuple[int, CatalogueRun],
+) -> None:
+    for item in (item for item in smoke[1].items if item.state != "unavailable"):
+        run = RunDirectory(catalogue_runs.folder().parent / item.attempts[-1].run)
+        alternatives.assert_tried_and_held(run, read_verdict(run.path))
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
