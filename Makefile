@@ -11,8 +11,8 @@ JAVA ?= auto
 SHARD ?= 1/1
 COMPOSE ?= docker compose
 # The parts of `make campaign`: the catalogue three times; faults counted, and bypassed; chaos; mutants; the scenarios with an
-# application three times, with expected and seen counts; benchmarks.
-PARTS := catalogue everyday bypassed chaos mutants applications bench
+# application three times, with expected and seen counts; the commands that reports print; benchmarks.
+PARTS := catalogue everyday bypassed chaos mutants applications alternatives bench
 PART ?=
 # An image in place of ours. `make compose-env` writes it into .env.
 KDV_IMAGE ?= $(shell sed -n 's/^KDV_IMAGE=//p' .env 2>/dev/null)
