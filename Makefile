@@ -11,8 +11,8 @@ JAVA ?= auto
 SHARD ?= 1/1
 COMPOSE ?= docker compose
 # The parts of `make campaign`: the catalogue three times; faults counted, and bypassed; chaos; mutants; the scenarios with an
-# application three times, with expected and seen counts; benchmarks.
-PARTS := catalogue everyday bypassed chaos mutants applications bench
+# application three times, with expected and seen counts; the commands that reports print; benchmarks.
+PARTS := catalogue everyday bypassed chaos mutants applications alternatives bench
 PART ?=
 # An image in place of ours. `make compose-env` writes it into .env.
 KDV_IMAGE ?= $(shell sed -n 's/^KDV_IMAGE=//p' .env 2>/dev/null)
@@ -75,8 +75,8 @@ docs: .venv/.synced ## what is generated from the code: pages of docs/, the suit
 	@for page in $(notdir $(basename $(filter-out %/__init__.py,$(wildcard docs/generate/*.py)))); do \
 	  .venv/bin/python -m docs.generate.$$page || exit 1; done; .venv/bin/python -m expectations.suites
 
-pictures: setup ## the pictures of README and tour, taken anew from a run of the README's example
-	@KDV_PICTURES=1 .venv/bin/pytest tests/e2e/test_pictures.py
+pictures: setup ## the pictures of README and tour, taken anew: the README's example, the form, the smoke scenarios
+	@KDV_PICTURES=1 .venv/bin/pytest tests/e2e/test_pictures.py tests/e2e/test_catalogue.py -k picture
 
 # pyspark-client, which pip takes along, has the same files as pyspark: they must have one version.
 dist: .venv-uv/bin/uv ## the wheel, into dist/, and the versions that it is tested with

@@ -6,13 +6,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 from pyspark.sql import SparkSession
+from support import alternatives, pictures
+from support.browser import CHROMIUM, browser  # noqa: F401  (a fixture)
 from support.smoke_scenarios import DIRECTLY, THROUGH_AIRFLOW, assert_recounted, expect_unavailable
 
 from delivery_verifier.catalogue import token
 from delivery_verifier.catalogue_run import directly
 from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.command_line import main as cli
+from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.host import folders, variables
 from delivery_verifier.model.catalogue_run import CatalogueRun
 from delivery_verifier.store import catalogue_runs
@@ -68,6 +72,25 @@ def test_a_scenario_that_breaks_its_weak_arm_says_by_how_much(smoke: tuple[int, 
 def test_a_recount_without_spark_comes_to_the_same_books(smoke: tuple[int, CatalogueRun]) -> None:
     for item in (item for item in smoke[1].items if item.state != "unavailable"):
         assert_recounted(RunDirectory(catalogue_runs.folder().parent / item.attempts[-1].run), item.name)
+
+
+def test_every_suggested_alternative_that_an_arm_of_the_same_run_tries_has_held(
+    smoke: tuple[int, CatalogueRun],
+) -> None:
+    for item in (item for item in smoke[1].items if item.state != "unavailable"):
+        run = RunDirectory(catalogue_runs.folder().parent / item.attempts[-1].run)
+        alternatives.assert_tried_and_held(run, read_verdict(run.path))
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+def test_the_picture_of_the_matrix_shows_what_a_catalogue_of_this_checkout_shows(
+    smoke: tuple[int, CatalogueRun],
+    e2e_host: Path,
+    browser: Browser,  # noqa: F811
+) -> None:
+    if lacking := [item.name for item in smoke[1].items if item.state == "unavailable"]:
+        pytest.skip(f"the picture shows scenarios that are unavailable on this host: {', '.join(lacking)}")
+    pictures.check(pictures.take_matrix(browser, e2e_host / "matrix.html"))
 
 
 def test_its_page_leads_to_the_reports_of_its_runs(smoke: tuple[int, CatalogueRun], e2e_host: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, FrameLocator, Page, Request, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, FrameLocator, Locator, Page, Request, expect, sync_playwright
 
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
@@ -170,12 +170,17 @@ def plain_run(local_airflow: LocalAirflow, shots: Path) -> RunDirectory:
     return RunDirectory(local_airflow.runs / folders.run_directory_name(RUN_ID))
 
 
-def _fill_in_the_form(visitor: Visitor) -> None:
-    page = visitor.page
-    page.goto(f"/dags/{DAG_ID}")
-    page.get_by_role("button", name="Trigger").first.click()
-    form = page.get_by_role("dialog")
+def open_form(visitor: Visitor) -> Locator:
+    """Opens the trigger form of verify_delivery, and returns its dialog."""
+    visitor.page.goto(f"/dags/{DAG_ID}")
+    visitor.page.get_by_role("button", name="Trigger").first.click()
+    form = visitor.page.get_by_role("dialog")
     expect(form.get_by_text("Delivery profile")).to_be_visible(timeout=LOADS_WITHIN_MS)
+    return form
+
+
+def _fill_in_the_form(visitor: Visitor) -> None:
+    form = open_form(visitor)
     visitor.shoot("form")
     _choose(visitor, "element_profile", PLAIN["profile"])
     _choose(visitor, "element_fault", PLAIN["fault"])

@@ -1,15 +1,17 @@
 """The pictures of the tour: how they are taken, and how a test knows that they are current.
 
-Every picture shows a part of the README's example that breaks. Beside the pictures, `pictures.json` holds the labels
-that each of them shows: headings, columns and legends, i.e. the words that do not depend on the run. If a run of this
-checkout shows other labels, the pictures are old. Fonts, figures and colours are not compared, because they differ from
-host to host and from run to run.
+Five pictures show parts of the README's example that breaks. The others show the form of the local Airflow, and the
+matrix of the smoke scenarios. Beside the pictures, `pictures.json` holds the labels that each of them shows: headings,
+columns, fields and legends, i.e. the words that do not depend on the run. If this checkout shows other labels, the
+pictures are old. Fonts, figures and colours are not compared, because they differ from host to host and from run to
+run.
 """
 
 from __future__ import annotations
 
 import hashlib
 import html
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -18,13 +20,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:  # the unit tests only read the list of pictures
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Locator, Page
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "pictures"
 LIST = FOLDER / "pictures.json"
 WIDTH = 1200
 """The width of every picture, in pixels."""
+Taken = dict[str, tuple[bytes, list[str]]]
+"""Pictures by the names of their files: the PNG file and the labels of each."""
 _LABELS = "h2, h3, thead th, .legend span, tbody th small, summary > b, .hops b, .change th"
 _TERMINAL = (
     "<style>body {{ margin: 0; background: #14161a; }} pre {{ margin: 0; padding: 22px; color: #e6e6e6; "
@@ -50,17 +54,26 @@ def digest(picture: bytes) -> str:
     return hashlib.sha256(picture).hexdigest()
 
 
-def write(taken: dict[str, tuple[bytes, list[str]]]) -> None:
-    """Replaces all pictures and their list."""
+def write(taken: Taken) -> None:
+    """Replaces the pictures `taken`, and their entries in the list."""
     FOLDER.mkdir(exist_ok=True)
     for name, (png, _) in taken.items():
         (FOLDER / name).write_bytes(png)
-    listed = {name: Picture(digest(png), labels) for name, (png, labels) in sorted(taken.items())}
-    LIST.write_bytes(msgspec.json.format(msgspec.json.encode(listed), indent=1) + b"\n")
+    listed = read() | {name: Picture(digest(png), labels) for name, (png, labels) in taken.items()}
+    LIST.write_bytes(msgspec.json.format(msgspec.json.encode(dict(sorted(listed.items()))), indent=1) + b"\n")
 
 
-def take(browser: Browser, report: Path, command: str, said: str) -> dict[str, tuple[bytes, list[str]]]:
-    """Takes all pictures. Returns the PNG file and the labels of each.
+def check(taken: Taken) -> None:
+    """Asserts that the stored pictures show the labels of those that were `taken`. If the environment has KDV_PICTURES,
+    replaces them first."""
+    if "KDV_PICTURES" in os.environ:
+        write(taken)
+    stored = {name: picture.labels for name, picture in read().items() if name in taken}
+    assert {name: labels for name, (_, labels) in taken.items()} == stored, "renew them: make pictures"
+
+
+def take(browser: Browser, report: Path, command: str, said: str) -> Taken:
+    """Takes the pictures of a report and of what the terminal shows.
 
     `report`: the report of the run. `command`: the command that made the run. `said`: what the command printed.
     """
@@ -74,6 +87,28 @@ def take(browser: Browser, report: Path, command: str, said: str) -> dict[str, t
     taken["terminal.png"] = page.screenshot(full_page=True), _terminal_labels(said)
     context.close()
     return taken
+
+
+def take_matrix(browser: Browser, page_of_matrix: Path) -> Taken:
+    """Takes the picture of a matrix: the upper part of its page, to the end of the map."""
+    context = browser.new_context(viewport={"width": WIDTH, "height": 900}, color_scheme="light")
+    page = context.new_page()
+    page.goto(f"file://{page_of_matrix}")
+    box = page.locator("#map").bounding_box()
+    assert box is not None
+    shot = page.screenshot(full_page=True, clip={"x": 0, "y": 0, "width": WIDTH, "height": box["y"] + box["height"]})
+    rows = page.locator("#map tbody th[scope=rowgroup], #map tbody th a").all_text_contents()
+    labels = _labels(page, ("#summary", "#map")) + _plain(rows)
+    context.close()
+    return {"matrix.png": (shot, labels)}
+
+
+def take_form(page: Page, dialog: Locator) -> Taken:
+    """Takes the picture of the form, which stands in `dialog`. Its labels are the fields and sections that are seen."""
+    page.set_viewport_size({"width": WIDTH, "height": 1500})
+    seen = dialog.locator("label:visible, [data-part='item-trigger']:visible")
+    names = [text.removesuffix("*") for text in seen.all_text_contents()]  # the star of a field that must be filled
+    return {"form.png": (dialog.screenshot(), _plain(names))}
 
 
 def _first_screen(page: Page) -> bytes:

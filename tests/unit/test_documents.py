@@ -36,14 +36,14 @@ def test_the_dag_promises_about_as_many_minutes_as_were_measured() -> None:
     assert MINUTES[promised[1]] == round(float(measured[1]) / 60)
 
 
-def test_the_tour_has_five_small_pictures_that_were_taken_together() -> None:
-    """tests/e2e/test_pictures.py holds that they show what a run of this checkout shows."""
+def test_the_tour_has_seven_small_pictures_that_are_listed() -> None:
+    """tests/e2e/test_pictures.py and test_catalogue.py hold that they show what this checkout shows."""
     listed = pictures.read()
     files = {file.name: file.read_bytes() for file in pictures.FOLDER.glob("*.png")}
     assert {name: pictures.digest(png) for name, png in files.items()} == {
         name: picture.sha256 for name, picture in listed.items()
     }, "make pictures"
-    assert len(files) == 5 and all(len(png) < 300_000 for png in files.values())
+    assert len(files) == 7 and all(len(png) < 300_000 for png in files.values())
     tour = (ROOT / "docs/tour.md").read_text()
     assert set(re.findall(r"\]\(pictures/([\w.]+)\)", tour)) == set(files)
     assert "docs/pictures/report.png" in (ROOT / "README.md").read_text()
