@@ -34,7 +34,7 @@ class RedRunMail(SmtpNotifier):
         This method, and not the constructor, sets subject and text, because Airflow renders the fields of a notifier as
         templates before it calls this method. Texts of the run must not be rendered.
         """
-        content = self._message_of(str(context["run_id"]))
+        content = self._message_of(context)
         self.subject, self.html_content = content.subject, html_text(content)
         super().notify(context)
 
