@@ -230,11 +230,11 @@ def test_the_tasks_in_their_order_make_the_matrix_and_the_gate_is_red_until_all_
 
 def test_the_mail_names_what_is_red(runs: Path) -> None:
     catalogue_runs.write(catalogue(item("a", "as expected"), item("b", "failed"), item("d", "not as expected")))
-    content = message.of_catalogue("c")
+    content = message.of_catalogue({"run_id": "c"})
     subject, text = content.subject, notify.html_text(content)
     assert subject.startswith("Catalogue run is red: 2 of 3 scenarios")
     assert "b: failed" in text and "d: not as expected" in text and f"/dags/{settings.CATALOGUE_DAG_ID}/runs/c" in text
-    assert "never began" in message.of_catalogue("other").subject
+    assert "never began" in message.of_catalogue({"run_id": "other"}).subject
 
 
 def test_a_run_is_of_the_longest_name_that_fits() -> None:

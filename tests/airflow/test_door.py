@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from airflow.models.asset import AssetModel
+from airflow.sdk import DAG
+from airflow.utils.session import create_session
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.testclient import TestClient
+from sqlalchemy import select
 
 from delivery_verifier.orchestration.plugin import door
 from delivery_verifier.orchestration.tasks import form
@@ -80,8 +84,15 @@ def test_what_is_not_refused_here_reaches_airflow_unchanged(client: TestClient, 
 
 def test_a_body_that_is_no_json_is_left_to_airflow(client: TestClient) -> None:
     assert client.post(door.PATH, content=b"{").json()["body"] == "{"
-    large = b"[" + b" " * 3 * door.MOST_BYTES
-    assert client.post(door.PATH, content=large).json()["body"] == large.decode()
+
+
+def test_what_is_too_large_to_be_looked_at_does_not_reach_airflow(client: TestClient) -> None:
+    """It could hold a password."""
+    pasted = "#" * door.MOST_BYTES + "\nssl.key.password=hunter22\n"
+    answer = client.post(door.PATH, json=_conf(profile="own", producer_config=pasted))
+    assert answer.status_code == 400 and answer.json()["detail"].startswith("the request has more than 100,000 bytes")
+    largest = _conf(profile="own", client="java", producer_config="#" * (door.MOST_BYTES - 2000))
+    assert client.post(door.PATH, json=largest).status_code == 200
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer other"}, {"Authorization": "Basic valid"}])
@@ -101,8 +112,38 @@ def test_a_user_who_may_start_no_run_learns_nothing_at_the_door(client: TestClie
     assert client.post(door.PATH, json=_conf(**BAD)).status_code == 400
 
 
-def test_a_password_that_was_pasted_is_refused_and_not_quoted(client: TestClient) -> None:
-    pasted = 'acks=all\nsasl.jaas.config=org.x.PlainLoginModule password="hunter22";\nssl.key.password=hunter22'
-    answer = client.post(door.PATH, json=_conf(producer_overrides=pasted))
+@pytest.mark.parametrize("field", ["producer_config", "producer_overrides", "topic_overrides"])
+def test_a_password_that_was_pasted_is_refused_with_all_other_errors_and_not_quoted(
+    client: TestClient, field: str
+) -> None:
+    pasted = 'ack=all\nsasl.jaas.config=org.x.PlainLoginModule password="hunter22";\nssl.key.password=hunter22'
+    answer = client.post(door.PATH, json=_conf(**{field: pasted}, records=-5))
     assert answer.status_code == 400 and "hunter22" not in answer.text
-    assert "producer_overrides has values for sasl.jaas.config, ssl.key.password" in answer.json()["detail"]
+    detail = answer.json()["detail"]
+    assert f"{field} has values for sasl.jaas.config, ssl.key.password; no run uses them, and Airflow would" in detail
+    assert "records is -5" in detail and "ack is no" in detail
+
+
+def test_a_whole_file_is_taken(client: TestClient) -> None:
+    pasted = "# orders\r\nbootstrap.servers=prod-1:9093\r\nkey.serializer=org.example.X\r\nacks=1\r\nlinger.ms=5\r\n"
+    assert client.post(door.PATH, json=_conf(profile="own", producer_config=pasted)).status_code == 200
+
+
+@pytest.fixture
+def asset(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The path of a request for the asset of the verdicts. The id of the asset is 7."""
+    monkeypatch.setattr(door, "_is_of_verdicts", lambda asset_id: asset_id == 7)
+    return "/api/v2/assets/7/materialize"
+
+
+def test_a_run_that_is_started_for_the_verdicts_asset_is_looked_at_too(client: TestClient, asset: str) -> None:
+    answer = client.post(asset, json={"conf": {**DEFAULTS, "producer_overrides": "sasl.password=hunter22"}})
+    assert answer.status_code == 400 and "sasl.password" in answer.text and "hunter22" not in answer.text
+    assert client.post(asset, json={"conf": DEFAULTS}).status_code == client.post(asset).status_code == 200
+    assert client.post(asset.replace("7", "8"), json={"conf": {"other": 1}}).status_code == 200
+
+
+def test_the_verdicts_asset_is_known_by_the_dag_that_produces_it(written_dag: DAG) -> None:
+    with create_session(scoped=False) as session:
+        (asset_id,) = session.scalars(select(AssetModel.id).where(AssetModel.name == "kafka_delivery_verdict")).all()
+    assert door._is_of_verdicts(asset_id) and not door._is_of_verdicts(asset_id + 1)

@@ -13,9 +13,11 @@ from support.runs_for_overview import judged
 from delivery_verifier import catalogue
 from delivery_verifier.host.java.jars import kafka_versions
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import Claim, OwnPacing
+from delivery_verifier.model.scenario import Claim, Client, OwnPacing
 from delivery_verifier.model.steps import STEPS
 from delivery_verifier.orchestration.tasks import catalogue_form, form
+from delivery_verifier.planning.build import scenario_from_params
+from delivery_verifier.planning.params import FIELDS
 
 PARAMS = form.params()
 
@@ -27,12 +29,13 @@ def _schema(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "known"),
     [
-        ("profile", list(catalogue.PROFILES)),
+        ("profile", [*catalogue.PROFILES, "own"]),
         ("application", [None, *catalogue.APPLICATIONS]),
         ("fault", list(catalogue.FAULTS)),
         ("scenario", [None, *catalogue.SCENARIOS]),
         ("claim", list(get_args(Claim))),
         ("pacing", list(get_args(OwnPacing))),
+        ("client", [None, *get_args(Client)]),
         ("kafka_version", kafka_versions()),
         ("fail_step", [None, *STEPS]),
     ],
@@ -63,6 +66,29 @@ def test_a_number_has_the_limits_of_the_scenario(name: str, minimum: int, maximu
     assert schema["exclusiveMinimum"] == minimum - 1
     assert schema.get("exclusiveMaximum") == (None if maximum is None else maximum + 1)
     assert not schema.keys() & {"minimum", "maximum"}, "the UI would clamp a value in silence"
+
+
+@pytest.mark.parametrize("name", ["producer_config", "producer_overrides", "topic_overrides"])
+def test_settings_of_ones_own_have_a_field_of_several_lines(name: str) -> None:
+    assert _schema(name)["format"] == "multiline" and _schema(name)["section"] == "Own settings: none"
+    text = "acks=all\n# a comment\nlinger.ms=5\n"
+    assert form.params()[name].resolve(text) == text
+
+
+def test_every_field_of_the_form_is_a_field_of_a_run_and_the_empty_form_is_a_run() -> None:
+    assert {*PARAMS} <= {*FIELDS}
+    assert scenario_from_params({name: param.value for name, param in form.params().items()}, "r").subjects
+
+
+def test_an_application_is_offered_as_soon_as_the_form_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow makes the form whenever it reads the file of the DAG."""
+    monkeypatch.setenv("KDV_APPLICATIONS", str(tmp_path))
+    assert "orders" not in form.params()["application"].schema["enum"]
+    (tmp_path / "orders.toml").write_text('summary = "Writes orders."\ncommand = "true"\n')
+    schema = form.params()["application"].schema
+    assert "orders" in schema["enum"] and schema["values_display"]["orders"] == "orders: Writes orders."
 
 
 def test_the_question_itself_is_never_folded_away() -> None:

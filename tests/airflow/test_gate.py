@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,7 +40,7 @@ class Instance:
 
 @pytest.fixture
 def context(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    found: dict[str, Any] = {"run_id": "r"}
+    found: dict[str, Any] = {"run_id": "r", "dag_run": SimpleNamespace(clear_number=0)}
     for module in (verify_delivery, verify_catalogue):
         monkeypatch.setattr(module, "get_current_context", lambda: found)
     return found

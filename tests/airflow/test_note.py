@@ -7,15 +7,34 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.steps import BEFORE_GATE
 from delivery_verifier.orchestration.local import settings
 from delivery_verifier.orchestration.local.client import AirflowError, Client, Task
-from delivery_verifier.orchestration.tasks import note
+from delivery_verifier.orchestration.tasks import note, verify_delivery
 from delivery_verifier.orchestration.tasks.gate import GateClosed
 from delivery_verifier.store.run_directory import RunDirectory
+
+WORK = [step for step in BEFORE_GATE if step != "reconcile"]
+
+
+class Instance:
+    """A stand-in for Airflow's task instance in its second try, without a run directory."""
+
+    dag_id, try_number = "verify_delivery", 2
+
+    def __init__(self, **states: str) -> None:
+        self.states = states
+
+    def get_task_states(self, dag_id: str, task_ids: list[str], run_ids: list[str]) -> dict[str, dict[str, str]]:
+        return {run_id: {name: self.states[name] for name in task_ids} for run_id in run_ids}
+
+    def xcom_pull(self, **_: object) -> None:
+        """Returns None, because the task plan has returned no run directory."""
 
 
 @pytest.fixture
@@ -48,6 +67,30 @@ def test_without_a_sealed_verdict_there_is_no_note(noted: list[tuple[str, str]],
     (tmp_path / gone).unlink()
     note.attach_verdict(tmp_path, "manual__1")
     assert noted == []
+
+
+@pytest.mark.parametrize(("number", "withdrawn"), [(1, False), (2, True), (3, True)])
+def test_the_note_of_an_earlier_try_is_withdrawn_when_a_cleared_task_begins(
+    noted: list[tuple[str, str]], number: int, withdrawn: bool
+) -> None:
+    note.withdraw({"run_id": "manual__1", "ti": SimpleNamespace(try_number=number)})  # type: ignore[typeddict-item]
+    assert noted == ([("manual__1", note.AGAIN)] if withdrawn else [])
+
+
+@pytest.mark.parametrize("task", [*WORK, "conclude"])
+def test_every_task_that_leads_to_the_verdict_withdraws_the_note_and_none_does_for_a_final_verdict(
+    noted: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch, task: str
+) -> None:
+    context = {"run_id": "manual__1", "params": {"records": -5}, "dag_run": SimpleNamespace(conf={})}
+    states = dict.fromkeys(BEFORE_GATE, "failed")
+    _tasks(monkeypatch)
+    monkeypatch.setattr(verify_delivery, "get_current_context", lambda: context)
+    for gates_state, withdrawn in (("failed", True), ("success", task == "conclude")):
+        noted.clear()
+        context["ti"] = Instance(**states, conclude=gates_state)
+        with pytest.raises(VerifierError):
+            getattr(verify_delivery, task)()
+        assert (("manual__1", note.AGAIN) in noted) == withdrawn
 
 
 def test_in_another_airflow_there_is_no_note(

@@ -10,6 +10,8 @@ import logging
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
@@ -21,9 +23,35 @@ from support.web_sink import WebSink, web_sink
 from delivery_verifier.host import folders
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.steps import GATE
 from delivery_verifier.orchestration.local import notifiers, settings
 from delivery_verifier.orchestration.local.settings import DAG_ID
 from delivery_verifier.orchestration.tasks import channels, message, notify
+
+
+class Instance:
+    """A stand-in for Airflow's task instance: `conclude` has the state `state`, and its last try gave `verdict` when
+    the run had been cleared `number` times."""
+
+    dag_id = DAG_ID
+
+    def __init__(self, verdict: str = "VIOLATED", green: bool = False, state: str = "failed", number: int = 0) -> None:
+        self.stored: dict[str, object] = {"verdict": {"verdict": verdict, "green": green}, "try": number}
+        self.state = state
+
+    def xcom_pull(self, *, task_ids: str, key: str) -> object:
+        assert task_ids == GATE
+        return self.stored.get(key)
+
+    def get_task_states(self, dag_id: str, task_ids: list[str], run_ids: list[str]) -> dict[str, dict[str, str]]:
+        assert (dag_id, task_ids) == (DAG_ID, [GATE])
+        return {run_id: {GATE: self.state} for run_id in run_ids}
+
+
+def context(instance: Instance | None = None, cleared: int = 0) -> Any:
+    """The context with which Airflow calls a callback about the run RUN_ID, which was cleared `cleared` times."""
+    return {"run_id": RUN_ID, "ti": instance or Instance(), "dag_run": SimpleNamespace(clear_number=cleared)}
+
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
 RUN_ID = "manual__2026-01-01T00:00:00+00:00"
@@ -50,7 +78,7 @@ def test_the_mail_is_sent_over_the_connection_and_takes_nothing_a_run_says_for_a
         monkeypatch.setenv("AIRFLOW_CONN_SMTP_DEFAULT", server.connection)
         monkeypatch.setenv(notify.VARIABLE, "one@example.org, two@example.org")
         (callback,) = notify.on_red()
-        callback({"run_id": RUN_ID})
+        callback(context())
     (mail,) = server.mails
     assert "one@example.org" in mail["To"]
     assert "two@example.org" in mail["To"]
@@ -85,7 +113,7 @@ def test_slack_is_told_over_its_connection_and_takes_nothing_a_run_says_for_mark
     monkeypatch.setenv(notifiers.SLACK.variable, "to_slack")
     (callback,) = notify.on_red()
     with caplog.at_level(logging.INFO):
-        callback({"run_id": RUN_ID})
+        callback(context())
     (request,) = server.received
     assert request.path == f"/services/T000/B000/{SECRET}"
     verdict, sentence, run, *_, url = json.loads(request.body)["text"].split("\n")
@@ -102,7 +130,7 @@ def test_a_server_is_told_in_json(
     monkeypatch.setenv(notifiers.WEBHOOK.variable, "to_server")
     (callback,) = notify.on_red()
     with caplog.at_level(logging.INFO):
-        callback({"run_id": RUN_ID})
+        callback(context())
     (request,) = server.received
     said = json.loads(request.body)
     assert (request.path, said["verdict"], said["run_id"], said["dag_id"]) == ("/hook", "VIOLATED", RUN_ID, DAG_ID)
@@ -133,7 +161,7 @@ def test_an_address_is_in_no_error_and_in_no_log(
     (callback,) = notify.on_red()
     with caplog.at_level(logging.INFO), capture_logs() as logged:
         with pytest.raises(StepFailed, match=f"over the connection {name} was not") as error:
-            callback({"run_id": RUN_ID})
+            callback(context())
     said = "".join(traceback.format_exception(error.value)) + caplog.text + str(logged)
     assert SECRET not in said and (status is None or str(status) in said or "Not Found" in said)
 
@@ -170,3 +198,52 @@ def test_a_word_of_a_run_is_no_markup_in_slack() -> None:
     content = message.Message("s", ["VIOLATED", "<!here> *b* _i_ ~s~ `c` & \x1b[1m"], DAG_ID, "r", "http://x/r")
     text = channels.slack_text(content)
     assert text == "*VIOLATED*\n&lt;!here&gt; ∗b∗ ˍiˍ ∼s∼ ˋcˋ &amp; \N{REPLACEMENT CHARACTER}[1m\nhttp://x/r"
+
+
+NEVER_BEGUN = Instance()
+NEVER_BEGUN.stored = {}
+UNKNOWN = Instance()
+UNKNOWN.xcom_pull = lambda **_: (_ for _ in ()).throw(OSError("no answer"))  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        pytest.param(context(NEVER_BEGUN, 1), "of an earlier try", id="conclude gave no verdict"),
+        pytest.param(context(Instance(), 1), "of an earlier try", id="conclude did not begin again"),
+        pytest.param(context(Instance(state="not run")), "of an earlier try", id="conclude waits to run again"),
+        pytest.param(context(Instance(state="success")), "of an earlier try", id="marked by hand"),
+        pytest.param(context(Instance("HELD", green=True, state="success")), "of an earlier try", id="another verdict"),
+        pytest.param({"run_id": RUN_ID}, "of an earlier try", id="no task failed"),
+        pytest.param(context(UNKNOWN), "Airflow does not say whether", id="no answer"),
+    ],
+)
+def test_a_message_never_quotes_the_verdict_of_an_earlier_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Any, why: str
+) -> None:
+    """A user has cleared a red run. It is red again, and its directory still has the verdict of the try before."""
+    monkeypatch.setenv("KDV_RUNS", str(tmp_path))
+    judged(tmp_path, folders.run_directory_name(RUN_ID), "VIOLATED", lost=3, sentence=SENTENCE)
+    told = message.of_run(given)
+    assert (told.verdict, told.subject) == ("NO VERDICT", f"Delivery run is red: NO VERDICT ({RUN_ID})")
+    assert why in told.lines[1]
+    whole = f"{told.as_json()} {channels.slack_text(told)} {notify.html_text(told)}"
+    assert "VIOLATED" not in whole and "lost" not in whole
+
+
+def test_a_message_quotes_the_verdict_of_a_cleared_run_that_was_judged_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KDV_RUNS", str(tmp_path))
+    judged(tmp_path, folders.run_directory_name(RUN_ID), "VIOLATED", lost=3, sentence=SENTENCE)
+    told = message.of_run(context(Instance(number=2), 2))
+    assert told.verdict == "VIOLATED" and SENTENCE in told.lines
+
+
+def test_a_red_run_with_a_green_verdict_of_this_try_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KDV_RUNS", str(tmp_path))
+    judged(tmp_path, folders.run_directory_name(RUN_ID), "HELD")
+    told = message.of_run(context(Instance("HELD", green=True, state="success")))
+    assert told.verdict == "NO VERDICT" and "its verdict was HELD, but a step failed" in told.lines[1]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from airflow.models.asset import AssetEvent
 from airflow.models.dagrun import DagRun
-from airflow.models.taskinstance import TaskInstance
+from airflow.models.taskinstance import TaskInstance, clear_task_instances
 from airflow.sdk import DAG, timezone
 from airflow.sdk.definitions.dag import _run_task
 from airflow.serialization.definitions.dag import SerializedDAG
@@ -26,7 +26,7 @@ from support.runs_for_overview import judged, planned
 from delivery_verifier.model.scenario import VerdictName
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.orchestration.local.settings import DAG_ID
-from delivery_verifier.orchestration.tasks import red_run, verify_delivery
+from delivery_verifier.orchestration.tasks import red_run, verdict_event, verify_delivery
 from delivery_verifier.run.steps import conclude
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -64,6 +64,11 @@ class Ending:
 
     def mark(self, task_id: str, state: TaskInstanceState) -> None:
         self._instance(task_id).set_state(state)
+
+    def clear(self, task_id: str) -> None:
+        """Clears the task, as a user does, so that a new try of the run begins."""
+        with create_session() as session:
+            clear_task_instances([session.merge(self._instance(task_id))], session, DagRunState.RUNNING)
 
     def _instance(self, task_id: str) -> TaskInstance:
         with create_session() as session:
@@ -135,6 +140,28 @@ def test_a_verdict_that_airflow_contradicts_is_no_event(
     ending.mark(GATE, TaskInstanceState(marked))
     assert ending.perform(PUBLISH)[0] == "failed"
     assert ending.events == []
+
+
+def test_a_verdict_counts_for_the_try_in_which_it_was_given(
+    runs: Path, written_dag: DAG, dag: SerializedDAG, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged(runs, "r", "VIOLATED")
+    ending = Ending(written_dag, dag)
+    seen: list[str] = []
+
+    def publish(context: Any) -> None:
+        seen.append(verdict_event.of_this_try(context))
+
+    monkeypatch.setattr(verdict_event, "emit", publish)
+    ending.perform(PUBLISH)
+    ending.perform(GATE)
+    ending.perform(PUBLISH)
+    ending.clear(PUBLISH)
+    ending.perform(PUBLISH)
+    ending.clear(GATE)
+    ending.perform(GATE)
+    ending.perform(PUBLISH)
+    assert seen == ["", "VIOLATED", "", "VIOLATED"]
 
 
 def test_a_red_run_ends_with_plain_lines_and_the_address_of_its_report(

@@ -3,18 +3,27 @@ mail about a red run, and the libraries that its scheduler has imported."""
 
 from __future__ import annotations
 
+import json
 import stat
+import subprocess
+import sys
+import time
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from support.airflow import LocalAirflow
 
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.orchestration.local import lifecycle, supervisor
-from delivery_verifier.orchestration.local.client import AirflowError
+from delivery_verifier.orchestration.local import lifecycle, offered, settings, supervisor
+from delivery_verifier.orchestration.local.client import ENDED, AirflowError
+from delivery_verifier.orchestration.local.run import RunFailed, patiently
 from delivery_verifier.orchestration.local.settings import DAG_ID
 
+REFUSED_WITHIN_S = 60.0
+"""The most seconds from the beginning of a run to its refusal by `plan`. It took SECONDS s. This host may be busy."""
 PAGES = [
     "/delivery/",
     f"/delivery/dag/{DAG_ID}/never/",
@@ -65,6 +74,78 @@ def test_a_field_that_does_not_exist_as_such_is_refused_by_the_form(local_airflo
     bad = {"profile": "acks_2", "producer_overrides": "ack=1"}
     with pytest.raises(AirflowError, match=r"(?s)400.*2 errors:.*acks_2.*ack is no producer property"):
         local_airflow.client().trigger(DAG_ID, "bad-profile", bad)
+
+
+def test_a_run_for_the_verdicts_asset_is_refused_by_the_form_as_well(local_airflow: LocalAirflow) -> None:
+    client = local_airflow.client()
+    (asset,) = client.get("/assets?name_pattern=kafka_delivery_verdict")["assets"]
+    bad = {"conf": {"records": -5, "producer_overrides": "sasl.password=hunter22"}}
+    with pytest.raises(AirflowError, match=r"(?s)400.*2 errors:.*records is -5.*has values for sasl.password"):
+        client._api("POST", f"/assets/{asset['id']}/materialize", bad)
+
+
+PAST_THE_FORM = "past-the-form"
+
+
+@pytest.fixture(scope="module")
+def past_the_form(local_airflow: LocalAirflow) -> dict[str, Any]:
+    """A run that ended red, as Airflow describes it. It was triggered with bad input, past the form."""
+    pasted = "key.serializer=x\nack=1\nlinger.ms=abc\nssl.key.password=hunter22\n"
+    conf = {"profile": "own", "producer_config": pasted, "topic_overrides": "min.isr=1"}
+    line = ["dags", "trigger", DAG_ID, "--run-id", PAST_THE_FORM, "--conf", json.dumps(conf)]
+    with local_airflow.environment():
+        environment = settings.environment(local_airflow.port)
+        subprocess.run([sys.executable, "-m", "airflow", *line], env=environment, check=True, timeout=180)
+        client = local_airflow.client()
+        wait_until(lambda: patiently(lambda: client.state(DAG_ID, PAST_THE_FORM)) in ENDED, "the run to end", 180)
+        run: dict[str, Any] = client.get(f"/dags/{DAG_ID}/dagRuns/{PAST_THE_FORM}")
+        return run
+
+
+def test_a_run_past_the_form_is_refused_by_its_first_task_at_once_with_all_errors(
+    past_the_form: dict[str, Any], local_airflow: LocalAirflow, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks = {task.task_id: task for task in local_airflow.client().tasks(DAG_ID, PAST_THE_FORM)}
+    plan = tasks["plan"]
+    assert (past_the_form["state"], plan.state, tasks["start_cluster"].state) == ("failed", "failed", "upstream_failed")
+    for part in ("4 errors:", "has values for ssl.key.password", "ack is no", "linger.ms:", "min.isr is no"):
+        assert part in past_the_form["note"], part
+    begun, at_work, refused = map(
+        datetime.fromisoformat, (past_the_form["start_date"], str(plan.start_date), str(plan.end_date))
+    )
+    with capsys.disabled():
+        print(f"\nrefused {refused - begun} after the run began, {refused - at_work} after the task began")
+    assert (refused - begun).total_seconds() < REFUSED_WITHIN_S
+
+
+def test_a_password_past_the_form_is_in_no_log_in_no_page_and_in_no_file_of_a_run(
+    past_the_form: dict[str, Any], local_airflow: LocalAirflow
+) -> None:
+    """Airflow itself has stored it with the fields of the run. That is why the form refuses it."""
+    assert "hunter22" in str(past_the_form["conf"]) and "hunter22" not in str(past_the_form["note"])
+    files = [*local_airflow.runs.rglob("*"), *(local_airflow.home / ".kdv" / "airflow" / "logs").rglob("*")]
+    texts = {file: file.read_bytes() for file in files if file.is_file()}
+    assert any(b"ack is no producer property" in text for text in texts.values()), "its log is among them"
+    assert [file for file, text in texts.items() if b"hunter22" in text] == []
+    pages = ("/delivery/", f"/delivery/dag/{DAG_ID}/{PAST_THE_FORM}/")
+    assert not [page for page in pages if "hunter22" in local_airflow.http("admin").get(page).text]
+    wait_until(lambda: bool(local_airflow.mail.about(PAST_THE_FORM)), "the mail", 60)
+    assert "hunter22" not in "".join(local_airflow.mail.about(PAST_THE_FORM))
+
+
+def test_an_application_that_is_written_while_airflow_runs_is_offered_and_taken(
+    local_airflow: LocalAirflow, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, said = local_airflow.home / "applications", list[str]()
+    folder.mkdir()
+    (folder / "late.toml").write_text('command = "true"\n')
+    begun_s = time.monotonic()
+    with local_airflow.environment():
+        offered.wait(local_airflow.client(), {"application": "late"}, said.append)
+    with capsys.disabled():
+        print(f"\noffered after {time.monotonic() - begun_s:.1f} s: {said}")
+    with pytest.raises(RunFailed, match=r"scenario\.fail_step is plan"):
+        local_airflow.run({"application": "late", "fail_step": "plan"})
 
 
 def test_airflow_loaded_the_plugin_and_nothing_else_of_the_folder(local_airflow: LocalAirflow) -> None:

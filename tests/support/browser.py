@@ -182,14 +182,14 @@ def open_form(visitor: Visitor) -> Locator:
 def _fill_in_the_form(visitor: Visitor) -> None:
     form = open_form(visitor)
     visitor.shoot("form")
-    _choose(visitor, "element_profile", PLAIN["profile"])
-    _choose(visitor, "element_fault", PLAIN["fault"])
+    choose(visitor, "element_profile", PLAIN["profile"])
+    choose(visitor, "element_fault", PLAIN["fault"])
     form.get_by_role("spinbutton").first.fill(str(PLAIN["records"]))
     form.get_by_role("button", name="Advanced Options").click()
     form.locator("input[name=dagRunId]").fill(RUN_ID)
 
 
-def _choose(visitor: Visitor, field: str, value: str) -> None:
+def choose(visitor: Visitor, field: str, value: str) -> None:
     """Chooses `value` in one of Airflow's drop-down fields. Such a field hides its value behind a text box."""
     visitor.page.locator(f"div:has(> input[name={field}])").get_by_role("combobox").click()
     visitor.page.get_by_role("option", name=re.compile(f"^{value}:")).click()

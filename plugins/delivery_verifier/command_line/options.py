@@ -10,7 +10,7 @@ import msgspec
 
 from delivery_verifier import catalogue
 from delivery_verifier.model import inputs
-from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.inputs import BadInput, Refusals
 from delivery_verifier.model.scenario import Claim, Client, OwnPacing, Profile
 from delivery_verifier.model.steps import STEPS
 
@@ -110,20 +110,28 @@ holds the settings of all uses, one per line."""
 def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the fields of a run that the command line gives. Maps the name of each field to its value.
 
-    The field `own_profile` holds a complete profile in three cases: the user names files of settings, names a saved
-    profile, or gives --save-profile. So the run needs no file of the user. Overrides are fields of their own. With
-    --save-profile, they are part of the profile instead. Raises BadInput if an option is not allowed.
+    If the user names files of settings or a saved profile, or gives --save-profile, the field `own_profile` holds the
+    complete profile, so that the run needs no file of the user. Overrides are fields of their own, but with
+    --save-profile they are part of the profile. Raises BadInput if an option is not allowed. If a file or a setting in
+    it is refused, the message names every other refused option, too.
     """
-    from delivery_verifier.planning.build import BESIDE_A_SCENARIO
+    from delivery_verifier.planning.build import BESIDE_A_SCENARIO, check_input
     from delivery_verifier.planning.own_settings import properties
 
     params = {name: getattr(arguments, name) for name in RUN_FIELDS if getattr(arguments, name, None) is not None}
+    refusals = Refusals()
     for option, field in OVERRIDES.items():
         if lines := getattr(arguments, option):
-            params[field] = properties.text(properties.parse("\n".join(lines), field))
-    if (profile := _own_profile(arguments, params)) is not None:
-        params["own_profile"] = msgspec.to_builtins(profile)
-        params.pop("profile", None)
+            with refusals:
+                params[field] = properties.text(properties.parse("\n".join(lines), field))
+    with refusals:
+        if (profile := _own_profile(arguments, params)) is not None:
+            params["own_profile"] = msgspec.to_builtins(profile)
+            params.pop("profile", None)
+    if refusals.messages:
+        params.pop("profile", None)  # was checked above
+        check_input(params, refusals)
+        refusals.require_none()
     if "scenario" in params and (fixed := sorted(set(params) - set(BESIDE_A_SCENARIO))):
         names = ", ".join(name.replace("_", "-") for name in fixed)
         raise BadInput(

@@ -21,9 +21,17 @@ _SHOWN = 80
 
 class BadInput(VerifierError, ValueError):
     """The value that the user gave for a field is not allowed. The message names the field, the value, what is allowed,
-    and a remedy if there is one."""
+    and a remedy if there is one.
+
+    `messages` holds one message per refused value. The text of the error has one line per message.
+    """
 
     exit_code = 64
+
+    def __init__(self, *messages: str) -> None:
+        count = len(messages)
+        super().__init__("\n".join([f"{count} errors:", *messages]) if count > 1 else messages[0])
+        self.messages = messages
 
 
 class Refusals:
@@ -39,15 +47,15 @@ class Refusals:
         """Begins the block of one check."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        if isinstance(error, BadInput) and str(error) not in self.messages:
-            self.messages.append(str(error))
-        return isinstance(error, BadInput)
+        if not isinstance(error, BadInput):
+            return False
+        self.messages += [message for message in error.messages if message not in self.messages]
+        return True
 
     def require_none(self) -> None:
         """Raises BadInput if a check failed. The message has one line per error."""
         if self.messages:
-            count = len(self.messages)
-            raise BadInput("\n".join([f"{count} errors:", *self.messages]) if count > 1 else self.messages[0])
+            raise BadInput(*self.messages)
 
 
 def whole(field: str, value: object, low: int, high: int, example: int | None = None) -> int:

@@ -11,7 +11,7 @@ from delivery_verifier.model.application_checks import check_application, check_
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_plan import equipment_of
 from delivery_verifier.model.fault_targets import TARGETS
-from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.inputs import BadInput, Refusals
 from delivery_verifier.model.scenario import Arm, Scenario
 
 
@@ -29,7 +29,7 @@ def loads(text: bytes) -> Scenario:
 
 
 def check(scenario: Scenario) -> None:
-    """Raises BadInput if fields of `scenario` do not fit together.
+    """Raises BadInput if fields of `scenario` do not fit together. The message names every contradiction.
 
     Checks the roles, names and ordinals of the arms, the number of replicas, min.insync.replicas, and the names in the
     expectations. Also checks whether the fault plan fits the cluster and the load.
@@ -46,16 +46,33 @@ def check(scenario: Scenario) -> None:
             f"load.replication_factor is {scenario.load.replication_factor}, but cluster.brokers is "
             f"{scenario.cluster.brokers}: use at most as many replicas as brokers"
         )
-    _check_plan(scenario)
+    refusals = Refusals()
+    for check_part in (_check_plan, _check_transactions, _check_applications):
+        with refusals:
+            check_part(scenario)
     for arm in scenario.arms:
-        _check_isr(arm, scenario.load.replication_factor)
-        if arm.application:
-            check_application(arm.name, arm.application)
-            check_power(scenario)
-            check_late_ends(scenario)
-        for bound in arm.expectation.bounds:
-            if bound.count.upper() not in Anomaly.__members__ and not bound.count.islower():
-                raise BadInput(f"arms.{arm.name}.expectation: {bound.count!r} is no anomaly and no books column")
+        with refusals:
+            _check_isr(arm, scenario.load.replication_factor)
+        with refusals:
+            _check_application(arm, scenario)
+        with refusals:
+            _check_bounds(arm)
+    refusals.require_none()
+
+
+def _check_application(arm: Arm, scenario: Scenario) -> None:
+    """Raises BadInput if the arm has an application that does not fit the scenario."""
+    if arm.application:
+        check_application(arm.name, arm.application)
+        check_power(scenario)
+        check_late_ends(scenario)
+
+
+def _check_bounds(arm: Arm) -> None:
+    """Raises BadInput if the expectation of the arm counts something unknown."""
+    for bound in arm.expectation.bounds:
+        if bound.count.upper() not in Anomaly.__members__ and not bound.count.islower():
+            raise BadInput(f"arms.{arm.name}.expectation: {bound.count!r} is no anomaly and no books column")
 
 
 def _check_plan(scenario: Scenario) -> None:
@@ -76,8 +93,6 @@ def _check_plan(scenario: Scenario) -> None:
         raise BadInput("load.pacing is scripted exactly where the fault plan has send steps: change one of them")
     if scenario.load.pacing == "scripted" and not scenario.load.block:
         raise BadInput("load.block must be given where load.pacing is scripted")
-    _check_transactions(scenario)
-    _check_applications(scenario)
 
 
 def _check_applications(scenario: Scenario) -> None:

@@ -10,16 +10,15 @@ import msgspec
 
 from delivery_verifier import catalogue
 from delivery_verifier.cluster.backends import default_name
-from delivery_verifier.contract.settings import ContradictorySettings, Settings
-from delivery_verifier.host.java.jars import kafka_versions
+from delivery_verifier.contract.settings import Settings
 from delivery_verifier.load.layout import require_room
 from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.inputs import BadInput, Refusals
 from delivery_verifier.model.scenario import Claim, ClusterSpec, Load, Profile, Scenario
 from delivery_verifier.model.scenario_checks import check
-from delivery_verifier.planning import own_applications
+from delivery_verifier.planning import own_applications, subject
 from delivery_verifier.planning.load_checks import check_exposure, check_transactions
-from delivery_verifier.planning.own_settings import librdkafka, producer, profiles, topic
+from delivery_verifier.planning.own_settings import librdkafka, producer, topic
 from delivery_verifier.planning.params import LONGEST_S, check_fields
 from delivery_verifier.planning.provenance import commit, versions_of
 from delivery_verifier.planning.repetition import LOAD_FIELDS, repeating_command
@@ -40,59 +39,91 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
     message names every refused field and every refused override. If each value is allowed by itself, the message names
     the values that do not fit together.
     """
-    params = _checked(params)
+    refusals = Refusals()
+    params = check_input(params, refusals)
+    refusals.require_none()
     if params.get("scenario"):
         return _catalogue_scenario(params, name)
-    chosen_profile = _profile(params)
-    profile = _with_min_isr(chosen_profile, params)
+    try:
+        return _ad_hoc_scenario(params, name)
+    except BadInput:
+        raise
+    except (ValueError, msgspec.ValidationError) as error:
+        raise BadInput(str(error)) from None
+
+
+def _ad_hoc_scenario(params: Mapping[str, Any], name: str) -> Scenario:
+    """Returns the scenario that the fields describe, each of which is allowed by itself. `name` is the run id.
+
+    Raises BadInput, ValueError or msgspec.ValidationError if the fields do not fit together.
+    """
+    refusals, application, chosen = Refusals(), None, None
+    with refusals:
+        application = own_applications.chosen(params.get("application"), _claim(params))
+    with refusals:
+        chosen = subject.profile(params)
+    refusals.require_none()
+    assert chosen is not None
     fault = _with_cycles(_pick("fault", params.get("fault") or "kill_leader", catalogue.FAULTS), params)
     records = int(params["records"]) if params.get("records") is not None else 20_000
     load = _load(params, fault, records)
     version = str(params.get("kafka_version") or ClusterSpec().kafka_version)
-    if version not in kafka_versions():
-        raise BadInput(f"kafka_version is {version!r}; allowed: {', '.join(kafka_versions())}")
-    try:
-        scenario = catalogue.scenario(
-            name,
-            profile=profile,
-            fault=fault,
-            claim=_claim(params),
-            load=load,
-            records=records,
-            producers=int(params.get("producers") or 1),
-            application=own_applications.chosen(params.get("application"), _claim(params)),
-            cluster=ClusterSpec(backend=default_name(), kafka_version=version, brokers=3),
-            seed=int(params.get("seed") or 0),
-            min_exposed=int(params["min_exposed"]) if params.get("min_exposed") is not None else _min_exposed(records),
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            versions=versions_of(version),
-            commit=commit(),
-            command=repeating_command(params, chosen_profile),
-            fail_step=params.get("fail_step") or None,
-        )
-        check(msgspec.convert(msgspec.to_builtins(scenario), Scenario))
-        check_transactions(scenario)
-        check_exposure(scenario)
-        for arm in scenario.arms:
-            check_settings(arm.profile, version, load.payload_bytes)
-    except (ValueError, msgspec.ValidationError) as error:
-        raise BadInput(str(error)) from None
+    scenario = catalogue.scenario(
+        name,
+        profile=subject.with_min_isr(chosen, params),
+        fault=fault,
+        claim=_claim(params),
+        load=load,
+        records=records,
+        producers=int(params.get("producers") or 1),
+        application=application,
+        cluster=ClusterSpec(backend=default_name(), kafka_version=version, brokers=3),
+        seed=int(params.get("seed") or 0),
+        min_exposed=int(params["min_exposed"]) if params.get("min_exposed") is not None else _min_exposed(records),
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        versions=versions_of(version),
+        commit=commit(),
+        command=repeating_command(params, chosen),
+        fail_step=params.get("fail_step") or None,
+    )
+    _require_consistent(scenario)
     return scenario
 
 
-def _checked(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields that are not None. Raises BadInput, whose message names all refused fields and overrides."""
+def _require_consistent(scenario: Scenario) -> None:
+    """Raises BadInput if parts of the scenario do not fit together. The message names every contradiction that was
+    found."""
     refusals = Refusals()
-    values = check_fields(params, refusals)
-    of_producer, of_topic = (str(params.get(field) or "") for field in ("producer_overrides", "topic_overrides"))
-    profiles.check_overrides(of_producer, of_topic, refusals)
+    with refusals:
+        check(msgspec.convert(msgspec.to_builtins(scenario), Scenario))
+    with refusals:
+        check_transactions(scenario)
+    with refusals:
+        check_exposure(scenario)
+    for arm in scenario.arms:
+        with refusals:
+            check_settings(arm.profile, scenario.cluster.kafka_version, scenario.load.payload_bytes)
     refusals.require_none()
+
+
+def check_input(params: Mapping[str, Any], refusals: Refusals) -> dict[str, Any]:
+    """Returns the allowed fields that are not None. Adds an error to `refusals` for each other field, for each refused
+    setting, and for each secret."""
+    values = check_fields(params, refusals)
+    subject.check(values, refusals)
     return values
 
 
 BESIDE_A_SCENARIO = ("scenario", "seed", "kafka_version", "fail_step", "owner")
 """The fields of a run that still count if a user names a scenario of the catalogue. The scenario fixes all others."""
-NEVER_BESIDE_A_SCENARIO = ("own_profile", "producer_overrides", "topic_overrides", "application")
+NEVER_BESIDE_A_SCENARIO = (
+    "own_profile",
+    "producer_config",
+    "client",
+    "producer_overrides",
+    "topic_overrides",
+    "application",
+)
 """The fields of a run that are refused if a user names a scenario of the catalogue."""
 
 
@@ -104,8 +135,10 @@ def _catalogue_scenario(params: Mapping[str, Any], name: str) -> Scenario:
     in the form, so a user gave them on purpose. Raises BadInput if `params` holds one of these.
     """
     if own := [field for field in NEVER_BESIDE_A_SCENARIO if params.get(field)]:
+        verb, them = ("is", "it") if len(own) == 1 else ("are", "them")
         raise BadInput(
-            f"{own[0]} is given, but scenario is {params['scenario']!r}, which settles it; allowed: one of the two"
+            f"{' and '.join(own)} {verb} given, but scenario is {params['scenario']!r}, which settles {them}; allowed: "
+            "one of the two"
         )
     entry = catalogue.SCENARIOS[params["scenario"]]
     fields = {key: params[key] for key in BESIDE_A_SCENARIO if params.get(key) is not None}
@@ -122,9 +155,7 @@ def _catalogue_scenario(params: Mapping[str, Any], name: str) -> Scenario:
         kafka_version=version,
         backend=default_name(),
     )
-    check(msgspec.convert(msgspec.to_builtins(scenario), Scenario))
-    for arm in scenario.arms:
-        check_settings(arm.profile, version, scenario.load.payload_bytes)
+    _require_consistent(scenario)
     return scenario
 
 
@@ -152,45 +183,6 @@ def check_settings(profile: Profile, kafka_version: str | None = None, payload_b
         require_room(profile.producer, payload_bytes or load.payload_bytes)
     except ValueError as error:
         raise BadInput(f"profile {profile.name}: {error}") from None
-
-
-def _profile(params: Mapping[str, Any]) -> Profile:
-    """Returns the profile of the subject, the arm that the user asks about.
-
-    This is the user's own profile or, if there is none, the profile that the field `profile` names. The user's
-    overrides replace single settings of this profile.
-    """
-    profile = _own_profile(params.get("own_profile")) or _pick(
-        "profile", params.get("profile") or "safe", profiles.known()
-    )
-    producer_text = str(params.get("producer_overrides") or "")
-    topic_text = str(params.get("topic_overrides") or "")
-    return profiles.overridden(profile, producer_text, topic_text)
-
-
-def _with_min_isr(profile: Profile, params: Mapping[str, Any]) -> Profile:
-    """Returns `profile`. If the field `min_insync_replicas` is filled, its value replaces the profile's
-    min.insync.replicas."""
-    min_isr = params.get("min_insync_replicas")
-    if min_isr is None:
-        return profile
-    return msgspec.structs.replace(profile, topic={**profile.topic, "min.insync.replicas": int(min_isr)})
-
-
-def _own_profile(value: object) -> Profile | None:
-    """Returns the profile in `value`, the field `own_profile`; None if the field is empty.
-
-    `kdv` fills this field with a whole profile, which `kdv` has read from the user's files or from a saved profile.
-    Raises BadInput if the field holds no valid profile.
-    """
-    if not value:
-        return None
-    try:
-        profile = msgspec.convert(value, Profile)
-        Settings.of_profile(profile)
-        return profile
-    except (msgspec.ValidationError, ContradictorySettings) as error:
-        raise BadInput(f"own_profile: {error}") from None
 
 
 def _with_cycles(fault: FaultPlan, params: Mapping[str, Any]) -> FaultPlan:

@@ -11,8 +11,8 @@ from msgspec import Struct
 from delivery_verifier import catalogue
 from delivery_verifier.host.java.jars import kafka_versions
 from delivery_verifier.model.fault_plan import FaultPlan
-from delivery_verifier.model.inputs import Refusals, bad_input, choice, decimal, limits, nearest, whole
-from delivery_verifier.model.scenario import Arm, Claim, Load, OwnPacing, Scenario
+from delivery_verifier.model.inputs import BadInput, Refusals, bad_input, choice, decimal, limits, nearest, whole
+from delivery_verifier.model.scenario import Arm, Claim, Client, Load, OwnPacing, Scenario
 from delivery_verifier.model.steps import STEPS
 from delivery_verifier.planning import own_applications
 from delivery_verifier.planning.own_settings import profiles
@@ -91,9 +91,17 @@ def _seconds(low: float, high: float, *, above: bool = False) -> Check:
     return lambda field, value: decimal(field, value, low, high, above=above)
 
 
+def _text(field: str, value: object) -> str:
+    """Returns `value`, which must be a text, without a byte order mark. Raises BadInput for anything else. The message
+    does not show the value, because it may hold a password."""
+    if not isinstance(value, str):
+        raise BadInput(f"{field} is no text; allowed: .properties syntax, one name=value to a line")
+    return value.removeprefix("\ufeff")
+
+
 FIELDS: dict[str, Check] = {
     "scenario": _one_of(catalogue.SCENARIOS, LISTED),
-    "profile": lambda field, value: choice(field, value, profiles.known(), LISTED),
+    "profile": lambda field, value: choice(field, value, [*profiles.known(), profiles.OWN], LISTED),
     "application": own_applications.check_name,
     "fault": lambda field, value: choice(field, _with_underscores(value), catalogue.FAULTS, LISTED),
     "claim": _one_of(get_args(Claim)),
@@ -115,7 +123,9 @@ FIELDS: dict[str, Check] = {
     "duration_s": _seconds(0, LONGEST_S, above=True),
     "recovery_s": _seconds(0, 3600),
     "deadline_s": _seconds(0, LONGEST_S, above=True),
-    **dict.fromkeys(("own_profile", "producer_overrides", "topic_overrides", "owner"), lambda _field, value: value),
+    "client": _one_of(get_args(Client)),
+    **dict.fromkeys(("producer_config", "producer_overrides", "topic_overrides"), _text),
+    **dict.fromkeys(("own_profile", "owner"), lambda _field, value: value),
 }
-"""Maps the name of a field of a run to the check of the field. The checks of the last four fields accept any value,
+"""Maps the name of a field of a run to the check of the field. The checks of the last two fields accept any value,
 because the code that uses these fields checks their values."""

@@ -21,7 +21,7 @@ LOAD_FIELDS = (
     "abort_every",
 )
 """The fields of a run that `Load` has under the same name."""
-_PROFILE_FIELDS = ("profile", "own_profile", "producer_overrides", "topic_overrides")
+_PROFILE_FIELDS = ("profile", "own_profile", "producer_config", "client", "producer_overrides", "topic_overrides")
 """The fields of a run that describe the subject's profile."""
 _DEFAULTS: dict[str, object] = {
     "claim": "contract",

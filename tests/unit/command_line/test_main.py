@@ -96,5 +96,5 @@ def test_an_interruption_that_the_tidying_up_of_another_hides_is_one_all_the_sam
 
 
 def test_every_field_that_a_repeating_command_may_name_has_an_option() -> None:
-    of_no_option = {"own_profile", "producer_overrides", "topic_overrides", "owner"}
+    of_no_option = {"own_profile", "producer_config", "client", "producer_overrides", "topic_overrides", "owner"}
     assert {*options.RUN_FIELDS} == {*FIELDS} - of_no_option

@@ -165,8 +165,8 @@ def test_what_cannot_be_honoured_is_refused_by_name(tmp_path: Path, text: str, s
 def test_a_contradiction_is_refused_before_anything_starts_with_the_clients_own_reason(
     tmp_path: Path, text: str, said: str
 ) -> None:
-    own = of_files(tmp_path, text)
     with pytest.raises(BadInput) as refused:
+        own = of_files(tmp_path, text)
         scenario_from_params({"own_profile": json.loads(dumps(own))}, "r")
     assert said in str(refused.value)
 

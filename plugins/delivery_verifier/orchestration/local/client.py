@@ -65,7 +65,12 @@ class Client:
         return cls(settings.base_url(port), user, settings.ensure_passwords()[user])
 
     def health(self) -> dict[str, str | None]:
-        """Returns the status of each component of Airflow, by name: `healthy` or another word. Needs no login."""
+        """Returns the status of each component of Airflow, by name: `healthy` or another word. Needs no login.
+
+        First sends a request to the API that tasks use. Airflow builds this API at the first request, which takes
+        seconds, and the first task would have to wait for that.
+        """
+        self._send("GET", "/execution/health", token=None)
         answer = self._send("GET", "/api/v2/monitor/health", token=None)
         return {name: part.get("status") for name, part in answer.items()}
 

@@ -138,6 +138,7 @@ def _airflow(port: int) -> dict[str, str]:
             "dags_folder": _checkout() / "dags",
             "plugins_folder": _checkout() / "plugins",
             "load_examples": False,
+            "min_serialized_dag_update_interval": 5,
             "dags_are_paused_at_creation": False,
             "executor": "LocalExecutor",
             "parallelism": 6,
@@ -160,7 +161,7 @@ def _airflow(port: int) -> dict[str, str]:
         # A task gives up after five calls of the execution API without an answer. On a busy host an answer takes more
         # than 5 s.
         "workers": {"execution_api_timeout": 60},
-        # Airflow sees an edited DAG, or a new file, within 15 s.
+        # Airflow sees an edited DAG, or a new profile or application, within about 20 s.
         "dag_processor": {"refresh_interval": 15, "min_file_process_interval": 15, "parsing_processes": 1},
         "logging": {"base_log_folder": airflow_home() / "logs"},
     }

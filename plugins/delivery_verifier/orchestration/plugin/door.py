@@ -9,13 +9,17 @@ does, and answers with all errors at once.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from airflow.api_fastapi.auth.managers.base_auth_manager import COOKIE_NAME_JWT_TOKEN
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.core_api.security import requires_access_dag, resolve_user_from_token
+from airflow.models.asset import TaskOutletAssetReference
+from airflow.utils.session import create_session
 from fastapi import HTTPException, Request
 from fastapi.responses import JSONResponse
+from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -23,8 +27,11 @@ from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.orchestration.local.settings import DAG_ID
 
 PATH = f"/api/v2/dags/{DAG_ID}/dagRuns"
+_MATERIALIZE = re.compile(r"/api/v2/assets/([0-9]+)/materialize$")
+"""The path of a request to materialize an asset. For the asset of the verdicts, such a request starts a run."""
 MOST_BYTES = 100_000
-"""The greatest size of a request that is looked at, in bytes. Airflow itself decides about a larger one."""
+"""The greatest size of a request that starts a run, in bytes. A larger one is refused."""
+_TOO_LARGE = f"the request has more than {MOST_BYTES:,} bytes; leave out of the form what no run needs"
 _require_access = requires_access_dag("POST", DagAccessEntity.RUN, DAG_ID)
 
 
@@ -39,13 +46,14 @@ class Door:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_trigger = scope["type"] == "http" and scope["method"] == "POST" and scope["path"].endswith(PATH)
-        if not is_trigger or not await _may_trigger(Request(scope)):
+        if not await _starts_a_run(scope) or not await _may_trigger(Request(scope)):
             await self._app(scope, receive, send)
             return
         messages = await _read(receive)
         body = b"".join(message.get("body", b"") for message in messages)
-        if refusal := await run_in_threadpool(refusal_of, body):
+        # What is not looked at must not reach Airflow, which would store it: it may hold a password.
+        refusal = _TOO_LARGE if len(body) > MOST_BYTES else await run_in_threadpool(refusal_of, body)
+        if refusal:
             await JSONResponse({"detail": refusal}, status_code=400)(scope, receive, send)
             return
         replay = iter(messages)
@@ -54,6 +62,22 @@ class Door:
             return next(replay, None) or await receive()
 
         await self._app(scope, again, send)
+
+
+async def _starts_a_run(scope: Scope) -> bool:
+    """Whether the request asks Airflow to start a run of verify_delivery: from its form, or from its asset."""
+    if scope["type"] != "http" or scope["method"] != "POST":
+        return False
+    if asset := _MATERIALIZE.search(scope["path"]):
+        return await run_in_threadpool(_is_of_verdicts, int(asset[1]))
+    return bool(scope["path"].endswith(PATH))
+
+
+def _is_of_verdicts(asset_id: int) -> bool:
+    """Whether the asset with this id in Airflow's database is one that runs of verify_delivery produce."""
+    query = select(TaskOutletAssetReference.dag_id).where(TaskOutletAssetReference.asset_id == asset_id)
+    with create_session(scoped=False) as session:
+        return DAG_ID in session.scalars(query).all()
 
 
 def refusal_of(body: bytes) -> str:
@@ -69,11 +93,8 @@ def refusal_of(body: bytes) -> str:
     except (ValueError, TypeError, AttributeError, RecursionError):
         return ""
     from delivery_verifier.planning.build import scenario_from_params
-    from delivery_verifier.planning.own_settings.properties import require_no_secrets
 
     try:
-        for field in ("producer_overrides", "topic_overrides"):
-            require_no_secrets(str(fields.get(field) or ""), field)
         scenario_from_params(fields, "planned")
     except BadInput as error:
         return str(error)
@@ -81,7 +102,7 @@ def refusal_of(body: bytes) -> str:
 
 
 async def _read(receive: Receive) -> list[Message]:
-    """Returns the messages of the request's body. Stops reading as soon as the body is larger than MOST_BYTES."""
+    """Returns the messages of the request's body. If it has more than MOST_BYTES, leaves out the rest."""
     messages: list[Message] = []
     size = 0
     while size <= MOST_BYTES:

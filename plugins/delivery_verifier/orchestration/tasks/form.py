@@ -19,6 +19,7 @@ from delivery_verifier.model.inputs import limits
 from delivery_verifier.model.scenario import Arm, ClusterSpec, Load, OwnPacing, Scenario
 from delivery_verifier.model.steps import STEPS
 from delivery_verifier.orchestration.tasks import form_fields as fields
+from delivery_verifier.orchestration.tasks import form_own_settings as own_settings
 from delivery_verifier.planning import own_applications
 from delivery_verifier.planning.own_settings import profiles
 from delivery_verifier.planning.params import FEWEST_TO_ABORT
@@ -39,7 +40,7 @@ def params() -> dict[str, Param]:
     The UI folds all sections of a form, and opens only one section at a time. The first five fields are in no section,
     so that they are always visible.
     """
-    return _question() | _catalogue() | _own_settings() | _load() | _topic() | _repetition() | _self_test()
+    return _question() | _catalogue() | own_settings.params() | _load() | _topic() | _repetition() | _self_test()
 
 
 def _question() -> dict[str, Param]:
@@ -47,19 +48,17 @@ def _question() -> dict[str, Param]:
     return {
         "profile": fields.choice(
             "Delivery profile",
-            fields.summaries(profiles.known()),
+            {**fields.summaries(profiles.known()), profiles.OWN: own_settings.PASTED},
             DEFAULTS["profile"],
             "The producer and topic settings to be verified.",
         ),
-        "application": Param(
-            None,
-            type=["string", "null"],
-            enum=[None, *own_applications.known()],
-            title="Application",
-            description="A consumer under test that applies the subject's records: what it skips or applies twice is "
-            "compared with the log. Empty: only the log is verified. A program of your own has the name that the "
-            "operator of the host has given it.",
-            values_display={"None": "no application", **fields.summaries(own_applications.known())},
+        "application": fields.optional_choice(
+            "Application",
+            fields.summaries(own_applications.known()),
+            "no application",
+            "A consumer under test that applies the subject's records: what it skips or applies twice is compared with "
+            "the log. Empty: only the log is verified. A program of your own has the name that the operator of the "
+            "host has given it. A new one appears here after a minute at most.",
         ),
         "fault": fields.choice(
             "Fault",
@@ -101,35 +100,13 @@ def _estimate() -> str:
 
 def _catalogue() -> dict[str, Param]:
     return {
-        "scenario": Param(
-            None,
-            type=["string", "null"],
-            enum=[None, *catalogue.SCENARIOS],
-            title="Scenario of the catalogue",
-            description="In place of everything above: a ready-made scenario with its arms, fault and expectations. "
-            "Only seed and Kafka version are taken from below.",
-            values_display={
-                "None": "no scenario: the other fields count",
-                **{name: f"{name}: {entry.title}" for name, entry in catalogue.SCENARIOS.items()},
-            },
+        "scenario": fields.optional_choice(
+            "Scenario of the catalogue",
+            {name: f"{name}: {entry.title}" for name, entry in catalogue.SCENARIOS.items()},
+            "no scenario: the other fields count",
+            "In place of everything above: a ready-made scenario with its arms, fault and expectations. Only seed and "
+            "Kafka version are taken from below.",
             section="Catalogue: no scenario",
-        ),
-    }
-
-
-def _own_settings() -> dict[str, Param]:
-    section = "Own settings: none"
-    warning = "Airflow keeps what is entered here: never paste a password; how to reach a cluster is not used anyway."
-    return {
-        "producer_overrides": fields.text(
-            "Producer overrides",
-            f"One name=value to a line, in place of the profile's, e.g. linger.ms=100. {warning}",
-            section,
-        ),
-        "topic_overrides": fields.text(
-            "Topic overrides",
-            "One name=value to a line, in place of the profile's, e.g. unclean.leader.election.enable=true.",
-            section,
         ),
     }
 
@@ -234,15 +211,12 @@ def _repetition() -> dict[str, Param]:
 
 
 def _self_test() -> dict[str, Param]:
-    labels: dict[str, str] = {"None": "no step", **{step: step for step in STEPS}}
     return {
-        "fail_step": Param(
-            None,
-            type=["string", "null"],
-            enum=[None, *STEPS],
-            values_display=labels,
-            title="Fail this step",
-            description="Makes one step fail at its entry. Whichever it is, the run must turn red, without a HELD.",
+        "fail_step": fields.optional_choice(
+            "Fail this step",
+            {step: step for step in STEPS},
+            "no step",
+            "Makes one step fail at its entry. Whichever it is, the run must turn red, without a HELD.",
             section="Testing the verifier",
         )
     }

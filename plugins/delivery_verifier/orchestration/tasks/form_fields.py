@@ -28,6 +28,23 @@ def choice(title: str, options: dict[str, str], default: str, description: str, 
     )
 
 
+def optional_choice(title: str, options: dict[str, str], nothing: str, description: str, **more: Any) -> Param:
+    """Returns a form field that holds one of `options`, a mapping of each allowed value to its label, or nothing.
+
+    The field is empty at first. `nothing` is the label of the empty field. `more` holds further arguments of Airflow's
+    Param.
+    """
+    return Param(
+        None,
+        type=["string", "null"],
+        enum=[None, *options],
+        values_display={"None": nothing, **options},
+        title=title,
+        description=description,
+        **more,
+    )
+
+
 def text(title: str, description: str, section: str) -> Param:
     """Returns a form field for a text of several lines. The field may be empty."""
     return Param(

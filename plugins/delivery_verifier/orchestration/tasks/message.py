@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
+from airflow.sdk import Context
 from msgspec import Struct
 from msgspec.structs import replace
 
 from delivery_verifier.host import folders
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
+from delivery_verifier.orchestration.tasks import verdict_event
 from delivery_verifier.orchestration.tasks.addresses import run_url
 from delivery_verifier.pages.matrix import page
-from delivery_verifier.pages.overview.rows import NO_VERDICT, read
+from delivery_verifier.pages.overview.rows import NO_VERDICT, StoredRunRow, read
 from delivery_verifier.store import catalogue_runs
 from delivery_verifier.store.run_directory import RunDirectory
+
+_log = logging.getLogger(__name__)
 
 
 class Message(Struct, frozen=True):
@@ -39,17 +44,16 @@ class Message(Struct, frozen=True):
         return {**fields, "text": "\n".join(self.lines)}
 
 
-def of_run(run_id: str) -> Message:
-    """Returns the message about `run_id`, a red run of verify_delivery.
+def of_run(context: Context) -> Message:
+    """Returns the message about a red run of verify_delivery. `context` is Airflow's context of the callback.
 
-    If the run has no verdict, the message gives the reason. Otherwise the message has four parts: the figures of the
-    arms, what to change, what the run does not show, and the command that repeats the run.
+    If the run has no verdict, the message gives the reason. Otherwise the message has the figures of the arms, what to
+    change, what the run does not show, and the command that repeats the run. A verdict of an earlier try, before the
+    run was cleared, counts as none.
     """
+    run_id = str(context["run_id"])
     run = folders.run_directory(run_id)
-    row = read(run)
-    if row.green:  # the run is red all the same
-        why = f"its verdict was {row.verdict}, but a step failed"
-        row = replace(row, verdict=NO_VERDICT, sentence="", why=why)
+    row = _of_this_try(read(run), context)
     sentence = row.sentence or f"The run has no verdict that counts; {row.why}."
     lines = [row.verdict, sentence, f"Run {run_id}"]
     if row.sentence:  # only a verdict that can be trusted has one
@@ -60,8 +64,26 @@ def of_run(run_id: str) -> Message:
     return Message(subject, lines, DAG_ID, run_id, run_url(DAG_ID, run_id), row.verdict)
 
 
-def of_catalogue(run_id: str) -> Message:
-    """Returns the message about `run_id`, a red run of verify_catalogue. The message names the red scenarios."""
+def _of_this_try(row: StoredRunRow, context: Context) -> StoredRunRow:
+    """Returns `row`, the row of a red run, without a verdict that does not count for this try of the run."""
+    if not row.concluded or row.verdict == NO_VERDICT:
+        return row
+    why = ""
+    try:
+        if verdict_event.of_this_try(context) != row.verdict:
+            why = "the verdict in its directory is of an earlier try"
+    except Exception as error:  # people must be told of the red run all the same
+        _log.warning("Airflow does not say whether the verdict is of this try: %s", error)
+        why = "Airflow does not say whether the verdict in its directory is of this try"
+    if not why and row.green:  # the run is red all the same
+        why = f"its verdict was {row.verdict}, but a step failed"
+    return replace(row, verdict=NO_VERDICT, sentence="", why=why) if why else row
+
+
+def of_catalogue(context: Context) -> Message:
+    """Returns the message about a red run of verify_catalogue. It names the red scenarios. `context`: as in
+    `of_run`."""
+    run_id = str(context["run_id"])
     try:
         catalogue = catalogue_runs.read(folders.run_directory_name(run_id))
     except BadInput:

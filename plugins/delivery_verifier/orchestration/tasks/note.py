@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from delivery_verifier.model.steps import BEFORE_GATE, GATE
@@ -18,8 +19,20 @@ from delivery_verifier.pages.words import clean
 from delivery_verifier.store.run_directory import RunDirectory
 
 _log = logging.getLogger(__name__)
+AGAIN = "**NO VERDICT** yet: tasks of this run were cleared, and run again."
+"""The note of a run that a user has cleared. It replaces the note of the try before."""
 AIRFLOWS_OWN = "Task failed with exception"
 """The line with which Airflow begins the log of an error. It says nothing about the error."""
+
+
+def withdraw(context: Context) -> None:
+    """Replaces the note of an earlier try by AGAIN, if the calling task was cleared. `context` is the task's context.
+
+    Airflow repeats no task by itself, because the tasks have no retries. So a second try means that a user has cleared
+    the task.
+    """
+    if context["ti"].try_number > 1:
+        _attach(str(context["run_id"]), lambda _: AGAIN)
 
 
 def attach_verdict(run: Path, run_id: str) -> None:

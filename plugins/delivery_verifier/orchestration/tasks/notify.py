@@ -36,7 +36,7 @@ class RedRunMail(SmtpNotifier):
         The subject and the text are set in this method, and not in the constructor. Reason: Airflow renders the fields
         of a notifier as templates before it calls this method, and texts of the run must not be rendered.
         """
-        content = self._message_of(str(context["run_id"]))
+        content = self._message_of(context)
         self.subject, self.html_content = content.subject, html_text(content)
         super().notify(context)
 

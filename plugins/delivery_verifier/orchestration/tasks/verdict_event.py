@@ -19,8 +19,8 @@ from delivery_verifier.orchestration.tasks.addresses import report_url
 
 ASSET = Asset(name="kafka_delivery_verdict", uri="kafka-delivery://verdict/")
 """The asset. Each verdict of a run of verify_delivery is one event of the asset."""
-_KEY = "verdict"
-"""The key of the XCom value in which `conclude` stores the summary."""
+_KEY, _TRY_KEY = "verdict", "try"
+"""The keys of the XCom values in which `conclude` stores the summary, and the try of the run to which it belongs."""
 
 
 def summary(verdict: RunVerdict, run_id: str) -> dict[str, Any]:
@@ -45,11 +45,13 @@ def summary(verdict: RunVerdict, run_id: str) -> dict[str, Any]:
 
 
 def remember(context: Context, verdict: RunVerdict) -> None:
-    """Stores the summary of `verdict` for the task `publish_verdict`. `context` is the context of the task conclude.
+    """Stores the summary of `verdict` for the task `publish_verdict` and for messages. `context` is the context of the
+    task conclude.
 
-    Airflow deletes the stored summary if `conclude` begins again.
+    Airflow deletes the stored values if `conclude` begins again.
     """
     context["ti"].xcom_push(key=_KEY, value=summary(verdict, str(context["run_id"])))
+    context["ti"].xcom_push(key=_TRY_KEY, value=context["dag_run"].clear_number)
 
 
 def emit(context: Context) -> None:
@@ -62,7 +64,32 @@ def emit(context: Context) -> None:
     said: dict[str, Any] | None = context["ti"].xcom_pull(task_ids=GATE, key=_KEY)
     if not said:
         raise AirflowSkipException("the run has no verdict")
-    state = gate.states_of(context, [GATE])[GATE]
-    if state != ("success" if said["green"] else "failed"):
+    state = _state(context)
+    if not _agree(said, state):
         raise StepFailed(f"{GATE} is {state}, though its verdict was {said['verdict']}: there is no event")
     context["outlet_events"][ASSET].extra.update(said)
+
+
+def of_this_try(context: Context) -> str:
+    """Returns the verdict that `conclude` has given in this try of the run: HELD, VIOLATED or INCONCLUSIVE.
+
+    A new try begins whenever a user clears tasks of the run. Returns an empty text if `conclude` has given no verdict
+    since then, or if its state in Airflow contradicts its verdict. `context` is the context of any task of the run, or
+    of a callback. Airflow gives no task to the callback of a run in which no task failed. The text is empty then, too.
+    """
+    if "ti" not in context:
+        return ""
+    said, number = (context["ti"].xcom_pull(task_ids=GATE, key=key) for key in (_KEY, _TRY_KEY))
+    # A worker that dies at its start leaves the values of the try before: only their number shows that they are old.
+    if not said or number != context["dag_run"].clear_number or not _agree(said, _state(context)):
+        return ""
+    return str(said["verdict"])
+
+
+def _state(context: Context) -> str:
+    return gate.states_of(context, [GATE])[GATE]
+
+
+def _agree(said: dict[str, Any], state: str) -> bool:
+    """Whether the summary and the state of `conclude` agree: it succeeds exactly if the run is green."""
+    return state == ("success" if said["green"] else "failed")

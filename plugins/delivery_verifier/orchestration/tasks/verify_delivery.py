@@ -9,7 +9,6 @@ Reason: Airflow's DAG processor imports this module every few seconds, and every
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,18 +43,22 @@ def plan() -> str:
     * gate.GatePassed if the gate has succeeded already.
     """
     context = get_current_context()
-    gate.require_not_passed(context, GATE)
+    _begin(context)
+    from delivery_verifier.planning.build import scenario_from_params
+
+    name = folders.run_directory_name(context["run_id"])
+    # The form has no field for the owner: only a command that starts a run from a terminal names an owner.
+    fields = {**context["params"], "owner": (context["dag_run"].conf or {}).get("owner")}
+    # The input comes first: it may not have come through the form, which would have refused it. What the host lacks now
+    # may be there when the user has corrected the input.
+    scenario_from_params(fields, name)
     from delivery_verifier.cluster import lease
 
     lease.require_free_host()
     spark_connection.require()
     from delivery_verifier.run.steps.plan import plan_from_params
 
-    fields: Mapping[str, Any] = context["params"]
-    # The form has no field for the owner: only a command that starts a run from a terminal names an owner.
-    owner = (context["dag_run"].conf or {}).get("owner")
-    name = folders.run_directory_name(context["run_id"])
-    return str(plan_from_params({**fields, "owner": owner}, name))
+    return str(plan_from_params(fields, name))
 
 
 def start_cluster() -> None:
@@ -119,6 +122,7 @@ def conclude() -> None:
     """
     context = get_current_context()
     run_id = str(context["run_id"])
+    note.withdraw(context)
     with note.of_failure(run_id):
         gate.require_success(context, BEFORE_GATE)
         run_dir = _run_directory(context)
@@ -155,8 +159,14 @@ def _open_run_directory() -> Path:
     Raises StepFailed if the task `plan` returned no run directory.
     """
     context = get_current_context()
-    gate.require_not_passed(context, GATE)
+    _begin(context)
     return _run_directory(context)
+
+
+def _begin(context: Context) -> None:
+    """Raises gate.GatePassed if the gate has succeeded already. If the task was cleared, withdraws the run's note."""
+    gate.require_not_passed(context, GATE)
+    note.withdraw(context)
 
 
 def _run_directory(context: Context) -> Path:
@@ -202,7 +212,7 @@ class SubmitReconcile(SparkSubmitOperator):
         from delivery_verifier.cluster import lease
         from delivery_verifier.cluster.handle import Cluster
 
-        gate.require_not_passed(context, GATE)
+        _begin(context)
         run = RunDirectory(_run_directory(context))
         master = spark_connection.require(self._conn_id)
         self.log.info("Spark of the connection %s: %s", self._conn_id, master)

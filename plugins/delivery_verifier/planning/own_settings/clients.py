@@ -103,5 +103,6 @@ def client_of(names: Iterable[str]) -> Client:
         return "java"
     raise BadInput(
         "client: nothing in the file tells which client it was written for, and enable.idempotence, which it does not "
-        "set, is on by default in the Java client and off in librdkafka; say --client java or --client librdkafka"
+        "set, is on by default in the Java client and off in librdkafka; say --client java or --client librdkafka, or "
+        "choose the client in the form"
     )

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 from delivery_verifier.model import inputs
 from delivery_verifier.model.data import Setting, setting_text
-from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.inputs import BadInput, Refusals
 from delivery_verifier.model.scenario import Client
-from delivery_verifier.planning.own_settings import clients, values
+from delivery_verifier.planning.own_settings import clients, librdkafka, values
 from delivery_verifier.planning.own_settings.producer_names import EXERCISED, INERT, LEFT_OUT, ONLY_VALUE, REFUSED, SAME
 from delivery_verifier.planning.own_settings.properties import is_withheld
 from delivery_verifier.planning.own_settings.translation import (
@@ -75,6 +75,13 @@ def _take_over(translation: Translation, name: str, text: str, properties: Mappi
     else:
         return False
     return True
+
+
+def check_each(properties: Mapping[str, str], client: Client, refusals: Refusals) -> None:
+    """Adds an error to `refusals` for each of the producer properties that is wrong whatever the others are."""
+    for name, text in properties.items():
+        with refusals:
+            librdkafka.check_value(name, translate({name: text}, client, transactional=True).settings)
 
 
 def with_defaults(translation: Translation, client: Client) -> Translation:

@@ -90,27 +90,55 @@ def from_files(
     decide. With a producer file but no topic file, the topic has Kafka's own defaults. Settings that no file describes
     are taken from `base` or, without a base, from the profile safe. The consumer file is checked, but not used.
 
-    Raises BadInput, whose message names the file or the property. If librdkafka refuses the settings, the message gives
-    librdkafka's reason.
+    Raises BadInput, which names the file, or each refused property of the files. If librdkafka refuses the settings,
+    the message gives librdkafka's reason.
     """
-    profile = base or replace(catalogue.PROFILES["safe"], notes=())
+    profile = base or _without_notes(catalogue.PROFILES["safe"])
+    refusals = Refusals()
     if producer_file:
-        profile = _with_producer_file(profile, producer_file, client)
+        with refusals:
+            profile = _with_producer(profile, properties.read_file(producer_file, "producer_config"), client)
     if producer_file or topic_file:
-        profile = _with_topic_file(profile, topic_file)
+        with refusals:
+            profile = _with_topic_file(profile, topic_file)
     if consumer_file:
-        profile = _with_consumer_file(profile, consumer_file)
+        with refusals:
+            profile = _with_consumer_file(profile, consumer_file)
+    refusals.require_none()
     files = [Path(name).name for name in (producer_file, topic_file) if name]
     if not files:
         return profile
     return replace(profile, name=OWN, summary=f"Settings from {' and '.join(files)}.")
 
 
-def _with_producer_file(profile: Profile, file: str, client: Client | None) -> Profile:
-    """Returns `profile` with the producer settings of `file`, completed by the defaults of the client for which `file`
-    was written."""
-    entries = properties.read_file(file, "producer_config")
-    client = client or clients.client_of(entries)
+def pasted(text: str, client: Client | None) -> Profile:
+    """Returns the profile that `text` describes: a whole file of producer settings, which a user pasted into a form.
+
+    The result is that of `from_files` with this producer file and no other file. `client`: as there. Raises BadInput,
+    which names each refused property.
+    """
+    entries = properties.client_settings(text, "producer_config")
+    profile = _with_producer(_without_notes(catalogue.PROFILES["safe"]), entries, client)
+    profile = _with_topic_file(profile, None)
+    return replace(profile, name=OWN, summary="The settings pasted into the form.")
+
+
+def _without_notes(profile: Profile) -> Profile:
+    return replace(profile, notes=())
+
+
+def _with_producer(profile: Profile, entries: Mapping[str, str], client: Client | None) -> Profile:
+    """Returns `profile` with the producer settings `entries`, completed by the client's own defaults.
+
+    Raises BadInput, which names each property that is wrong by itself. If there is none, names the first property that
+    contradicts another one.
+    """
+    refusals = Refusals()
+    with refusals:
+        client = client or clients.client_of(entries)
+    producer.check_each(entries, client or "librdkafka", refusals)
+    refusals.require_none()
+    assert client is not None
     translation = producer.with_defaults(producer.translate(entries, client), client)
     return replace(profile, producer=translation.settings, notes=(*profile.notes, *translation.lines()), client=client)
 
@@ -118,9 +146,12 @@ def _with_producer_file(profile: Profile, file: str, client: Client | None) -> P
 def _with_topic_file(profile: Profile, file: str | None) -> Profile:
     """Returns `profile` with the topic settings of `file`, completed by Kafka's own defaults.
 
-    If `file` is None, the topic has only the defaults.
+    If `file` is None, the topic has only the defaults. Raises BadInput, which names each refused property.
     """
     entries = properties.read_file(file, "topic_config") if file else {}
+    refusals = Refusals()
+    topic.check_each(entries, refusals)
+    refusals.require_none()
     translation = topic.with_defaults(topic.translate(entries))
     return replace(profile, topic=translation.settings, notes=(*profile.notes, *translation.lines()))
 
@@ -162,14 +193,9 @@ def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile
 def check_overrides(producer_text: str, topic_text: str, refusals: Refusals) -> None:
     """Adds an error to `refusals` for each setting in the two texts that `overridden` would refuse."""
     with refusals:
-        for name, value in properties.parse(producer_text, "producer_overrides").items():
-            with refusals:
-                settings = producer.translate({name: value}, "librdkafka", transactional=True).settings
-                librdkafka.check_value(name, settings)
+        producer.check_each(properties.parse(producer_text, "producer_overrides"), "librdkafka", refusals)
     with refusals:
-        for name, value in properties.parse(topic_text, "topic_overrides").items():
-            with refusals:
-                topic.translate({name: value})
+        topic.check_each(properties.parse(topic_text, "topic_overrides"), refusals)
 
 
 def options(profile: Profile) -> dict[str, list[str]]:

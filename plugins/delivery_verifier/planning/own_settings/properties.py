@@ -47,12 +47,11 @@ SECRET_PREFIXES = (
 
 
 def read_file(path: str, field: str) -> dict[str, str]:
-    """Returns the properties of the file at `path`, under the names of the Kafka client.
+    """Returns the properties of the file at `path`, under the names of the Kafka client (see `client_settings`).
 
-    Java's encoding of .properties files is Latin-1 with escapes. A file whose name ends with .yml or .yaml is read as
-    YAML. In a file of Spring Boot, the properties below `spring.kafka` count (see `spring`). `field` is the field of
-    the run that names the file; messages show it. Raises BadInput if the file cannot be read, or if its content is
-    refused.
+    Java's encoding of .properties files is Latin-1 with escapes. A file that ends with .yml or .yaml is read as YAML.
+    `field` is the field of the run that names the file; messages show it. Raises BadInput if the file cannot be read or
+    its content is refused.
     """
     is_yaml = path.lower().endswith((".yml", ".yaml"))
     try:
@@ -62,20 +61,32 @@ def read_file(path: str, field: str) -> dict[str, str]:
             f"{field} is {path!r}: cannot be read ({error.strerror}). Give a file in .properties syntax, or an "
             "application.yml of Spring Boot"
         ) from None
-    if is_yaml:
-        entries = spring.flat(content.decode("utf-8", "replace"), field)
-    else:
-        text = content.decode("latin-1").removeprefix(_UTF_8_MARK)
-        entries = _entries(text, field)
-        if spring.is_spring(entries):
-            entries = spring.merged(_entries(document, field) for document in spring.documents_of(text))
-    if spring.is_spring(entries):
-        entries = _without_secrets(spring.client_properties(entries, _role(field)))
-        spring.refuse_placeholders(entries, field)
-        return entries
-    if is_yaml:
+    if not is_yaml:
+        return client_settings(content.decode("latin-1").removeprefix(_UTF_8_MARK), field)
+    entries = spring.flat(content.decode("utf-8", "replace"), field)
+    if not spring.is_spring(entries):
         raise BadInput(f"{field} is {path!r}, which has nothing below {spring.PREFIX[:-1]}. Give .properties syntax")
-    return _without_secrets(entries)
+    return _of_spring(entries, field)
+
+
+def client_settings(text: str, field: str) -> dict[str, str]:
+    """Returns the properties of `text`, which has .properties syntax, under the names of the Kafka client.
+
+    In a text of Spring Boot, the properties below `spring.kafka` count (see `spring`). The value of a connection or
+    security property becomes an empty text. `field`: as in `parse`. Raises BadInput if the text is refused.
+    """
+    entries = _entries(text, field)
+    if spring.is_spring(entries):
+        entries = spring.merged(_entries(document, field) for document in spring.documents_of(text))
+    return _of_spring(entries, field) if spring.is_spring(entries) else _without_secrets(entries)
+
+
+def _of_spring(entries: Mapping[str, str], field: str) -> dict[str, str]:
+    """Returns the Kafka client's settings in the properties of a Spring Boot file. Raises BadInput for a
+    placeholder."""
+    settings = _without_secrets(spring.client_properties(entries, _role(field)))
+    spring.refuse_placeholders(settings, field)
+    return settings
 
 
 def _role(field: str) -> spring.Role:
@@ -100,21 +111,17 @@ def parse(text: str, field: str) -> dict[str, str]:
     return _without_secrets(_entries(text, field))
 
 
-def require_no_secrets(text: str, field: str) -> None:
-    """Raises BadInput if `text`, which has .properties syntax, has a value for a connection or security property.
-
-    No run uses such a value, and the text is stored where other users could read it. `field`: as in `parse`.
-    """
-    names = sorted(name for name, value in _entries(text, field).items() if value and is_withheld(name))
-    if names:
-        raise BadInput(f"{field} has values for {', '.join(names)}, which no run uses; leave them out")
+def broken_escape(field: str) -> BadInput:
+    """Returns the error for a text with a broken Unicode escape. The message does not show the line with the escape,
+    because this line may hold a password."""
+    return BadInput(f"{field} has a broken \\u escape: write \\u and four hexadecimal digits")
 
 
 def _entries(text: str, field: str) -> dict[str, str]:
     try:
         values = javaproperties.loads(text)
-    except ValueError:  # The error's own message is not shown: it holds the line, which may hold a password.
-        raise BadInput(f"{field} has a broken \\u escape: write \\u and four hexadecimal digits") from None
+    except ValueError:
+        raise broken_escape(field) from None
     if any(not name.strip() for name in values):
         raise BadInput(f"{field} has a line without a name; allowed: name=value; put # before what is a comment")
     return {name.strip(): value.strip() for name, value in values.items()}

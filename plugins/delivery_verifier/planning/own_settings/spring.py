@@ -33,7 +33,7 @@ _UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _TIMES = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _SIZE = re.compile(r"([0-9]+)(B|KB|MB|GB)")
 _TIME = re.compile(r"([0-9]+)(ms|s|m|h)")
-_DOCUMENT = re.compile(r"^[#!]---[ \t]*$", re.MULTILINE)
+_DOCUMENT = re.compile(r"^[#!]---[ \t\r]*$", re.MULTILINE)
 _BELOW_PROPERTIES = re.compile(r"properties(?:\.|(?=\[))\[?(?P<name>[^\[\]]+)\]?")
 
 
@@ -84,9 +84,13 @@ def merged(documents: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _is_conditional(entries: Mapping[str, str]) -> bool:
-    """Returns whether a document with these properties applies only under a condition, e.g. only in one of Spring's
-    profiles."""
-    return any(name == "spring.profiles" or name.startswith("spring.config.activate.") for name in entries)
+    """Returns whether only one of Spring's profiles activates a document with these properties."""
+    return any(map(is_condition, entries))
+
+
+def is_condition(name: str) -> bool:
+    """Returns whether the property says which of Spring's profiles activate a document."""
+    return name == "spring.profiles" or name.startswith("spring.config.activate.")
 
 
 def client_properties(properties: Mapping[str, str], role: Role) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from delivery_verifier.model.data import Setting
-from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.inputs import BadInput, Refusals
 from delivery_verifier.planning.own_settings import values
 from delivery_verifier.planning.own_settings.properties import is_withheld
 from delivery_verifier.planning.own_settings.translation import (
@@ -90,6 +90,13 @@ def translate(properties: Mapping[str, str]) -> Translation:
             known = (*EXERCISED, *LEFT_OUT, *ONLY_VALUE)
             raise BadInput(f"{printable_name(name)} is no topic property of Kafka{hint(name, known)}")
     return translation
+
+
+def check_each(properties: Mapping[str, str], refusals: Refusals) -> None:
+    """Adds an error to `refusals` for each of the topic properties that is refused."""
+    for name, text in properties.items():
+        with refusals:
+            translate({name: text})
 
 
 def with_defaults(translation: Translation) -> Translation:
