@@ -184,8 +184,7 @@ class SubmitReconcile(SparkSubmitOperator):
     Connect server, the task itself runs the job, and the server runs the job's queries.
 
     The script, the properties and the environment of the job depend on the run. The run does not exist yet when Airflow
-    makes this object. So `execute` sets them.
-    """
+    makes this object. So `execute` sets them."""
 
     def __init__(self, *, task_id: str, **more: Any) -> None:
         super().__init__(
