@@ -13,7 +13,7 @@ from support.evidence import RUN
 
 CONSUMER = """
 import os, signal, sys, time
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError, KafkaException
 print("hello from", os.getcwd(), os.environ.get("SINK_DSN"), file=sys.stderr, flush=True)
 stop = []
 signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
@@ -33,7 +33,7 @@ consumer.close()
 LOADER = """
 import os, signal, sqlite3, time
 from urllib.parse import unquote
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError, KafkaException
 print("hello with", os.environ["ORDERS_DSN"], os.environ["SINK_DSN"], flush=True)
 stop = []
 signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
@@ -51,7 +51,11 @@ while not stop:
             database.commit()
             applied += 1
     if applied and time.monotonic() - committed_s > 1:
-        consumer.commit(asynchronous=False)
+        try:
+            consumer.commit(asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._NO_OFFSET:  # a rebalance took the partitions since the last record
+                raise
         applied, committed_s = 0, time.monotonic()
 consumer.close()
 """
