@@ -123,6 +123,7 @@ def _is_copy() -> Column:
 
 def _sums() -> list[Column]:
     sign = F.when(_is_claim(), 1).when(_is_copy(), -1).otherwise(0)
+    copied = F.when(_is_copy(), F.col("fingerprint"))
     claimed_hash = F.when(_is_claim(), F.col("sequence_hash"))
     return [
         *census.counts_of_claims(),
@@ -130,6 +131,8 @@ def _sums() -> list[Column]:
         *census.counts_of_lines(),
         F.sum(sign * F.col("fingerprint").bitwiseAND(0xFFFFFFFF)).alias("low"),
         F.sum(sign * F.shiftright("fingerprint", 32)).alias("high"),
+        F.sum(copied.bitwiseAND(0xFFFFFFFF)).alias("logged_low"),
+        F.sum(F.shiftright(copied, 32)).alias("logged_high"),
         F.sum(claimed_hash.bitwiseAND(0xFFFFFFFF)).alias("sequences_low"),
         F.sum(F.shiftright(claimed_hash, 32)).alias("sequences_high"),
     ]

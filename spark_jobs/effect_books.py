@@ -19,11 +19,12 @@ from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.store.effect_tables import EFFECT_COUNTS
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 from delivery_verifier.store.witness import last_positions
-from spark_jobs import committed, effects
+from spark_jobs import committed, effect_screen, effects
 from spark_jobs.books import NOBODY, SESSIONS, BookKey
-from spark_jobs.matching import MatchingInputs
+from spark_jobs.matching import REFUTED, MatchingInputs
 from spark_jobs.own_effects import with_places
 from spark_jobs.schemas import ANOMALIES, EFFECT_BOOKS, EFFECTS, arrow
+from spark_jobs.screen import Screen, unproven
 
 COUNTS = tuple(count.name for count in EFFECT_COUNTS)
 KEY_NAMES = ("arm", "producer", "session", "partition")
@@ -32,18 +33,21 @@ Row = dict[str, Any]
 
 class Effects(NamedTuple):
     """The results of a comparison. `books`: EFFECT_BOOKS. `anomalies`: the numbers of cases that are added to
-    PRODUCERS, by (key of the row, name of the column). `cases`: ANOMALIES."""
+    PRODUCERS, by (key of the row, name of the column). `cases`: ANOMALIES. `proven`: the number of effects that the
+    screen has proven, which were not matched."""
 
     books: pa.Table
     anomalies: Counter[tuple[BookKey, str]]
     cases: pa.Table
+    proven: int
 
 
 class EffectInputs(NamedTuple):
     """What effects are compared with, and where the results go. `views`: LOG. `ledger`: LEDGER. `offsets`: the
     snapshot. `output`: receives the results. `bound`: the maximum number of cases that are written per arm and kind.
     `together`: as in `MatchingInputs`. `positions`: maps (arm, partition) to the last offset that the arm's consumer
-    group has committed; None if no witness of the run has recorded these offsets."""
+    group has committed; None if no witness of the run has recorded these offsets. `proven`: the result of the screen of
+    the log; None if every effect must be matched."""
 
     views: DataFrame
     ledger: DataFrame
@@ -53,6 +57,7 @@ class EffectInputs(NamedTuple):
     bound: int
     together: bool
     positions: Mapping[tuple[str, int], int] | None = None
+    proven: Screen | None = None
 
 
 def add(
@@ -62,20 +67,25 @@ def add(
     run: RunDirectory,
     producers: pa.Table,
     written: dict[tuple[str, str], int],
+    proven: Screen | None,
 ) -> tuple[pa.Table, pa.Table | None]:
     """Compares the effects of `run` with the log. Writes books/effects, and the cases of anomalies.
 
     Adds the number of written cases per (arm, kind) to `written`. Returns PRODUCERS and EFFECT_BOOKS. The returned
     PRODUCERS are the rows of `producers`, to which the counts of the anomalies of effects are added. If no arm has an
     application, reads and writes nothing, and returns `producers` and None.
+
+    `proven`: the result of the screen of the log. It is not used if the matching has refuted it.
     """
     if not matching.scenario.applied:
         return producers, None
+    believed = None if REFUTED in matching.output.counts else proven
     shared = {name: getattr(matching, name) for name in EffectInputs._fields if name in MatchingInputs._fields}
-    inputs = EffectInputs(views, **shared, positions=last_positions(run))
+    inputs = EffectInputs(views, **shared, proven=believed, positions=last_positions(run))
     with inputs.output.timed("effects"):
         rows = spark.read.schema(EFFECTS).parquet(str(run.path / "effects"))
         results = compare(inputs, rows.coalesce(1) if inputs.together else rows)
+        inputs.output.counts["screen/effects"] = results.proven
         inputs.output.write_table("books/effects", results.books)
         inputs.output.write_table("anomalies/effects", results.cases)
         written.update(Counter(zip(results.cases["arm"].to_pylist(), results.cases["kind"].to_pylist(), strict=True)))
@@ -91,22 +101,18 @@ def compare(inputs: EffectInputs, rows: DataFrame) -> Effects:
     in_arms = F.col("arm").isin(*scenario.applied)
     view = F.when(F.col("arm").isin(*scenario.transactional), committed.VIEW).otherwise("raw")
     lines = inputs.views.where(in_arms & (F.col("view") == (view if scenario.transactional else "raw")))
-    rows = with_places(rows.where(in_arms), inputs.ledger, scenario, inputs.offsets)
+    screened = _screened(inputs, rows.where(in_arms))
+    placed = with_places(rows.where(in_arms), inputs.ledger, scenario, inputs.offsets)
     parts = [
-        *effects.census(rows, inputs.offsets.taken_at_us).toArrow().to_pylist(),
+        *effects.census(placed, inputs.offsets.taken_at_us).toArrow().to_pylist(),
         *effects.lines_census(lines).toArrow().to_pylist(),
     ]
-    ends = {(part.arm, part.partition): part.end for part in inputs.offsets.partitions}
-    for row in parts:
-        end = ends.get((row["arm"], row["partition"]))
-        last = row.get("last_marker")
-        is_applied = end is not None and last is not None and last >= end
-        row["drained"] = int(is_applied and _is_committed(inputs, row, end or 0))
-    drained = {(row["arm"], row["partition"]) for row in parts if row["drained"]}
-    hidden = {(part.arm, part.partition) for part in inputs.offsets.partitions if part.unreadable}
-    attempts = effects.applied_attempts(rows, lines, effects.Places(drained, hidden)).persist(
-        StorageLevel.MEMORY_AND_DISK
-    )
+    places = _places(inputs, parts)
+    attempts = effects.applied_attempts(
+        effect_screen.unapplied(placed, screened, inputs.together),
+        lines if screened is None else unproven(lines, screened.proven, inputs.together),
+        places,
+    ).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         counted = effects.counts(attempts).toArrow().to_pylist()
         cases = arrow(ANOMALIES).empty_table()
@@ -115,7 +121,38 @@ def compare(inputs: EffectInputs, rows: DataFrame) -> Effects:
             cases = effects.cases(attempts, claims, inputs.bound).toArrow().cast(cases.schema)
     finally:
         attempts.unpersist()
-    return Effects(_books(scenario, [*parts, *counted]), _anomalies(scenario, counted), cases)
+    counted += screened.counts if screened else []
+    return Effects(
+        _books(scenario, [*parts, *counted]),
+        _anomalies(scenario, counted),
+        cases,
+        sum(row["copies"] for row in screened.counts) if screened else 0,
+    )
+
+
+def _screened(inputs: EffectInputs, rows: DataFrame) -> effect_screen.EffectScreen | None:
+    """Returns the stretches whose effects need no matching. `rows`: EFFECTS of the arms in `Scenario.applied`."""
+    if inputs.proven is None:
+        return None
+    groups = effect_screen.count(rows, inputs.proven.bits)
+    return None if groups is None else effect_screen.prove(inputs.proven, inputs.scenario.applied, groups)
+
+
+def _places(inputs: EffectInputs, parts: Iterable[Row]) -> effects.Places:
+    """Returns what is known of the partitions. Sets the count `drained` in each row of `parts` (see `effects.census`)
+    that is about effects."""
+    ends = {(part.arm, part.partition): part.end for part in inputs.offsets.partitions}
+    lowest = {}
+    for row in parts:
+        key = row["arm"], row["partition"]
+        end, last = ends.get(key), row.get("last_marker")
+        is_applied = end is not None and last is not None and last >= end
+        row["drained"] = int(is_applied and _is_committed(inputs, row, end or 0))
+        if row.get("lowest") is not None:
+            lowest[key] = row["lowest"]
+    drained = {(row["arm"], row["partition"]) for row in parts if row["drained"]}
+    hidden = {(part.arm, part.partition) for part in inputs.offsets.partitions if part.unreadable}
+    return effects.Places(drained, hidden, lowest)
 
 
 def _is_committed(inputs: EffectInputs, row: Row, end: int) -> bool:

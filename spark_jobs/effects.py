@@ -8,7 +8,7 @@ attempt of the arm is *unparsed*, unless the application applied a marker of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Window
@@ -26,12 +26,18 @@ Partitions = Set[tuple[str, int]]
 
 
 class Places(NamedTuple):
-    """Two sets of partitions. `drained`: the partitions in which the application has applied a marker that was written
-    at the end of the snapshot or later. `hidden`: the partitions with unreadable offsets. An unreadable record in such
-    a partition may be a further copy of an attempt, and this copy is not among the lines."""
+    """What is known of the partitions of the arms.
+
+    * `drained`: the partitions in which the application has applied a marker that was written at the end of the
+      snapshot or later.
+    * `hidden`: the partitions with unreadable offsets. An unreadable record in such a partition may be a further copy
+      of an attempt, and this copy is not among the lines.
+    * `lowest`: the lowest offset of each partition from which a record was applied.
+    """
 
     drained: Partitions
     hidden: Partitions
+    lowest: Mapping[tuple[str, int], int]
 
 
 def is_of_attempt() -> Column:
@@ -64,14 +70,8 @@ def applied_attempts(effects: DataFrame, lines: DataFrame, places: Places) -> Da
     )
     of_copy = (F.get("copies", F.lit(0)) % LOCATION_UNIT).cast("int")
     placed = attempts.withColumn("partition", F.coalesce(of_copy, F.get("effects", F.lit(0))["partition"]))
-    placed = placed.withColumns({"drained": _is_in(places.drained), "hidden": _is_in(places.hidden)})
-    lowest = (
-        effects.where(is_of_attempt() & (F.col("offset") >= 0))
-        .groupBy("arm", "partition")
-        .agg(F.min("offset").alias("lowest"))
-    )
-    placed = placed.join(lowest.hint("broadcast"), ["arm", "partition"], "left")
-    return placed.withColumn("kind", _kind()).withColumn("also", _also())
+    known = {"drained": _is_in(places.drained), "hidden": _is_in(places.hidden), "lowest": _lowest(places.lowest)}
+    return placed.withColumns(known).withColumn("kind", _kind()).withColumn("also", _also())
 
 
 def census(effects: DataFrame, taken_at_us: int) -> DataFrame:
@@ -81,6 +81,7 @@ def census(effects: DataFrame, taken_at_us: int) -> DataFrame:
     * `in_time`: the effects that name an attempt, and were applied before `taken_at_us`, the time of the snapshot (µs
       since the epoch).
     * `last_marker`: the highest offset of an applied marker; null if there is none.
+    * `lowest`: the lowest offset from which a record was applied; null if there is none.
     """
     return (
         promise(effects, EFFECTS)
@@ -89,6 +90,7 @@ def census(effects: DataFrame, taken_at_us: int) -> DataFrame:
             F.count(F.lit(1)).alias("effects"),
             F.count_if(is_marker()).alias("markers"),
             F.max(F.when(is_marker(), F.col("offset"))).alias("last_marker"),
+            F.min(F.when(is_of_attempt() & (F.col("offset") >= 0), F.col("offset"))).alias("lowest"),
             F.count_if((F.unix_micros("applied_at") < taken_at_us) & is_of_attempt()).alias("in_time"),
             F.count_if(~is_of_attempt() & ~is_marker()).alias("unparsed"),
         )
@@ -203,6 +205,17 @@ def _also() -> Column:
 def _is_in(partitions: Partitions) -> Column:
     names = [f"{arm}/{partition}" for arm, partition in sorted(partitions)]
     return F.concat_ws("/", "arm", "partition").isin(names) if names else F.lit(False)
+
+
+def _lowest(offsets: Mapping[tuple[str, int], int]) -> Column:
+    """Returns the offset of a row's partition in `offsets`; null if `offsets` lacks the partition."""
+    if not offsets:
+        return F.lit(None).cast("bigint")
+    known = F.create_map(
+        *[F.lit(value) for key, low in sorted(offsets.items()) for value in ("/".join(map(str, key)), low)]
+    )
+    lowest: Column = known[F.concat_ws("/", "arm", "partition")].cast("bigint")
+    return lowest
 
 
 def _detail() -> Column:

@@ -33,6 +33,8 @@ FEW = 100_000
   ledger and one for the log.
 """
 
+REFUTED = "screen/refuted"
+"""The name of the count that says that the matching refuted the screen."""
 FEW_DAMAGED = 1_000
 """If there are more corrupted records than this number, the rows of ledger and log are not collected (see FEW). Reason:
 the query that collects them has a condition that lists the offset of each corrupted record."""
@@ -83,7 +85,7 @@ def match(inputs: MatchingInputs, proven: screen.Screen | None) -> tuple[pa.Tabl
     finally:
         for frame in persisted:
             frame.unpersist()
-    inputs.output.counts["screen/refuted"] = 1
+    inputs.output.counts[REFUTED] = 1
     return match(inputs, None)
 
 

@@ -139,7 +139,7 @@ def write_books(
             producers, written = match(inputs, proven)
         with output.timed("timeline_left"):
             summarized = load_job.result()
-    producers, effects = effect_books.add(inputs, both_views, spark, run, producers, written)
+    producers, effects = effect_books.add(inputs, both_views, spark, run, producers, written, proven)
     evidence = law.LawInputs(
         scenario=scenario,
         offsets=offsets,

@@ -171,6 +171,7 @@ _COUNTS_OF_BUCKETS = (
     *("attempted", "reported", "in_transactions", "acked", "sent", "failed", "indeterminate"),
     *("copies", "records", "markers", "corrupted", "foreign", "low", "high"),
 )
+_SUMS_OF_BUCKETS = ("logged_low", "logged_high", "sequences_low", "sequences_high")
 _SPANS_OF_BUCKETS = [
     f"{side}_{name}_{end}"
     for side, names in (
@@ -183,7 +184,7 @@ _SPANS_OF_BUCKETS = [
 BUCKETS = _internal(
     {"arm": _STRING, "partition": _INT} | dict.fromkeys(_COUNTS_OF_BUCKETS, _LONG),
     {"producer": _INT, "session": _INT, "stretch": _LONG, "attempt": _INT}
-    | dict.fromkeys(("from_us", "until_us", "sequences_low", "sequences_high", *_SPANS_OF_BUCKETS), _LONG),
+    | dict.fromkeys(("from_us", "until_us", *_SUMS_OF_BUCKETS, *_SPANS_OF_BUCKETS), _LONG),
 )
 """Counts per stretch and partition. In this table, a claim is a row of the ledger, and a line is a record in the log.
 `spark_jobs.screen` defines stretches and fingerprints.
@@ -192,7 +193,7 @@ BUCKETS = _internal(
   lines. `spark_jobs.census` defines all these counts.
 * `copies`: the number of believable lines. Only rows with claims or copies have a producer, a session and a stretch.
 * `low`: the sum of the lower halves of the claims' fingerprints, minus this sum for the copies' fingerprints. `high`:
-  the same difference for the upper halves.
+  the same difference for the upper halves. `logged_low`, `logged_high`: these sums for the copies alone.
 * `sequences_low`, `sequences_high`: the sums of the halves of the hashes of the claims' sequences.
 
 Every other column holds the least or the greatest of some values. A name that begins with `claimed` is about the

@@ -54,14 +54,15 @@ class Screen(NamedTuple):
     """The proven rows, which need no matching: all rows of the arms in `whole`, and all rows of the stretches in
     `stretches`.
 
-    `bits`: a stretch has 2**`bits` sequences. `signatures`: the rows of SIGNATURES by which the books count the proven
-    rows. `borders`: the rows of BORDERS. They replace the proven rows when the order of other rows is checked.
-    `counts`: figures for the manifest.
+    `bits`: a stretch has 2**`bits` sequences. `rows`: the rows of BUCKETS that are proven. `signatures`: the rows of
+    SIGNATURES by which the books count the proven rows. `borders`: the rows of BORDERS. They replace the proven rows
+    when the order of other rows is checked. `counts`: figures for the manifest.
     """
 
     bits: int
     whole: list[str]
     stretches: pa.Table
+    rows: list[Row]
     signatures: list[Row]
     borders: pa.Table
     counts: dict[str, int]
@@ -88,6 +89,7 @@ def prove(counted: Buckets, damaged: Set[tuple[str, int]]) -> Screen | None:
         bits=counted.bits,
         whole=sorted({row["arm"] for row in proven} - partial),
         stretches=pa.Table.from_pylist([dict(zip(STRETCH, key, strict=True)) for key in keys], schema=arrow(STRETCHES)),
+        rows=proven,
         signatures=[_signature(row) for row in proven],
         borders=pa.Table.from_pylist(
             [_border(row) for row in of_rows.passed if stretch_of(row) not in dirty], schema=arrow(BORDERS)

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from support.applications import applied
-from support.effect_histories import END, PARTITIONS, effect, judge, marker, random_history
+from support.effect_histories import END, PARTITIONS, calm_history, effect, judge, marker, random_history
 from support.run_directories import Row, attempt, line, scenario
 
 from delivery_verifier.model.anomalies import EFFECTS as KINDS
@@ -22,10 +22,10 @@ from delivery_verifier.model.anomalies import Anomaly, also_column, column
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.unreadable import Unreadable
-from spark_jobs import effect_books, effects, effects_opinion
+from spark_jobs import buckets, effect_books, effects, effects_opinion, screen
 from spark_jobs.schemas import EFFECTS, LEDGER, LOG, arrow
 
-RANDOM, SEED = 1000, 20_261_122
+RANDOM, CALM, SEED = 1000, 400, 20_261_122
 History = tuple[list[Row], list[Row], list[Row]]
 
 
@@ -51,9 +51,10 @@ def compared(
     histories: dict[str, History],
     others: tuple[PartitionSnapshot, ...] = (),
     positions: dict[tuple[str, int], int] | None = None,
+    bits: int | None = None,
 ) -> effect_books.Effects:
     """Returns what Spark finds in the histories of arms. `others` are partitions whose snapshots differ. `positions`
-    are the offsets that groups have committed last."""
+    are the offsets that groups have committed last. `bits` is the width of the screen's stretches; None: no screen."""
     frames = []
     for number, (name, schema) in enumerate((("ledger", LEDGER), ("log", LOG), ("effects", EFFECTS))):
         rows = [row for history in histories.values() for row in history[number]]
@@ -63,13 +64,18 @@ def compared(
     ledger, log, rows = frames
     offsets = ends(histories, others)
     output: Any = None  # `compare` writes nothing
-    inputs = effect_books.EffectInputs(log, ledger, of_arms(list(histories)), offsets, output, 100, True, positions)
+    counted = None if bits is None else buckets.count(ledger, log, bits)
+    assert bits is None or counted is not None
+    proven = screen.prove(counted, set()) if counted else None
+    scenario_of_all = of_arms(list(histories))
+    inputs = effect_books.EffectInputs(log, ledger, scenario_of_all, offsets, output, 100, True, positions, proven)
     return effect_books.compare(inputs, rows)
 
 
 @pytest.fixture(scope="module")
 def histories() -> dict[str, History]:
     drawn = {f"h{at}": random_history(f"h{at}", at, SEED + at) for at in range(1, RANDOM + 1)}
+    drawn |= {f"c{at}": calm_history(f"c{at}", RANDOM + at, SEED + at) for at in range(1, CALM + 1)}
     for row in drawn["h1"][2]:
         row["member"] = -1  # nobody saw which of several members applied it
     return drawn
@@ -84,6 +90,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def found(histories: dict[str, History], spark: SparkSession, folder: Path) -> effect_books.Effects:
     return compared(spark, folder, histories)
+
+
+@pytest.mark.parametrize("bits", [0, 1, 3])
+def test_the_screen_changes_nothing_but_the_number_of_matched_effects(
+    bits: int, histories: dict[str, History], found: effect_books.Effects, spark: SparkSession, tmp_path: Path
+) -> None:
+    screened = compared(spark, tmp_path, histories, bits=bits)
+    assert screened.books.equals(found.books)
+    assert screened.anomalies == found.anomalies
+    by_attempt = [("arm", "ascending"), ("producer", "ascending"), ("sequence", "ascending"), ("attempt", "ascending")]
+    assert screened.cases.sort_by(by_attempt).equals(found.cases.sort_by(by_attempt))
+    assert found.proven == 0 and screened.proven > CALM, "calm histories must have applied stretches"
 
 
 def test_every_kind_of_effects_has_a_detector() -> None:

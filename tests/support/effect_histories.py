@@ -104,6 +104,91 @@ def random_history(arm: str, ordinal: int, seed: int, size: int = 12) -> tuple[l
     for partition in range(PARTITIONS):
         if dice.random() < 0.8:
             effects.append(effect(arm, marker(arm, ordinal, partition, dice.choice((END, END + 1, END - 1))), 0))
-    for order, row in enumerate(effects):
-        row |= {"order": order, "applied_at": START_US + order, "life": order * 2 // len(effects)}
-    return ledger, lines, effects
+    is_zombie = dice.random() < 0.2  # an earlier life applies records while the next one does
+    lives = [dice.randrange(2) if is_zombie else at * 2 // len(effects) for at in range(len(effects))]
+    return ledger, lines, numbered(effects, lives)
+
+
+def numbered(effects: list[Row], lives: list[int]) -> list[Row]:
+    """Sets the order of the effects to that of the list, and the life of each effect as in `lives`."""
+    before = Counter[tuple[int, int]]()
+    for order, (row, life) in enumerate(zip(effects, lives, strict=True)):
+        row |= {"order": order, "applied_at": START_US + order, "life": life, "nth": before[life, row["partition"]]}
+        before[life, row["partition"]] += 1
+    return effects
+
+
+def calm_history(arm: str, ordinal: int, seed: int, size: int = 48) -> tuple[list[Row], list[Row], list[Row]]:
+    """Returns an arm in which ledger and log agree, and nearly every record is applied once. Up to three disturbances
+    hit the effects, and in most histories a second life applies some records again or leaves some out."""
+    dice = random.Random(seed)
+    ledger, lines = [], []
+    counted = Counter[tuple[int, ...]]()
+    block = dice.choice((size, size, size // 3))  # the producers take turns, a block of records each
+    for number in range(size):
+        producer, partition = number // block % 2, dice.randrange(PARTITIONS)
+        sequence, sent, offset = counted[(producer,)], counted[producer, partition], counted[-1, partition]
+        counted.update(((producer,), (producer, partition), (-1, partition)))
+        named = {"producer": producer, "partition": partition, "partition_sequence": sent}
+        ledger.append(attempt(arm, sequence, offset=offset, **named))
+        lines.append(line(arm, ordinal, offset, sequence, **named))
+    crash = dice.randrange(size)
+    again = max(crash + dice.choice((0, 0, -3, -12, 2)), 0)
+    applied = [(row, 0) for row in lines[:crash]] + [(row, 1) for row in lines[again:]]
+    if dice.random() < 0.2:
+        applied = [(row, dice.randrange(2)) for row, _ in applied]
+    effects = [(effect(arm, row, 0), life) for row, life in applied]
+    for disturb in dice.choices(DISTURBANCES, k=dice.randrange(4)):
+        disturb(effects, dice)
+    effects += [(effect(arm, marker(arm, ordinal, partition), 0), 1) for partition in range(PARTITIONS)]
+    return ledger, lines, numbered([row for row, _ in effects], [life for _, life in effects])
+
+
+Applied = list[tuple[Row, int]]
+"""Effects in the order of time, each with its life."""
+
+
+def _swap(effects: Applied, dice: random.Random) -> None:
+    one, other = (dice.randrange(len(effects)) for _ in range(2))
+    effects[one], effects[other] = effects[other], effects[one]
+
+
+def _drop(effects: Applied, dice: random.Random) -> None:
+    del effects[dice.randrange(len(effects))]
+
+
+def _repeat(effects: Applied, dice: random.Random) -> None:
+    row, life = dice.choice(effects)
+    effects.insert(dice.randrange(len(effects)), (dict(row), life))
+
+
+def _misplace(effects: Applied, dice: random.Random) -> None:
+    dice.choice(effects)[0]["offset"] += dice.choice((-1, 1, 60))
+
+
+def _elsewhere(effects: Applied, dice: random.Random) -> None:
+    row, life = dice.choice(effects)
+    effects.insert(dice.randrange(len(effects)), (row | {"partition": PARTITIONS - 1 - row["partition"]}, life))
+
+
+def _ghost(effects: Applied, dice: random.Random) -> None:
+    row, life = dice.choice(effects)
+    unsent = dice.choice(({"attempt": 1}, {"sequence": row["sequence"] + 1000}))
+    effects.insert(dice.randrange(len(effects)), (row | unsent | {"offset": row["offset"] + 7}, life))
+
+
+def _unreadable(effects: Applied, dice: random.Random) -> None:
+    row, life = dice.choice(effects)
+    illegible = dict.fromkeys(("producer", "session", "sequence", "attempt", "partition_sequence"), 0)
+    row = row | illegible | {"parsed": False, "crc_ok": False, "offset": row["offset"] + dice.choice((0, 5))}
+    effects.insert(dice.randrange(len(effects)), (row, life))
+
+
+def _early_marker(effects: Applied, dice: random.Random) -> None:
+    row, life = dice.choice(effects)
+    effects.insert(
+        dice.randrange(len(effects)), (row | {"producer": MARKER_PRODUCER, "offset": row["offset"] + 2}, life)
+    )
+
+
+DISTURBANCES = (_swap, _drop, _repeat, _misplace, _elsewhere, _ghost, _unreadable, _early_marker)

@@ -20,31 +20,41 @@ def effects_key(arm: str, member: int, life: int) -> str:
     return f"applied/{arm}/{member}/{life}"
 
 
+BLOCK = 1 << 20
+"""The number of effects that are written at once. It bounds the memory that sealing needs beside the effects."""
+
+
 def seal_effects(effects: LifeEffects, arm: str, file: Path) -> None:
     """Writes the effects of one life to `file`, as rows of the schema EFFECTS. `arm` is the name of the arm."""
-    rows = effects.rows
-    columns: dict[str, object] = {
-        "arm": [arm] * len(rows),
-        "member": np.full(len(rows), -1 if effects.is_shared else effects.member, np.int32),
-        "life": np.full(len(rows), effects.life, np.int32),
-        "nth": _nth(rows["partition"]),
-        "applied_at": pa.array(rows["applied_at"], pa.int64()).cast(pa.timestamp("us", tz="UTC")),
-    }
-    columns |= {name: rows["flags"] & flag != 0 for name, flag in _FLAGS.items()}
-    columns |= {name: rows[name] for name in EFFECTS.column_names if name not in columns}
     schema = arrow_schema(EFFECTS)
-    arrays = [pa.array(columns[field.name], field.type) for field in schema]
-    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), file, compression="zstd")
+    nth = _nth(effects.rows["partition"], effects.rows["order"])
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for begin in range(0, len(nth), BLOCK):
+            rows = effects.rows[begin : begin + BLOCK]
+            columns: dict[str, object] = {
+                "arm": pa.repeat(arm, len(rows)),
+                "member": np.full(len(rows), -1 if effects.is_shared else effects.member, np.int32),
+                "life": np.full(len(rows), effects.life, np.int32),
+                "nth": nth[begin : begin + BLOCK],
+                "applied_at": pa.array(rows["applied_at"], pa.int64()).cast(pa.timestamp("us", tz="UTC")),
+            }
+            columns |= {name: rows["flags"] & flag != 0 for name, flag in _FLAGS.items()}
+            columns |= {name: rows[name] for name in EFFECTS.column_names if name not in columns}
+            arrays = [pa.array(columns[field.name], field.type) for field in schema]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
 
 
 _FLAGS = {"parsed": PARSED, "crc_ok": CRC_OK, "foreign": FOREIGN}
 
 
-def _nth(partitions: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """Returns, for each effect, how many earlier effects have the same partition. `partitions` has the partition of
-    each effect, in the order of the effects."""
-    nth = np.zeros(len(partitions), np.int64)
+def _nth(partitions: npt.NDArray[np.int32], order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Returns, for each effect, how many effects of its partition came before it in the order of the column `order`.
+
+    The screen of effects relies on this: within a partition, `nth` and `order` agree (see `spark_jobs.effect_screen`).
+    """
+    in_time = np.argsort(order, kind="stable")
+    nth = np.empty(len(order), np.int64)
     for partition in np.unique(partitions):
-        here = partitions == partition
-        nth[here] = np.arange(here.sum())
+        here = in_time[partitions[in_time] == partition]
+        nth[here] = np.arange(len(here))
     return nth

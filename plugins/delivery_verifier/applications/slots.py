@@ -85,7 +85,12 @@ def read_slots(folder: Path) -> npt.NDArray[np.void]:
     Raises DamagedSlots if a filled slot stands after an empty slot.
     """
     files = sorted(folder.glob("slots-*"))
-    slots = np.concatenate([np.empty(0, SLOT), *(np.fromfile(file, SLOT) for file in files)])
+    slots = np.empty(sum(file.stat().st_size for file in files) // SLOT.itemsize, SLOT)
+    begin = 0
+    for file in files:
+        part = np.fromfile(file, SLOT)
+        slots[begin : begin + len(part)] = part
+        begin += len(part)
     filled = slots["applied_at"] != 0
     count = int(filled.sum())
     if not filled[:count].all():

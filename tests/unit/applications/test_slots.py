@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from delivery_verifier.applications import slots
+from delivery_verifier.applications import sealing, slots
 from delivery_verifier.applications.sealing import seal_effects
 from delivery_verifier.applications.sink import LifeEffects
 from delivery_verifier.applications.slots import DamagedSlots, SlotWriter, is_marker, read_slots
@@ -52,6 +52,19 @@ def test_what_was_applied_is_read_back_as_effects(tmp_path: Path) -> None:
     orders = [row["order"] for row in effects]
     assert orders == sorted(orders)
     assert effects[0]["sequence"] == 7
+
+
+def test_effects_are_sealed_in_blocks_and_numbered_in_the_order_of_their_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sealing, "BLOCK", 3)
+    rows = np.zeros(8, slots.SLOT)
+    rows["partition"] = [0, 1, 0, 1, 0, 0, 1, 0]
+    rows["order"] = [5, 1, 3, 3, 4, 4, 2, 9]
+    seal_effects(LifeEffects(0, 0, rows, 8), "a", tmp_path / "effects.parquet")
+    effects = pq.read_table(tmp_path / "effects.parquet").to_pylist()
+    assert [row["order"] for row in effects] == rows["order"].tolist(), "the rows keep their places"
+    assert [row["nth"] for row in effects] == [3, 0, 0, 2, 1, 2, 1, 4], "equal orders: the earlier row comes first"
 
 
 def test_effects_go_on_in_further_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
