@@ -24,7 +24,7 @@ BITS = 14
 matched."""
 BOUND = 50_000
 """The greatest number of rows of BUCKETS that are used. If there are more, census and matching read the ledger and the
-log themselves."""
+log themselves. The screen of effects uses at most as many groups of effects."""
 STRETCH = ["arm", "producer", "session", "stretch"]
 """The columns that identify a stretch: a numbered range of consecutive sequences of one producer."""
 Row = dict[str, Any]

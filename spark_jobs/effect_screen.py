@@ -135,7 +135,8 @@ def unapplied(effects: DataFrame, screen: EffectScreen | None, together: bool) -
     if not screen.borders.num_rows:
         return rows
     borders = effects.sparkSession.createDataFrame(screen.borders).select(*effects.columns)
-    return rows.unionByName(borders.coalesce(1))
+    both = rows.unionByName(borders)
+    return both.coalesce(1) if together else both
 
 
 def _each_once(copies: Row | None, groups: list[Row]) -> bool:

@@ -54,7 +54,7 @@ def applied_attempts(effects: DataFrame, lines: DataFrame, places: Places) -> Da
       null if the application does not keep the location. `behind`: whether a record with a higher offset of the
       partition was applied earlier.
     * `partition`: the partition of the first copy. If there is no copy, the partition of the first effect.
-    * `lowest`: the lowest offset of the partition from which a record was applied.
+    * `lowest`: of a SKIPPED attempt, the lowest offset of the partition from which a record was applied.
     * `drained`, `hidden`: whether the partition is in the set of `places` with this name.
     * `kind`: the anomaly of the attempt. `also`: OVERTAKEN if the attempt shows it beside another anomaly.
     """
@@ -70,8 +70,9 @@ def applied_attempts(effects: DataFrame, lines: DataFrame, places: Places) -> Da
     )
     of_copy = (F.get("copies", F.lit(0)) % LOCATION_UNIT).cast("int")
     placed = attempts.withColumn("partition", F.coalesce(of_copy, F.get("effects", F.lit(0))["partition"]))
-    known = {"drained": _is_in(places.drained), "hidden": _is_in(places.hidden), "lowest": _lowest(places.lowest)}
-    return placed.withColumns(known).withColumn("kind", _kind()).withColumn("also", _also())
+    known = {"drained": _is_in(places.drained), "hidden": _is_in(places.hidden)}
+    kinds = placed.withColumns(known).withColumn("kind", _kind()).withColumn("also", _also())
+    return kinds.withColumn("lowest", F.when(F.col("kind") == Anomaly.SKIPPED.value, _lowest(places.lowest)))
 
 
 def census(effects: DataFrame, taken_at_us: int) -> DataFrame:
@@ -174,7 +175,7 @@ def _is_skipped_behind() -> Column:
     """Returns a column that is true for a SKIPPED attempt, if a copy of the attempt stands behind an applied record of
     the partition."""
     last = F.floor(F.array_max("copies") / LOCATION_UNIT)
-    return (F.col("kind") == Anomaly.SKIPPED.value) & (last > F.col("lowest"))
+    return last > F.col("lowest")
 
 
 DETECTORS: dict[Anomaly, Callable[[], Column]] = subset(
@@ -211,9 +212,8 @@ def _lowest(offsets: Mapping[tuple[str, int], int]) -> Column:
     """Returns the offset of a row's partition in `offsets`; null if `offsets` lacks the partition."""
     if not offsets:
         return F.lit(None).cast("bigint")
-    known = F.create_map(
-        *[F.lit(value) for key, low in sorted(offsets.items()) for value in ("/".join(map(str, key)), low)]
-    )
+    entries = [entry for (arm, partition), low in sorted(offsets.items()) for entry in (f"{arm}/{partition}", low)]
+    known = F.create_map(*map(F.lit, entries))
     lowest: Column = known[F.concat_ws("/", "arm", "partition")].cast("bigint")
     return lowest
 

@@ -52,10 +52,6 @@ class Server:
     def log(self) -> str:
         return (settings.airflow_home() / "spark.log").read_text(errors="replace")[-3000:]
 
-    def kill(self) -> None:
-        self.processes[-1].kill()
-        self.processes[-1].wait()
-
     @contextmanager
     def client(self, run: RunDirectory, token: str = "") -> Iterator[subprocess.Popen[str]]:
         """Starts a client that reconciles `run`, and yields its process. Kills it when the block ends.

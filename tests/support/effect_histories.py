@@ -111,10 +111,11 @@ def random_history(arm: str, ordinal: int, seed: int, size: int = 12) -> tuple[l
 
 def numbered(effects: list[Row], lives: list[int]) -> list[Row]:
     """Sets the order of the effects to that of the list, and the life of each effect as in `lives`."""
-    before = Counter[tuple[int, int]]()
+    before = Counter[tuple[int, ...]]()
     for order, (row, life) in enumerate(zip(effects, lives, strict=True)):
-        row |= {"order": order, "applied_at": START_US + order, "life": life, "nth": before[life, row["partition"]]}
-        before[life, row["partition"]] += 1
+        of_life = row["member"], life, row["partition"]
+        row |= {"order": order, "applied_at": START_US + order, "life": life, "nth": before[of_life]}
+        before[of_life] += 1
     return effects
 
 
@@ -125,7 +126,10 @@ def calm_history(arm: str, ordinal: int, seed: int, size: int = 48) -> tuple[lis
     ledger, lines = [], []
     counted = Counter[tuple[int, ...]]()
     block = dice.choice((size, size, size // 3))  # the producers take turns, a block of records each
+    hole = dice.randrange(3 * size)  # where offsets are missing, as control records of transactions make them
     for number in range(size):
+        if number == hole:
+            counted.update({(-1, partition): 2 for partition in range(PARTITIONS)})
         producer, partition = number // block % 2, dice.randrange(PARTITIONS)
         sequence, sent, offset = counted[(producer,)], counted[producer, partition], counted[-1, partition]
         counted.update(((producer,), (producer, partition), (-1, partition)))
@@ -135,9 +139,13 @@ def calm_history(arm: str, ordinal: int, seed: int, size: int = 48) -> tuple[lis
     crash = dice.randrange(size)
     again = max(crash + dice.choice((0, 0, -3, -12, 2)), 0)
     applied = [(row, 0) for row in lines[:crash]] + [(row, 1) for row in lines[again:]]
-    if dice.random() < 0.2:
+    lives = dice.choice(("zombie", "rewound", "restarted", "restarted", "restarted"))
+    if lives == "zombie":
         applied = [(row, dice.randrange(2)) for row, _ in applied]
-    effects = [(effect(arm, row, 0), life) for row, life in applied]
+    elif lives == "rewound":
+        applied = [(row, 0) for row, _ in applied]
+    members = dice.choice((1, 1, 2))
+    effects = [(effect(arm, row, 0, member=row["partition"] % members), life) for row, life in applied]
     for disturb in dice.choices(DISTURBANCES, k=dice.randrange(4)):
         disturb(effects, dice)
     effects += [(effect(arm, marker(arm, ordinal, partition), 0), 1) for partition in range(PARTITIONS)]
@@ -163,7 +171,8 @@ def _repeat(effects: Applied, dice: random.Random) -> None:
 
 
 def _misplace(effects: Applied, dice: random.Random) -> None:
-    dice.choice(effects)[0]["offset"] += dice.choice((-1, 1, 60))
+    row, _ = dice.choice(effects)
+    row["offset"] = max(row["offset"] + dice.choice((-1, 1, 60)), 0)  # -1 stands for an offset that nobody kept
 
 
 def _elsewhere(effects: Applied, dice: random.Random) -> None:

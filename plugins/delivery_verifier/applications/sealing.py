@@ -21,7 +21,7 @@ def effects_key(arm: str, member: int, life: int) -> str:
 
 
 BLOCK = 1 << 20
-"""The number of effects that are written at once. It bounds the memory that sealing needs beside the effects."""
+"""The number of effects that are written at once."""
 
 
 def seal_effects(effects: LifeEffects, arm: str, file: Path) -> None:
@@ -52,9 +52,8 @@ def _nth(partitions: npt.NDArray[np.int32], order: npt.NDArray[np.int64]) -> npt
 
     The screen of effects relies on this: within a partition, `nth` and `order` agree (see `spark_jobs.effect_screen`).
     """
-    in_time = np.argsort(order, kind="stable")
+    in_time = np.lexsort((order, partitions))
+    places = partitions[in_time]
     nth = np.empty(len(order), np.int64)
-    for partition in np.unique(partitions):
-        here = in_time[partitions[in_time] == partition]
-        nth[here] = np.arange(len(here))
+    nth[in_time] = np.arange(len(order)) - np.searchsorted(places, places)
     return nth

@@ -91,6 +91,7 @@ def read_slots(folder: Path) -> npt.NDArray[np.void]:
         part = np.fromfile(file, SLOT)
         slots[begin : begin + len(part)] = part
         begin += len(part)
+    slots = slots[:begin]
     filled = slots["applied_at"] != 0
     count = int(filled.sum())
     if not filled[:count].all():

@@ -13,6 +13,10 @@ from delivery_verifier.store.witness_tables import WITNESS_TABLES
 MEMBER = Column("member", "int32", "number of the member within the application, from 0")
 LIFE = Column("life", "int32", "how often the member had been started before")
 
+NUMBERED_SINCE = 7
+"""The format version since which the columns `nth` and `order` of effects/ agree. In earlier versions, the effects of a
+transform were numbered in the order in which its members wrote them to the output topic."""
+
 EFFECTS = Table(
     "effects",
     "effects/*.parquet",
@@ -23,11 +27,14 @@ EFFECTS = Table(
         LIFE,
         Column("partition", "int32", "partition of the arm's topic; -1 if an own application does not keep it"),
         Column("offset", "int64", "offset of the record; -1 if an own application does not keep it"),
-        Column("nth", "int64", "how many effects of this life in this partition came before it"),
+        Column(
+            "nth", "int64", "how many effects of this life in this partition came before it, in the order of `order`"
+        ),
         Column(
             "order",
             "int64",
-            "the order of the effects: time on the host's monotonic clock in ns or, in a database, number of the row",
+            "the order of the effects: time on the host's monotonic clock in ns; in a database, number of the row; in "
+            "an output topic, offset",
         ),
         Column("batch", "int32", "number of the batch within the life, from 0"),
         Column(
