@@ -164,8 +164,7 @@ def _kind() -> Column:
     kind applies."""
     first = None
     for kind, applies in DETECTORS.items():
-        test = F.coalesce(applies(), F.lit(False))
-        first = F.when(test, kind.value) if first is None else first.when(test, kind.value)
+        first = F.when(applies(), kind.value) if first is None else first.when(applies(), kind.value)
     assert first is not None
     return first
 
@@ -174,9 +173,7 @@ def _also() -> Column:
     """Returns the kinds in SECONDARY that apply to a subject, but have a lower precedence than the subject's own
     kind."""
     hidden = [
-        F.when(F.coalesce(DETECTORS[kind](), F.lit(False)) & (F.col("kind") != kind.value), kind.value)
-        for kind in SECONDARY
-        if kind in DETECTORS
+        F.when(DETECTORS[kind]() & (F.col("kind") != kind.value), kind.value) for kind in SECONDARY if kind in DETECTORS
     ]
     none = F.array().cast("array<string>")
     return F.when(F.col("kind").isNull(), none).otherwise(F.array_compact(F.array(*hidden)))

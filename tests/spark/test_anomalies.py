@@ -62,7 +62,7 @@ ROWS: list[Row] = [
 ]
 ALIENS = [("a", 1, 100, "other", 3)]
 OF_ALIENS = "arm string, partition int, offset bigint, header_run string, header_arm int"
-UNATTRIBUTED = [("a", 0, 200, False), ("a", 0, 201, True)]
+UNATTRIBUTED = [("a", 0, 202, False), ("a", 0, 200, False), ("a", 0, 201, True)]
 
 
 class Subject(NamedTuple):
@@ -116,6 +116,7 @@ EXPECTED = [
     of_attempt(1, "LOST", partition=1),
     of_line(None, 100, "run other, arm 3", "PHANTOM", partition=1),
     of_line(None, 200, "illegible", "CORRUPTED"),
+    of_line(None, 202, "illegible", "CORRUPTED"),
     of_line(None, 201, STRANGER, None),
 ]
 
@@ -150,9 +151,9 @@ def test_each_attempt_and_each_line_that_no_attempt_owns_has_its_kind(judged: tu
 
 def test_a_line_has_no_flags_and_no_acknowledgement(judged: tuple[list[Row], list[Row]]) -> None:
     lines = [row for row in judged[0] if row["line"]]
-    assert len(lines) == 7
+    assert len(lines) == 8
     of_attempts = [name for name in FLAGS if name != "astray"]
-    assert {row["copies"][0] // LOCATION_UNIT for row in lines if any(row[name] for name in of_attempts)} == {200}
+    assert {row["copies"][0] // LOCATION_UNIT for row in lines if any(row[name] for name in of_attempts)} == {200, 202}
     assert {row["acked"] for row in lines} == {None}
     assert [row["acked"] for row in judged[0] if row["sequence"] == 1 and not row["partition"]] == [at(1)]
     assert {row["sequence"] for row in judged[0] if row["late"]} == {15, 18}

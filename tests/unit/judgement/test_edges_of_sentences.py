@@ -281,3 +281,21 @@ def test_the_circumstances_name_one_bite_or_several_and_no_fault_without_proof()
 
 def test_numbers_of_times_are_words_up_to_two() -> None:
     assert [sentences.times(count) for count in (1, 2, 3, 10)] == ["once", "twice", "3 times", "10 times"]
+
+
+@pytest.mark.parametrize(
+    ("indeterminate", "failed", "beside"),
+    [
+        (0, 0, ""),
+        (0, 1, " (beside 1 FAILED attempt)"),
+        (1, 0, " (beside 1 INDETERMINATE attempt)"),
+        (0, 2, " (beside 2 FAILED attempts)"),
+        (2, 1, " (beside 2 INDETERMINATE and 1 FAILED attempt)"),
+        (1, 2, " (beside 1 INDETERMINATE and 2 FAILED attempts)"),
+    ],
+)
+def test_the_last_number_says_whether_there_is_one_attempt_or_several(
+    indeterminate: int, failed: int, beside: str
+) -> None:
+    arm = with_totals(reported=9, acked=9, indeterminate=indeterminate, failed=failed)
+    assert sentences._reported(arm) == f"9 acknowledged records{beside}"

@@ -61,3 +61,15 @@ def test_one_loss_of_power_among_other_faults_puts_every_arm_at_stake() -> None:
     names = {name for _, name in doubts(judged(evidence_of(RUN, idle, injections=[kill, power])))}
     assert "nothing_at_stake" not in names
     assert "nothing_at_stake" in {name for _, name in doubts(judged(evidence_of(RUN, idle)))}
+
+
+def test_one_injection_that_had_records_in_hand_puts_the_arm_at_stake() -> None:
+    def idle(rows: Rows) -> None:
+        for row in rows["books/exposure.parquet"]:
+            row["outstanding"] = 0
+
+    (kill,) = the_injections(RUN)
+    crash = replace(kill, id=2, action="kill_application", proof={"process": {f"in hand of {SUBJECT}": 1}})
+    for injections, at_stake in (([kill, crash], True), ([kill, replace(crash, proof={})], False)):
+        subject = next(arm for arm in evidence_of(RUN, idle, injections=injections).loaded if arm.name == SUBJECT)
+        assert ("nothing_at_stake" not in dict(stakes(subject))) == at_stake

@@ -100,6 +100,24 @@ def test_an_output_topic_concerns_its_own_arm_alone() -> None:
     assert "had the high watermark 402 in leader epoch 0, and this epoch now ends at offset 401" in found[0][2]
 
 
+def test_a_doubt_names_the_partition_and_what_the_observer_saw_last() -> None:
+    _, watched = UNPROVEN["an unclean election"]
+    evidence = evidence_of(SCENARIO, outputs=[row(0, leader=2, leader_epoch=7), row(1), row(2)])
+    evidence.observations[:0] = watched
+    details = [detail.split(" its output topic ")[1] for _, _, detail in output_doubts(evidence)]
+    assert len(details) == 2 and details[0].startswith("may have had an unclean election: ")
+    assert details[1] == "has (leader, epoch) (2, 7), and the observer last saw (3, 1)"
+
+
+def test_an_arm_without_an_output_topic_hides_no_other_arm() -> None:
+    plain, own = (arm for arm in SCENARIO.loaded if arm.name in (WEAK, SUBJECT))
+    plain, own = (plain, own) if own.name == SUBJECT else (own, plain)
+    for arms in ([plain, own], [own, plain]):
+        scenario = replace(SCENARIO, arms=[*arms, SCENARIO.canary])
+        found = list(output_doubts(evidence_of(scenario, outputs=[])))
+        assert {name for name, *_ in found} == {SUBJECT}
+
+
 def test_an_older_run_has_no_doubt_about_its_output_topics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(output_doubts(evidence_of(SCENARIO, outputs=None))) == []
     run = RunDirectory(tmp_path)

@@ -30,3 +30,8 @@ REWIND = replace(KILL, action="rewind", proof={"process": {"rewound a": 600}})
 def test_what_was_in_hand_and_what_was_set_back_are_told_apart(biting: list[Any], expected: str) -> None:
     arm: Any = SimpleNamespace(name="a", run=SimpleNamespace(biting=biting), exposure=[])
     assert sentences._exposed(arm) == expected
+
+
+def test_beside_a_fault_of_brokers_the_sentence_counts_what_was_in_flight() -> None:
+    arm: Any = SimpleNamespace(name="a", run=SimpleNamespace(biting=[CRASH, KILL]), exposure=[])
+    assert sentences._exposed(arm) == "0 records in flight at the faults and 0 records exposed until recovery"
