@@ -41,14 +41,13 @@ ROOT = Path(__file__).resolve().parents[1]
 EXPLANATIONS = "bench/mutants.toml"
 RESULTS = "docs/results/mutants.json"
 OUTCOMES = ".kdv/mutants"
+_BOOKS = ("tests/spark/test_anomalies.py", "tests/spark/test_laws.py", "tests/spark/test_books_and_cases.py")
 MODULES = {
     "plugins/delivery_verifier/contract": ("tests/unit/contract",),
     "plugins/delivery_verifier/judgement": ("tests/unit/judgement",),
     **dict.fromkeys(("spark_jobs/laws.py", "spark_jobs/ledger_laws.py"), ("tests/unit/spark_jobs",)),
-    **dict.fromkeys(
-        ("spark_jobs/anomalies.py", "spark_jobs/matching.py"),
-        ("tests/spark/test_anomalies.py", "tests/spark/test_laws.py", "tests/spark/test_books_and_cases.py"),
-    ),
+    "spark_jobs/anomalies.py": _BOOKS,
+    "spark_jobs/matching.py": (*_BOOKS, "tests/spark/test_screen.py", "tests/spark/test_one_pass.py"),
 }
 """Maps each module, or folder of modules, to the tests (files or folders) that must kill its mutants. Other unit tests
 are also used if they contain the name of the module, or are listed in ELSEWHERE."""
