@@ -47,7 +47,10 @@ MODULES = {
     "plugins/delivery_verifier/judgement": ("tests/unit/judgement",),
     **dict.fromkeys(("spark_jobs/laws.py", "spark_jobs/ledger_laws.py"), ("tests/unit/spark_jobs",)),
     "spark_jobs/anomalies.py": _BOOKS,
-    "spark_jobs/matching.py": (*_BOOKS, "tests/spark/test_screen.py", "tests/spark/test_one_pass.py"),
+    "spark_jobs/matching.py": (
+        *_BOOKS,
+        *(f"tests/{name}.py" for name in ("spark/test_screen", "spark/test_one_pass", "quality/test_unreadable")),
+    ),
 }
 """Maps each module, or folder of modules, to the tests (files or folders) that must kill its mutants. Other unit tests
 are also used if they contain the name of the module, or are listed in ELSEWHERE."""

@@ -125,6 +125,18 @@ def test_the_books_of_a_clean_run_take_few_queries_and_jobs_and_are_those_of_the
     assert _published(clean) == matched
 
 
+@pytest.mark.parametrize("small_rows", [0, job.SMALL_ROWS], ids=["collected", "small"])
+def test_a_record_of_another_run_is_a_phantom_beside_records_that_are_proven(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_rows: int
+) -> None:
+    monkeypatch.setattr(job, "SMALL_ROWS", small_rows)
+    run = _clean(tmp_path, [line("one", 1, RECORDS, 7, header_run="otherrun", foreign=True)])
+    job.reconcile(run.path, True, spark, bits=10)
+    assert run.manifest("reconcile").counts["screen/examined"] < RECORDS / 10
+    cases = [(row["kind"], row["offsets"]) for row in table(run, "anomalies") if row["arm"] == "one"]
+    assert cases == [("PHANTOM", [RECORDS])]
+
+
 def test_a_corrupted_record_of_a_proven_attempt_refutes_the_screen(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
