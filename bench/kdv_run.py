@@ -17,6 +17,7 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 STEPS = ("produce", "settle", "read_topic", "reconcile", "validate", "conclude")
 """The steps from the first record to the verdict, in their order."""
+KDV = (str(Path(sys.executable).with_name("kdv")),)
 TAG = "KDV_BENCH"
 """A variable of the environment. All processes of the run inherit it, so that they are known by it."""
 KINDS = (
@@ -31,12 +32,14 @@ KINDS = (
 
 class Measured(NamedTuple):
     """What a run took. `steps`: seconds from the end of the step before (or the begin of `produce`) to the end of each
-    step. `peak_mb` and `cpu_s`: by kind of process, the peak memory of the largest process, and the CPU time of all."""
+    step. `peak_mb` and `cpu_s`: by kind of process, the peak memory of the largest process, and the CPU time of all.
+    `code`: the exit code of `kdv run`. `directory`: the run."""
 
     steps: dict[str, float]
     peak_mb: dict[str, int]
     cpu_s: dict[str, float]
     code: int
+    directory: RunDirectory
 
     @property
     def seconds(self) -> float:
@@ -44,12 +47,11 @@ class Measured(NamedTuple):
         return sum(self.steps.values())
 
 
-def run(records: int, folder: Path, *options: str) -> Measured:
+def run(records: int, folder: Path, *options: str, program: Sequence[str] = KDV) -> Measured:
     """Makes a flat-out run of `records` records without a fault, below `folder`. `options` are further ones of `kdv
-    run`. Raises CalledProcessError if the run has no verdict."""
+    run`. `program` is the command of kdv. Raises CalledProcessError if the run has no verdict."""
     fixed = ("run", "--direct", "--profile", "idempotent", "--fault", "none", "--pacing", "flat_out")
-    kdv = str(Path(sys.executable).with_name("kdv"))
-    return measured((kdv, *fixed, "--records", str(records), *options), folder / f"runs-{records}")
+    return measured((*program, *fixed, "--records", str(records), *options), folder / f"runs-{records}")
 
 
 def measured(command: Sequence[str], runs: Path) -> Measured:
@@ -71,11 +73,13 @@ def measured(command: Sequence[str], runs: Path) -> Measured:
     if code not in (0, 1, 2):
         raise subprocess.CalledProcessError(code, command)
     kinds = sorted({kind for kind, _, _ in costs.values()})
+    directory = RunDirectory(next(file.parent for file in runs.glob("*/conclude.json")))
     return Measured(
-        steps_of(RunDirectory(next(file.parent for file in runs.glob("*/conclude.json")))),
+        steps_of(directory),
         {kind: max(peak for other, _, peak in costs.values() if other == kind) for kind in kinds},
         {kind: round(sum(cpu for other, cpu, _ in costs.values() if other == kind), 1) for kind in kinds},
         code,
+        directory,
     )
 
 

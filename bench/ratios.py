@@ -31,6 +31,7 @@ class Committed(TypedDict):
 BETTER: dict[str, Literal["higher", "lower"]] = {
     "load / ProducerPerformance": "higher",
     "read / bare scan": "lower",
+    "read / bare scan by default": "lower",
     "books / bare Parquet scan": "lower",
     "books / DuckDB": "lower",
     "end to end / kgo-verifier's way": "lower",
@@ -38,6 +39,11 @@ BETTER: dict[str, Literal["higher", "lower"]] = {
 }
 """For each ratio, whether a higher or a lower value is better. Loads are compared in records per second, all else in
 seconds."""
+
+
+def _better(name: str) -> Literal["higher", "lower"]:
+    """Returns the entry of BETTER for the ratio `name`, which may be one of another size (see `by_size`)."""
+    return BETTER[name.split(", ")[0]]
 
 
 def is_worse(ratio: float, committed: Committed) -> bool:
@@ -56,6 +62,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def by_size(kind: str, ratios: Mapping[str, float], records: int, usual: int) -> tuple[str, dict[str, float]]:
+    """Returns the name of a benchmark's page, and its ratios, for `records` records.
+
+    Sizes other than `usual`, the default of the benchmark, have pages and committed ratios of their own.
+    """
+    if records == usual:
+        return kind, dict(ratios)
+    return f"{kind}-{records}", {f"{name}, {records} records": ratio for name, ratio in ratios.items()}
+
+
 def guard(ratios: Mapping[str, float], commit: bool, file: Path = FILE) -> int:
     """Compares `ratios` with the committed ones, and prints each. Returns 1 if any is worse, 0 otherwise.
 
@@ -64,11 +80,11 @@ def guard(ratios: Mapping[str, float], commit: bool, file: Path = FILE) -> int:
     known: dict[str, Committed] = json.loads(file.read_text()) if file.exists() else {}
     if commit:
         date = datetime.date.today().isoformat()
-        fresh = {name: Committed(ratio=ratio, better=BETTER[name], date=date) for name, ratio in ratios.items()}
+        fresh = {name: Committed(ratio=ratio, better=_better(name), date=date) for name, ratio in ratios.items()}
         file.write_text(json.dumps(known | fresh, indent=1, sort_keys=True) + "\n")
         return 0
     worse = [name for name, ratio in ratios.items() if name in known and is_worse(ratio, known[name])]
     for name, ratio in ratios.items():
         was = f"committed {known[name]['ratio']} ({known[name]['date']})" if name in known else "not committed yet"
-        print(f"{'WORSE ' if name in worse else ''}{name}: {ratio}; {was}; better is {BETTER[name]}", flush=True)
+        print(f"{'WORSE ' if name in worse else ''}{name}: {ratio}; {was}; better is {_better(name)}", flush=True)
     return 1 if worse else 0

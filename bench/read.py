@@ -1,10 +1,12 @@
 """Compares the time that Spark takes to read the topics into log/ with the time of a bare scan of the same topics.
 
 `python bench/read.py [--records N] [--pairs K]` starts a cluster, sends N records, and measures K pairs in one session.
-Each pair is one bare scan and one read. The bare scan fetches the same records with the same options, and only counts
-them. The read also parses the records, and writes log/. The result is the ratio of each pair, in seconds and in CPU
-seconds of Spark's JVM, and the median ratios. The session has the settings of the Spark Connect server that the local
-Airflow keeps warm. The first pair warms the JVM, and does not count. The run directory stays in the folder of the runs.
+Each pair is two bare scans and one read. A bare scan fetches the same records, and only counts them: once with the
+options of the read, and once with Spark's own defaults, i.e. with the older one of Spark's two Kafka sources and the
+consumer's default sizes. The read also parses the records, and writes log/. The result is the ratio of each pair, in
+seconds, the median ratios, and the CPU seconds of Spark's JVM. The session has the settings of the Spark Connect server
+that the local Airflow keeps warm. The first pair warms the JVM, and does not count. The run directory stays in the
+folder of the runs.
 
 The figures go to docs/results/read-DATE.md, .json and .svg. The exit code is 1 if the median ratio is a fifth worse
 than the committed one (docs/results/ratios.json; `--commit` replaces it). A million records take about two minutes.
@@ -15,8 +17,10 @@ from __future__ import annotations
 import os
 import statistics
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import ratios
 from saved import option_parser, publish
@@ -32,6 +36,16 @@ from delivery_verifier.run.steps.settle import settle
 from delivery_verifier.run.steps.start_cluster import start_cluster
 from delivery_verifier.run.steps.stop_cluster import stop_cluster
 from delivery_verifier.store.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from delivery_verifier.model.snapshot import Offsets
+
+SCANS = ("bare scan", "bare scan by default")
+NAMES = (*SCANS, "read")
+DEFAULT_SOURCES = "avro,csv,json,kafka,orc,parquet,text"
+"""Spark's own value of `spark.sql.sources.useV1SourceList`: the formats that it reads with its older sources."""
 
 
 def main() -> int:
@@ -50,19 +64,17 @@ def main() -> int:
     finally:
         stop_cluster(run_dir)
     rows = [
-        {"pair": number, "scan s": pair["scan"]["s"], "read s": pair["read"]["s"], "ratio": pair["ratio"]["s"]}
-        | {
-            "scan CPU s": pair["scan"]["cpu_s"],
-            "read CPU s": pair["read"]["cpu_s"],
-            "CPU ratio": pair["ratio"]["cpu_s"],
-        }
+        {"pair": number}
+        | {f"{name} {unit}": pair[name][key] for unit, key in (("s", "s"), ("CPU s", "cpu_s")) for name in NAMES}
+        | {f"read / {scan}": round(pair["read"]["s"] / pair[scan]["s"], 2) for scan in SCANS}
         for number, pair in enumerate(pairs, 1)
     ]
-    ratio = round(statistics.median(pair["ratio"]["s"] for pair in pairs), 2)
-    bars = {f"pair {row['pair']}: {what}": float(row[what]) for row in rows for what in ("scan s", "read s")}
-    note = f"Median of the ratios (read / bare scan, seconds): **{ratio}**."
-    publish("read", f"Reading {arguments.records:,} records", rows, bars, [note])
-    return ratios.guard({"read / bare scan": ratio}, arguments.commit)
+    by_scan = {f"read / {scan}": statistics.median(row[f"read / {scan}"] for row in rows) for scan in SCANS}
+    bars = {f"pair {row['pair']}: {name} s": float(row[f"{name} s"]) for row in rows for name in NAMES}
+    notes = [f"Median of the ratios ({name}, seconds): **{ratio}**." for name, ratio in by_scan.items()]
+    name, found = ratios.by_size("read", by_scan, arguments.records, 1_000_000)
+    publish(name, f"Reading {arguments.records:,} records", rows, bars, notes)
+    return ratios.guard(found, arguments.commit)
 
 
 def _load(run_dir: Path) -> None:
@@ -87,12 +99,24 @@ def _pairs(run_dir: Path, records: int, count: int) -> list[dict[str, Measuremen
 
         offsets = read_offsets_of(run)
         for number in range(count + 1):
-            scan = measured(lambda: read_topics(spark, offsets, connection=connection).count())
+            own = measured(lambda: read_topics(spark, offsets, connection=connection).count())
             whole = measured(lambda: read(run_dir, spark, connection))
-            ratio = {unit: round(whole[unit] / scan[unit], 2) for unit in scan}
-            print({"pair": number, "scan": scan, "read": whole, "ratio": ratio}, flush=True)
-            pairs.append({"scan": scan, "read": whole, "ratio": ratio})
+            default = measured(lambda: _count_by_default(spark, offsets, connection))
+            pairs.append(dict(zip(NAMES, (own, default, whole), strict=True)))
+            print({"pair": number, **pairs[-1]}, flush=True)
     return pairs[1:]
+
+
+def _count_by_default(spark: SparkSession, offsets: Offsets, connection: Mapping[str, str]) -> int:
+    """Counts the records of all topics of `offsets` with Spark's own defaults."""
+    setting = "spark.sql.sources.useV1SourceList"
+    ours = spark.conf.get(setting)
+    spark.conf.set(setting, DEFAULT_SOURCES)
+    try:
+        topics = ",".join(sorted({part.topic for part in offsets.partitions}))
+        return spark.read.format("kafka").options(**connection).option("subscribe", topics).load().count()
+    finally:
+        spark.conf.set(setting, ours)
 
 
 if __name__ == "__main__":

@@ -65,6 +65,12 @@ def number(bits: int) -> Column:
     return F.shiftright("sequence", bits).alias("stretch")
 
 
+def fingerprint() -> Column:
+    """Returns the fingerprint of an attempt's copy or effect. The sums of fingerprints are compared, so ledger, log and
+    effects must all have this one."""
+    return F.xxhash64("sequence", "attempt", "partition_sequence")
+
+
 def stretch_of(row: Row) -> Stretch:
     """Returns the stretch to which a row of BUCKETS belongs."""
     return row["arm"], row["producer"], row["session"], row["stretch"]
@@ -103,7 +109,7 @@ def _union(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
         {
             "stretch": number(bits),
             "shift": F.col("position") - F.col("partition_sequence"),
-            "fingerprint": F.xxhash64("sequence", "attempt", "partition_sequence"),
+            "fingerprint": fingerprint(),
             "sequence_hash": F.xxhash64("sequence"),
         }
     )

@@ -31,7 +31,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.buckets import BOUND, STRETCH, Row, Stretch, number, stretch_of
+from spark_jobs.buckets import BOUND, STRETCH, Row, Stretch, fingerprint, number, stretch_of
 from spark_jobs.effects import is_of_attempt
 from spark_jobs.schemas import EFFECTS, STRETCHES, arrow, promise
 from spark_jobs.screen import Screen, unproven
@@ -65,7 +65,6 @@ def count(effects: DataFrame, bits: int) -> list[Row] | None:
     Effects that name no attempt are in groups without producer, session and stretch. Effects without an offset have no
     series (null).
     """
-    fingerprint = F.xxhash64("sequence", "attempt", "partition_sequence")
     of_attempt = is_of_attempt()
     names = {name: F.when(of_attempt, F.col(name)) for name in ("producer", "session")}
     rows = promise(effects, EFFECTS).select(
@@ -75,7 +74,7 @@ def count(effects: DataFrame, bits: int) -> list[Row] | None:
         *("partition", "member", "life", "order", "offset"),
         F.when(F.col("offset") >= 0, F.col("offset") - F.col("nth")).alias("series"),
         (F.col("offset") - F.col("partition_sequence")).alias("shift"),
-        fingerprint.alias("fingerprint"),
+        fingerprint().alias("fingerprint"),
     )
     spans = [
         function(name).alias(f"{name}_{function.__name__}")

@@ -33,11 +33,12 @@ FEW = 100_000
   ledger and one for the log.
 """
 
-REFUTED = "screen/refuted"
-"""The name of the count that says that the matching refuted the screen."""
 FEW_DAMAGED = 1_000
 """If there are more corrupted records than this number, the rows of ledger and log are not collected (see FEW). Reason:
 the query that collects them has a condition that lists the offset of each corrupted record."""
+
+REFUTED = "screen/refuted"
+"""The name of the count that says that the matching refuted the screen."""
 
 
 class MatchingInputs(NamedTuple):

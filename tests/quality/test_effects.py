@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from support.applications import applied
 from support.effect_histories import END, PARTITIONS, calm_history, effect, judge, marker, random_history
 from support.run_directories import Row, attempt, line, scenario
+from support.seeds import in_this_round
 
 from delivery_verifier.model.anomalies import EFFECTS as KINDS
 from delivery_verifier.model.anomalies import Anomaly, also_column, column
@@ -25,7 +26,7 @@ from delivery_verifier.model.unreadable import Unreadable
 from spark_jobs import buckets, effect_books, effects, effects_opinion, screen
 from spark_jobs.schemas import EFFECTS, LEDGER, LOG, arrow
 
-RANDOM, CALM, SEED = 1000, 400, 20_261_122
+RANDOM, CALM, SEED = 1000, 400, in_this_round(20_261_122)
 History = tuple[list[Row], list[Row], list[Row]]
 
 

@@ -13,6 +13,7 @@ from support.adversaries import DECEIVING, nothing_wrong
 from support.oracle import Case, judge
 from support.planters import BORDERLINE, EVERY, HEALTHY, IN_TRANSACTIONS, PLANTERS, History, random_history
 from support.run_directories import scenario, table, write
+from support.seeds import in_this_round
 
 from delivery_verifier.model.anomalies import EFFECTS, KINDS, Anomaly, column
 from delivery_verifier.store.books import COUNTS, SECOND_OPINION
@@ -22,7 +23,7 @@ from spark_jobs import reconcile as job
 from spark_jobs.anomalies import DETECTORS
 from spark_jobs.second_opinion import COUNTS as COUNTED_TWICE
 
-RANDOM, CLEAN, SEED = 1000, 100, 20_260_101
+RANDOM, CLEAN, SEED = 1000, 100, in_this_round(20_260_101)
 OF_THE_LOG = [kind for kind in Anomaly if kind not in EFFECTS]
 """The kinds of the other anomalies, those of effects, have histories of their own: see test_effects."""
 

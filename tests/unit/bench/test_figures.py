@@ -34,6 +34,7 @@ def module_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
         ("load / ProducerPerformance", 1.0, 0.81, 0),
         ("load / ProducerPerformance", 1.0, 0.79, 1),
         ("load / ProducerPerformance", 1.0, 5.0, 0),
+        ("load / ProducerPerformance, 5000000 records", 1.0, 0.79, 1),
         ("read / bare scan", 2.0, 2.39, 0),
         ("read / bare scan", 2.0, 2.41, 1),
         ("read / bare scan", 2.0, 0.1, 0),

@@ -113,4 +113,3 @@ def test_of_a_partition_whose_end_nobody_knows_a_timer_may_commit_offset_0_alone
 def test_a_commit_without_an_offset_is_sent_by_nobody() -> None:
     sendable = _Sendable(application("at_handover"), JOURNAL, {0: 402}, is_rewound=True)
     assert not sendable.has(0, None) and sendable.has(0, 0)
-    assert commit(0, None, 1)["offset"] is None

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.evidence import SUBJECT, arm, doubts, evidence_of, judged
-from support.witnesses import applied_by, client, commit, event, of_batches
+from support.witnesses import Row, applied_by, client, commit, event, of_batches
 
 from delivery_verifier.judgement.witness import differences
 from delivery_verifier.model.application import Discipline
@@ -26,7 +26,6 @@ from delivery_verifier.store.table import Table, arrow_schema
 from delivery_verifier.store.witness import Witness, last_commits, last_positions, read_witness
 from delivery_verifier.store.witness_tables import COMMITS, GENERATIONS, POSITIONS, WITNESS_SINCE
 
-Row = dict[str, Any]
 Change = Callable[[Witness], object]
 
 

@@ -1,0 +1,102 @@
+"""Plays ten rounds of the random histories of the tests, each with other seeds: 10,000 histories of ledger and log, and
+as many with effects.
+
+`python bench/histories.py [--rounds N]`, or `make campaign PART=histories`. In each round, a thousand histories, and
+every history that is made to deceive, are reconciled without the screen and with screens of three widths. All results
+must be equal to those of the oracle. 1,400 histories of effects are compared in the same way. The comparisons are tests
+(FILES). The page docs/results/histories-<date>.md is written anew after each round. Rounds that have passed at the same
+commit are not repeated, so Ctrl-C loses one round. The exit code is 1 if a test of any round failed. A round takes
+about four minutes.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from xml.etree import ElementTree
+
+import saved
+
+from delivery_verifier.planning.provenance import commit, versions_of
+
+ROOT = Path(__file__).resolve().parents[1]
+FILES = ("tests/quality/test_every_planted_anomaly_is_found.py", "tests/quality/test_effects.py")
+STATE = ROOT / ".kdv" / "histories.json"
+"""The rows of rounds that passed, and their commit."""
+Row = dict[str, int]
+
+
+def main() -> int:
+    """Plays the rounds, and writes the page after each. Returns the exit code."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # raises SystemExit
+    parser = saved.option_parser(__doc__)
+    parser.add_argument("--rounds", type=int, default=10)
+    rounds = range(1, parser.parse_args().rounds + 1)
+    rows = passed_before()
+    for number in rounds:
+        if number not in rows:
+            rows[number] = play(number)
+            keep(rows)
+        print(rows[number], flush=True)
+    page = saved.RESULTS / f"histories-{datetime.date.today()}.md"
+    print(page.read_text())
+    return 1 if any(rows[number]["failed"] for number in rounds) else 0
+
+
+def play(number: int) -> Row:
+    """Plays the round `number`. Returns its row. Raises CalledProcessError if pytest could not run the tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *FILES]
+        began_s = time.monotonic()
+        ended = subprocess.run(command, cwd=ROOT, env=os.environ | {"KDV_HISTORIES_ROUND": str(number)}, check=False)
+        if ended.returncode not in (0, 1):  # 0: all passed; 1: some failed
+            raise subprocess.CalledProcessError(ended.returncode, command)
+        seconds = round(time.monotonic() - began_s)
+        return {"round": number, **counts_of(report.read_text()), "seconds": seconds}
+
+
+def counts_of(report: str) -> Row:
+    """Returns how many tests passed, and how many did not, in a JUnit `report` of pytest. A skipped test failed: what
+    it compares was not compared."""
+    suites = ElementTree.fromstring(report).findall("testsuite")
+    total, *others = (
+        sum(int(suite.get(name, 0)) for suite in suites) for name in ("tests", "failures", "errors", "skipped")
+    )
+    return {"passed": total - sum(others), "failed": sum(others)}
+
+
+def passed_before() -> dict[int, Row]:
+    """Returns the rows of the rounds that have passed at this commit, by number."""
+    state = json.loads(STATE.read_text()) if STATE.exists() else {}
+    is_same = state.get("commit") == commit() and not commit().endswith("-dirty")
+    return {row["round"]: row for row in state.get("rows", []) if not row["failed"]} if is_same else {}
+
+
+def keep(rows: dict[int, Row]) -> None:
+    """Writes the state and the page."""
+    ordered = [rows[number] for number in sorted(rows)]
+    STATE.parent.mkdir(exist_ok=True)
+    STATE.write_text(json.dumps({"commit": commit(), "rows": ordered}, indent=1))
+    page = saved.RESULTS / f"histories-{datetime.date.today()}.md"
+    page.write_text("\n".join(["# Random histories, by rounds of other seeds", "", *text_of(ordered)]) + "\n")
+
+
+def text_of(rows: list[Row]) -> list[str]:
+    """Returns the lines of the page below its title."""
+    played = f"{len(rows)} rounds, {1000 * len(rows):,} histories of ledger and log, {1400 * len(rows):,} of effects"
+    failed = sum(row["failed"] for row in rows)
+    said = "every result was the oracle's" if not failed else f"**{failed} tests failed**"
+    head = f"`python bench/histories.py` at {commit()}; {saved.circumstances(versions_of('4.3.1'))}."
+    return [head, "", f"{played}: {said}.", "", *saved.table(rows)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
