@@ -59,12 +59,12 @@ def main() -> int:
     ]
     notes.append("Round 0 is the first of its JVM, and is in no ratio.")
     bars = {what: statistics.median(row[what] for row in warm) for what in ("scan s", "DuckDB s", "books s")}
-    name, found = ratios.by_size("books", by_peer, arguments.records, 1_000_000)
+    name, sized = ratios.by_size("books", by_peer, arguments.records, 1_000_000)
     publish(name, f"The books of {arguments.records:,} records", rows, bars, notes)
     if wrong:
         print("the books do not say how many records are lost and duplicated")
         return 1
-    return ratios.guard(found, arguments.commit)
+    return ratios.guard(sized, arguments.commit)
 
 
 def _rounds(run: RunDirectory, records: int, count: int) -> list[dict[str, Any]]:

@@ -52,9 +52,9 @@ def main() -> int:
     by_peer = {f"end to end / {way}": round(medians[KDV] / medians[way], 2) for way in (KGO, KAFKATEST)}
     notes = [f"{name}, in seconds: **{ratio}**." for name, ratio in by_peer.items()]
     bars = {f"{way}, s": seconds for way, seconds in medians.items()}
-    name, found = ratios.by_size("end-to-end", by_peer, arguments.records, 1_000_000)
+    name, sized = ratios.by_size("end-to-end", by_peer, arguments.records, 1_000_000)
     publish(name, f"{arguments.records:,} records, from load to verdict", rows, bars, notes)
-    return ratios.guard(found, arguments.commit)
+    return ratios.guard(sized, arguments.commit)
 
 
 def _round(records: int, folder: Path) -> list[dict[str, Any]]:

@@ -97,9 +97,9 @@ def main() -> int:
     ratio = round(statistics.median(row["ratio"] for row in rows), 3)
     beside = f", {arguments.producers} producers" if arguments.producers > 1 else ""
     note = f"Median of the ratios (load with full ledger / ProducerPerformance, records per second): **{ratio}**."
-    name, found = ratios.by_size(name, {f"load / ProducerPerformance{beside}": ratio}, arguments.records, 1_000_000)
+    name, sized = ratios.by_size(name, {f"load / ProducerPerformance{beside}": ratio}, arguments.records, 1_000_000)
     publish(name, "The load beside ProducerPerformance", rows, bars, [note])
-    return 0 if arguments.matrix else ratios.guard(found, arguments.commit)
+    return 0 if arguments.matrix else ratios.guard(sized, arguments.commit)
 
 
 def matrix(records: int) -> list[Case]:

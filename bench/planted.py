@@ -53,9 +53,9 @@ def step_of(records: int) -> int:
 def planted(table: pa.Table, step: int) -> pa.Table:
     """Returns rows of the ledger with the wrong rows among them. The acknowledged rows with the sequences `step`, 3 *
     `step`, ... name another attempt, and those with 2 * `step`, 4 * `step`, ... another offset."""
-    place = pc.divide(table["sequence"], step)
-    chosen = pc.and_(pc.equal(pc.multiply(place, step), table["sequence"]), pc.greater(place, 0))
-    odd = pc.equal(pc.bit_wise_and(place, 1), 1)
+    number = pc.divide(table["sequence"], step)
+    chosen = pc.and_(pc.equal(pc.multiply(number, step), table["sequence"]), pc.greater(number, 0))
+    odd = pc.equal(pc.bit_wise_and(number, 1), 1)
     renumbered, moved = pc.and_(chosen, odd), pc.and_(chosen, pc.invert(odd))
     columns = {
         "attempt": pc.if_else(renumbered, pa.scalar(1, pa.int32()), table["attempt"]),
@@ -75,8 +75,8 @@ def expected_in(run: RunDirectory, records: int) -> Counter[Case]:
 def expected(attempts: int, step: int) -> Counter[Case]:
     """Returns the planted cases of a ledger with `attempts` rows, all of them acknowledged."""
     cases = Counter[Case]()
-    for place, sequence in enumerate(range(step, attempts, step), 1):
-        cases.update([("LOST", sequence, 1), ("PHANTOM", sequence, 0)] if place % 2 else [("MISPLACED", sequence, 0)])
+    for number, sequence in enumerate(range(step, attempts, step), 1):
+        cases.update([("LOST", sequence, 1), ("PHANTOM", sequence, 0)] if number % 2 else [("MISPLACED", sequence, 0)])
     return cases
 
 
@@ -86,12 +86,14 @@ def differences(run: RunDirectory, records: int) -> list[str]:
     (subject,) = run.read_scenario().subjects
     names = ("kind", "sequence", "attempt", "arm")
     rows = pq.read_table(run.path / "anomalies", columns=list(names)).to_pylist()
-    found = Counter((row["kind"], row["sequence"], row["attempt"]) for row in rows if row["arm"] == subject.name)
+    observed = Counter((row["kind"], row["sequence"], row["attempt"]) for row in rows if row["arm"] == subject.name)
     strange = [f"{row['arm']}: {row['kind']}" for row in rows if row["arm"] not in (subject.name, "canary")]
-    wanted = expected_in(run, records)
+    predicted = expected_in(run, records)
     laws = pq.read_table(run.path / "books/laws.parquet").to_pylist()
     broken = [f"law {law['law']} of {law['arm']}" for law in laws if law["left"] != law["right"]]
-    lines = [f"not found: {case}" for case in (wanted - found)] + [f"not planted: {case}" for case in (found - wanted)]
+    lines = [f"not found: {case}" for case in (predicted - observed)] + [
+        f"not planted: {case}" for case in (observed - predicted)
+    ]
     return lines + strange + broken
 
 

@@ -72,9 +72,9 @@ def main() -> int:
     by_scan = {f"read / {scan}": statistics.median(row[f"read / {scan}"] for row in rows) for scan in SCANS}
     bars = {f"pair {row['pair']}: {name} s": float(row[f"{name} s"]) for row in rows for name in NAMES}
     notes = [f"Median of the ratios ({name}, seconds): **{ratio}**." for name, ratio in by_scan.items()]
-    name, found = ratios.by_size("read", by_scan, arguments.records, 1_000_000)
+    name, sized = ratios.by_size("read", by_scan, arguments.records, 1_000_000)
     publish(name, f"Reading {arguments.records:,} records", rows, bars, notes)
-    return ratios.guard(found, arguments.commit)
+    return ratios.guard(sized, arguments.commit)
 
 
 def _load(run_dir: Path) -> None:

@@ -40,6 +40,9 @@ CONSUMER = {
     "kafka.fetch.max.bytes": str(64 << 20),
 }
 """Options of Spark's Kafka source for every read."""
+TASKS, LEAST_OF_TASK = 16, 250_000
+"""A read has about TASKS tasks, each with at least LEAST_OF_TASK records. If these were fewer tasks than partitions,
+each task reads one partition. Reason: a topic with three large partitions would keep one of two cores waiting."""
 SNAPSHOT, TAIL = "raw", "tail"
 """Values of the column `view` in LOG: for records in the snapshot, and for records behind the snapshot."""
 _Bounds = Mapping[str, Mapping[str, int]]
@@ -61,9 +64,11 @@ def read_topics(
     offsets that `offsets` calls unreadable are left out.
     """
     arms = {part.topic: part.arm for part in offsets.partitions}
+    records = sum(part.end - part.start for part in offsets.partitions)
     reader = (
         spark.read.format("kafka")
         .options(**CONSUMER)
+        .option("minPartitions", max(1, min(TASKS, records // LEAST_OF_TASK)))
         .option("kafka.isolation.level", isolation)
         .options(**(connection or {"kafka.bootstrap.servers": offsets.bootstrap_servers}))
     )

@@ -56,8 +56,7 @@ def write_log(
             lines = lines.unionByName(unread)
         with output.timed("read"):
             # coalesce needs no shuffle; without coalesce, every Kafka partition would be a task
-            files = min(MAX_FILES, len(offsets.partitions))
-            lines.coalesce(files).write.options(**ENCODING).parquet(str(output.staging / "log"))
+            lines.coalesce(MAX_FILES).write.options(**ENCODING).parquet(str(output.staging / "log"))
         tail = count_tail(output.staging / "log", offsets)
         output.counts |= {f"read/{arm}": int(count) for arm, count in raw_counts.get.items()}
         if scenario.transactional:
