@@ -62,17 +62,21 @@ class Side:
 
     def measure(self, way: str) -> dict[str, float]:
         """Makes one run. Returns its two times in seconds, by their name in TIMES. Exits if the run is not HELD."""
-        earlier = {*self._runs.glob("*/conclude.json")}
+        earlier = self._ended()
         begun_s = time.time()
         if code := self.call(*COMMAND, *(["--direct"] if way == "direct" else [])):
             raise SystemExit(f"{self._kdv} {' '.join(COMMAND)} ended with exit code {code}, not with HELD")
-        (last,) = {*self._runs.glob("*/conclude.json")} - earlier
+        (last,) = self._ended() - earlier
         produce, conclude = (
             msgspec.json.decode((last.parent / f"{step}.json").read_bytes(), type=Step)
             for step in ("produce", "conclude")
         )
         ended_s = conclude.finished_at_us / 1e6
         return dict(zip(TIMES, (ended_s - produce.finished_at_us / 1e6, ended_s - begun_s), strict=True))
+
+    def _ended(self) -> set[Path]:
+        """Returns conclude.json of each run that has ended. The link `latest` is no run of its own."""
+        return {file.resolve() for file in self._runs.glob("*/conclude.json")}
 
 
 def main() -> int:
