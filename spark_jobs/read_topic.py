@@ -38,6 +38,9 @@ CONSUMER = {
     "kafka.max.poll.records": "50000",
     "kafka.max.partition.fetch.bytes": str(8 << 20),
     "kafka.fetch.max.bytes": str(64 << 20),
+    # how long a broker holds back the answer about an end of the log, in ms; Spark's next question about the bounds of
+    # the log waits behind this answer; Kafka's own is 500, for each task
+    "kafka.fetch.max.wait.ms": "10",
 }
 """Options of Spark's Kafka source for every read."""
 TASKS, LEAST_OF_TASK = 16, 250_000
