@@ -2,11 +2,11 @@
 as many with effects.
 
 `python bench/histories.py [--rounds N]`, or `make campaign PART=histories`. In each round, a thousand histories, and
-every history that is made to deceive, are reconciled without the screen and with a screen. The screen has another width
-in the next round. All results must be equal to those of the oracle. 1,400 histories of effects are compared in the same
-way. The comparisons are tests (FILES). The page docs/results/histories-<date>.md is written anew after each round. Rounds that have passed at the same
-commit are not repeated, so Ctrl-C loses one round. The exit code is 1 if a test of any round failed. A round takes
-about two minutes.
+every history that is made to deceive, are reconciled without the screen and with a screen, whose width changes from
+round to round. All results must be equal to those of the oracle. 1,400 histories of effects are compared in the same
+way. The comparisons are tests (FILES). The page docs/results/histories-<date>.md is written anew after each round.
+Rounds that have passed at the same commit are not repeated, so Ctrl-C loses one round. The exit code is 1 if a test of
+any round failed. A round takes about two minutes.
 """
 
 from __future__ import annotations
