@@ -13,7 +13,10 @@ from support.commands import without_git
 from support.seeds import APART, ROUND, in_this_round
 
 BENCH = Path(__file__).resolve().parents[3] / "bench"
-REPORT = '<testsuites><testsuite tests="30" failures="{}" errors="{}" skipped="{}"/></testsuites>'
+REPORT = (
+    '<testsuites><testsuite tests="30" failures="{}" errors="{}" skipped="{}">'
+    '<testcase name="test_a[bits-exhaustive]"/><testcase name="test_a[bits-2]"/></testsuite></testsuites>'
+)
 
 
 @pytest.fixture
@@ -47,7 +50,13 @@ def test_its_files_draw_their_seeds_by_round(campaign: ModuleType) -> None:
 def test_what_failed_or_was_skipped_did_not_pass(
     campaign: ModuleType, counts: tuple[int, int, int], failed: int
 ) -> None:
-    assert campaign.counts_of(REPORT.format(*counts)) == {"passed": 30 - failed, "failed": failed}
+    ways = ("bits-exhaustive", "bits-2")
+    assert campaign.counts_of(REPORT.format(*counts), ways) == {"passed": 30 - failed, "failed": failed}
+
+
+def test_a_round_without_one_of_its_ways_has_no_result(campaign: ModuleType) -> None:
+    with pytest.raises(ValueError, match="has the parameter bits-3"):
+        campaign.counts_of(REPORT.format(0, 0, 0), ("bits-exhaustive", "bits-3"))
 
 
 def test_a_page_names_what_failed(campaign: ModuleType) -> None:
