@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, FrameLocator, expect
 from support.airflow import LocalAirflow
-from support.browser import CHROMIUM, RUN_ID, SIZES, Visitor, chromium
+from support.browser import CHROMIUM, RUN_ID, SIZES, Visitor, check_width, chromium
 
 from delivery_verifier.orchestration.local.settings import DAG_ID
 from delivery_verifier.store.run_directory import RunDirectory
@@ -124,7 +124,7 @@ def test_a_viewer_reads_every_page_in_every_look_and_none_is_wider_than_its_fram
     for name, (path, heading) in pages.items():
         frame = viewer.frame(path, heading)
         viewer.shoot(name)
-        assert frame.locator("html").evaluate("page => page.scrollWidth - page.clientWidth") <= 0, name
+        check_width(frame)
         background = frame.locator("body").evaluate("body => getComputedStyle(body).backgroundColor")
         assert (_brightness(background) > 128) == (theme == "light"), f"{name} is {background}"
     assert (viewer.strangers, viewer.errors) == ([], [])

@@ -28,6 +28,7 @@ PLAIN: dict[str, Any] = {"profile": "idempotent", "fault": "elect_preferred", "r
 acknowledged records."""
 RUN_ENDS_WITHIN_MS = 900_000
 LOADS_WITHIN_MS = 60_000
+FITS_WITHIN_S = 10.0
 expect.set_options(timeout=LOADS_WITHIN_MS)
 SIZES = {"wide": (1400, 900), "narrow": (400, 900)}
 EVERY_LOOK = pytest.mark.parametrize(
@@ -44,9 +45,18 @@ def browser() -> Iterator[Browser]:
         yield running
 
 
+def check_width(page: Page | FrameLocator) -> None:
+    """Checks that a page is no wider than its window.
+
+    Waits until it is not: after a change of the window's size, a plot keeps its old width until the next frame.
+    """
+    html = page.locator("html")
+    wait_until(lambda: html.evaluate(_WIDER_BY) <= 0, "the page is no wider than its window", FITS_WITHIN_S)
+
+
 def check_look(page: Page | FrameLocator, theme: str) -> None:
     """Checks that a page is no wider than its window, and has a background of its theme: light or dark."""
-    assert page.locator("html").evaluate(_WIDER_BY) <= 0
+    check_width(page)
     colour = page.locator("body").evaluate(_BACKGROUND)
     is_light = max(int(part) for part in re.findall(r"\d+", colour)[:3]) > 128
     assert is_light == (theme == "light")
