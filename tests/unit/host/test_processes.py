@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
+from delivery_verifier.host import processes
 from delivery_verifier.host.processes import identify
 from delivery_verifier.host.waiting import wait_until
 
@@ -28,3 +33,20 @@ def test_a_process_in_the_group_of_others_is_killed_alone() -> None:
     assert identity is not None
     identity.kill()
     assert process.wait() == -9
+
+
+def test_of_a_process_that_runs_only_one_thread_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keeper asks about each broker 20 times a second, and a broker has about 80 threads."""
+    looked_at: list[str] = []
+
+    def is_stopped(pid: int, thread: str) -> bool:
+        looked_at.append(thread)
+        return real(pid, thread)
+
+    real = processes._is_stopped
+    monkeypatch.setattr(processes, "_is_stopped", is_stopped)
+    with ThreadPoolExecutor(3) as pool:
+        pool.submit(str).result()
+        assert len(os.listdir(f"/proc/{os.getpid()}/task")) > 1
+        assert not processes.is_frozen(os.getpid())
+    assert len(looked_at) == 1
