@@ -26,6 +26,7 @@ from delivery_verifier.model.scenario import Isolation
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from delivery_verifier.model.unreadable import count_unreadable
 from spark_jobs import unreadable
+from spark_jobs.literals import literal
 from spark_jobs.schemas import RAW, promise
 
 CONSUMER = {
@@ -85,7 +86,7 @@ def read_topics(
             for selected, starts, ends in _reads(offsets)
         ],
     )
-    return promise(loaded.withColumn("arm", _literal(arms, "map<string,string>")[F.col("topic")]), RAW)
+    return promise(loaded.withColumn("arm", literal(arms, "map<string,string>")[F.col("topic")]), RAW)
 
 
 def _reads(offsets: Offsets) -> Iterator[tuple[tuple[str, str], _Bounds, _Bounds]]:
@@ -134,7 +135,7 @@ def view(offsets: Offsets, snapshot_view: str = SNAPSHOT, tail_view: str = TAIL)
     ends: dict[str, list[int]] = defaultdict(list)
     for part in sorted(offsets.partitions, key=lambda part: part.partition):
         ends[part.arm].append(part.end)
-    end = _literal(ends, "map<string,array<bigint>>")[F.col("arm")][F.col("partition")]
+    end = literal(ends, "map<string,array<bigint>>")[F.col("arm")][F.col("partition")]
     return F.when(F.col("offset") < end, F.lit(snapshot_view)).otherwise(F.lit(tail_view))
 
 
@@ -190,9 +191,3 @@ def _require_markers(markers: Mapping[ArmPartition, int], parts: Sequence[Partit
                 f"{part.topic}, partition {part.partition}: {count} of {expected} markers were read behind the "
                 f"snapshot{reader}: the read is incomplete"
             )
-
-
-def _literal(value: object, kind: str) -> Column:
-    """Returns `value` as one literal of the Spark type `kind`. A map that is built column by column would cost one JVM
-    call per entry."""
-    return F.from_json(F.lit(json.dumps(value)), kind)

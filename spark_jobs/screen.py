@@ -31,7 +31,7 @@ Whether a matched record is out of order may depend on proven records. *Borders*
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from functools import reduce
 from operator import or_
 from typing import NamedTuple
@@ -42,6 +42,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.buckets import STRETCH, Buckets, Row, Stretch, number, stretch_of
 from spark_jobs.fingerprints import sums
+from spark_jobs.literals import numbers_of_run
 from spark_jobs.order import order
 from spark_jobs.schemas import BORDERS, STRETCHES, arrow
 
@@ -120,7 +121,7 @@ def unproven(
         return remaining
     ranges = _ranges(screen.stretches.to_pylist())
     if len(ranges) <= FEW_RANGES:
-        return remaining.where(exempted | ~reduce(or_, (_within(stretches, screen.bits) for stretches in ranges)))
+        return remaining.where(exempted | ~_within(ranges, screen.bits))
     stretches = frame.sparkSession.createDataFrame(screen.stretches)
     known = stretches.coalesce(1).hint("shuffle_hash") if together else F.broadcast(stretches)
     stretch = F.when(~exempted, number(screen.bits)).alias("stretch")  # null for exempt rows: no match
@@ -138,13 +139,18 @@ def _ranges(stretches: list[Row]) -> list[tuple[Stretch, Stretch]]:
     return ranges
 
 
-def _within(stretches: tuple[Stretch, Stretch], bits: int) -> Column:
-    """Returns a column that is true for a row of LEDGER or LOG in the range from the first to the second of
-    `stretches`. The column is never null."""
-    (arm, producer, session, first), (*_, last) = stretches
-    named = (F.col("arm") == arm) & (F.col("producer") == producer) & (F.col("session") == session)
-    sequence = F.col("sequence")
-    return F.coalesce(named & (sequence >= first << bits) & (sequence < (last + 1) << bits), F.lit(False))
+def _within(ranges: Sequence[tuple[Stretch, Stretch]], bits: int) -> Column:
+    """Returns a column that is true for a row of LEDGER or LOG in one of `ranges`, each of which begins and ends with a
+    stretch. The column is never null."""
+    bounds = numbers_of_run(
+        [bound for (*_, first), (*_, last) in ranges for bound in (first << bits, (last + 1) << bits)]
+    )
+    conditions = []
+    for index, ((arm, producer, session, _), _) in enumerate(ranges):
+        since, until = (F.get(bounds, F.lit(2 * index + end)) for end in (0, 1))
+        named = (F.col("arm") == arm) & (F.col("producer") == producer) & (F.col("session") == session)
+        conditions.append(named & (F.col("sequence") >= since) & (F.col("sequence") < until))
+    return F.coalesce(reduce(or_, conditions), F.lit(False))
 
 
 def _clean(row: Row) -> bool:

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from delivery_verifier.model.history import LEAD_US, Injection
 from delivery_verifier.model.outcomes import Outcome, TransactionOutcome
 from spark_jobs.attempts import reported
+from spark_jobs.literals import numbers_of_run
 from spark_jobs.schemas import LEDGER, promise
 
 BUCKETS_PER_DECADE = 80
@@ -28,6 +29,8 @@ FOREVER_US = 2**62
 """The time of recovery (µs since the epoch) of an injection that never recovered."""
 LONG_AGO_US = -(2**62)
 """Stands in `sent_since` and `settled_since` for every time before the first edge (see `since`)."""
+_MOMENTS = "moments_us"
+"""The column with all times of the injections: an array."""
 _PER_INTERVAL = ["sent_us", "known_us", "inside", "bucket"]
 _PER_SLOT = ["partition", "slot", "sent_since", "settled_since", "exposable"]
 
@@ -107,7 +110,11 @@ def _measured(rows: DataFrame, injections: Sequence[Injection], width_us: int, s
     sent, settled = F.unix_micros("sent_at"), F.unix_micros("settled_at")
     report_us = F.when(reported(), settled)
     known = F.coalesce(settled, sent)
-    touched = [(sent <= until) & (settled >= since) for since, until in windows(injections)]
+    bounds, edges = [moment for window in windows(injections) for moment in window], edges_of(injections)
+    rows = rows.withColumn(_MOMENTS, numbers_of_run([*bounds, *edges]))
+    moments = [F.get(_MOMENTS, F.lit(index)) for index in range(len(bounds) + len(edges))]
+    bites, recoveries, edge_columns = moments[: len(bounds) : 2], moments[1 : len(bounds) : 2], moments[len(bounds) :]
+    touched = [(sent <= until) & (settled >= bite) for bite, until in zip(bites, recoveries, strict=True)]
     fine = F.floor(F.log10(F.greatest(report_us - sent, F.lit(1))) * BUCKETS_PER_DECADE + 4e-9)
     committed = F.col("transaction_outcome") == TransactionOutcome.COMMITTED
     return rows.select(
@@ -118,8 +125,8 @@ def _measured(rows: DataFrame, injections: Sequence[Injection], width_us: int, s
         (reduce(or_, touched, F.lit(False)) & report_us.isNotNull()).alias("inside"),
         F.when(report_us.isNotNull(), fine).alias("bucket"),
         (report_us - report_us % slot_us).alias("slot"),
-        since(sent, injections).alias("sent_since"),
-        F.when(settled.isNotNull(), since(settled, injections)).alias("settled_since"),
+        since(sent, edge_columns).alias("sent_since"),
+        F.when(settled.isNotNull(), since(settled, edge_columns)).alias("settled_since"),
         (reported() & F.coalesce(committed, F.col("transaction").isNull())).alias("exposable"),
         reported().alias("reported"),
         (F.col("outcome") == Outcome.INDETERMINATE).alias("indeterminate"),
@@ -128,15 +135,9 @@ def _measured(rows: DataFrame, injections: Sequence[Injection], width_us: int, s
     )
 
 
-def since(moment: Column, injections: Sequence[Injection]) -> Column:
-    """Returns, instead of `moment`, the last edge that is not after `moment`. If there is no such edge, returns
-    LONG_AGO_US. Null stays null.
-
-    `spark_jobs.exposure` asks only whether a moment is before or after certain times of the injections, e.g. the bite.
-    An edge is a moment at which the answer to such a question changes. So for the last edge, the answers are the same
-    as for `moment`.
-    """
-    edges = sorted(
+def edges_of(injections: Sequence[Injection]) -> list[int]:
+    """Returns the edges of the injections, ascending: see `since`."""
+    return sorted(
         {
             edge
             for injection in injections
@@ -148,6 +149,16 @@ def since(moment: Column, injections: Sequence[Injection]) -> Column:
             )
         }
     )
-    past = [F.when(moment >= edge, F.lit(edge).cast("bigint")) for edge in edges]  # null if `moment` is before
+
+
+def since(moment: Column, edges: Sequence[Column]) -> Column:
+    """Returns, instead of `moment`, the last edge that is not after `moment`. If there is no such edge, returns
+    LONG_AGO_US. Null stays null.
+
+    `spark_jobs.exposure` asks only whether a moment is before or after certain times of the injections, e.g. the bite.
+    An edge is a moment at which the answer to such a question changes. So for the last edge, the answers are the same
+    as for `moment`.
+    """
+    past = [F.when(moment >= edge, edge) for edge in edges]  # null if `moment` is before
     long_ago = F.lit(LONG_AGO_US).cast("bigint")
     return F.when(moment.isNotNull(), F.greatest(long_ago, *past) if past else long_ago)

@@ -4,10 +4,12 @@ percentiles, latencies and exposure, in a load of six hours and in a load of sec
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
@@ -19,11 +21,11 @@ from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import LEAD_US, Injection
 from delivery_verifier.model.outcomes import REPORTED
 from delivery_verifier.store import ledger
-from spark_jobs import silences, timeline
+from spark_jobs import screen, silences, timeline
 from spark_jobs.exposure import exposure
 from spark_jobs.ledger_laws import summary_laws
-from spark_jobs.schemas import LEDGER
-from spark_jobs.summary import LONG_AGO_US, Summary, since, summarize, windows
+from spark_jobs.schemas import LEDGER, STRETCHES, arrow
+from spark_jobs.summary import LONG_AGO_US, Summary, edges_of, since, summarize, windows
 
 S, HOURS_US = 1_000_000, 6 * 3_600_000_000
 ARMS = ("outage", "dense", "burst", "edges")
@@ -172,7 +174,7 @@ def test_a_thousand_injections_make_one_flat_expression(spark: SparkSession) -> 
     """A plan may have 1,000 injections. A chain of so many conditions overflows the stack of Spark's analyser."""
     many = [_injection(number, number, number + 1) for number in range(1, 1001)]
     moments = spark.createDataFrame([(START_US + 5 * S + 1,), (START_US - 9 * S,), (None,)], "moment bigint")
-    rows = moments.select(since(F.col("moment"), many)).collect()
+    rows = moments.select(since(F.col("moment"), [*map(F.lit, edges_of(many))])).collect()
     assert [row[0] for row in rows] == [START_US + 5 * S + 1, LONG_AGO_US, None]
 
 
@@ -264,3 +266,23 @@ def _exposed(rows: list[Row], injection: Injection) -> tuple[int, int]:
         reported += exposable and row["partition"] in hit and under_way
         outstanding += sent < bite and (settled is None or settled > bite)
     return reported, outstanding
+
+
+def test_another_run_needs_no_other_code(spark: SparkSession, tmp_path: Path) -> None:
+    """Times of injections and numbers of stretches differ from run to run. Code with them would be compiled anew."""
+    row = attempt(ARMS[0], 0, "ACKED", sent_at=START_US, settled_at=START_US + 1)
+    pq.write_table(pa.Table.from_pylist([row], schema=ledger.SCHEMA), tmp_path / "ledger.parquet")
+    frame = spark.read.schema(LEDGER).parquet(str(tmp_path))
+    compiled = spark.sparkContext._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME
+    counts = []
+    for number in (1, 2, 3):
+        summarize(frame, [_injection(number, number, 10 * number)], 200_000, 1000)
+        screen.unproven(frame, _proven(number)).toArrow()
+        counts.append(compiled().getCount())
+    assert 0 < counts[0] == counts[1] == counts[2]
+
+
+def _proven(stretch: int) -> screen.Screen:
+    key = {"arm": ARMS[0], "producer": 0, "session": 0, "stretch": stretch}
+    stretches = pa.Table.from_pylist([key], schema=arrow(STRETCHES))
+    return screen.Screen(14, [], stretches, [], [], pa.table({}), {})
