@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -62,19 +63,18 @@ def settle(run_dir: Path) -> None:
     run.require("produce", "inject_fault")
     cluster = Cluster.of_run(run)
     names = [*(arm.topic_name for arm in scenario.arms), *topics.output_topics(scenario)]
-    with run.writing("settle") as output, lease.renewed(cluster.socket):
-        heal(cluster)
-        wait_until(
-            lambda: cluster.isr_full(names),
-            "all replicas to be in sync before the snapshot",
-            DEADLINE_S,
-            detail=lambda: cluster.out_of_sync(names),
-        )
-        topics.check_whole_log(cluster.connection, names)
+    with (
+        run.writing("settle") as output,
+        lease.renewed(cluster.socket),
+        ThreadPoolExecutor(1, "forgetful") as pool,
+    ):
+        # This load has a broker of its own, so it runs beside what waits for the cluster.
+        forgetful = pool.submit(send_and_forget, scenario, cluster.workspace / "canary", canary.FORGOTTEN)
+        _end_faults(cluster, names)
         writer = AckedWriter(cluster.connection)
         layout, offsets = _plant_canary(scenario, writer, output)
-        seal_ledgers([send_and_forget(scenario, cluster.workspace / "canary", canary.FORGOTTEN)], output)
         snapshot = take_snapshot(scenario, cluster, writer)
+        seal_ledgers([forgetful.result()], output)
         connection, folder = cluster.load_connection.client_properties(), cluster.workspace / "canary-effects"
         apply_canary(scenario, layout, offsets, snapshot, folder, connection, output, VisibleRecords(cluster))
         drain_applications(scenario, cluster, snapshot, output)
@@ -88,6 +88,19 @@ def settle(run_dir: Path) -> None:
         output.write_json("offsets.json", msgspec.structs.replace(snapshot, partitions=partitions))
         output.write_json("observations.json", list(_observations(cluster)))
     cluster.watch([])  # nothing reads what would be observed from now on, and the reconciliation needs the processor
+
+
+def _end_faults(cluster: Cluster, names: list[str]) -> None:
+    """Ends all faults, and waits until all replicas of the topics `names` are in sync. Raises TimeoutError if they stay
+    out of sync, and ValueError if a topic's settings let brokers remove records."""
+    heal(cluster)
+    wait_until(
+        lambda: cluster.isr_full(names),
+        "all replicas to be in sync before the snapshot",
+        DEADLINE_S,
+        detail=lambda: cluster.out_of_sync(names),
+    )
+    topics.check_whole_log(cluster.connection, names)
 
 
 def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -> tuple[canary.CanaryLayout, list[int]]:
