@@ -129,7 +129,7 @@ def leftovers() -> list[str]:
     remains = [
         f"process {pid}: {short(line)}"
         for pid, line in alive.items()
-        if not (has_airflow and spark_server.MAIN_CLASS in line)
+        if not (has_airflow and spark_server.PLUGIN in line)
     ]
     remains += [
         f"workspace {folder.name}" for folder in workspaces.all_workspaces() if not (folder / workspaces.KEPT).exists()

@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -119,6 +119,17 @@ def local_session(records: int = 0, master: str = "local[*]") -> SparkSession:
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     spark.conf.set("spark.sql.ansi.enabled", "true")
     return spark
+
+
+def serve(conf: Mapping[str, str]) -> int:
+    """Starts a JVM of Spark with the properties `conf`, and waits until the JVM ends. Returns its exit code.
+
+    If this process ends first, the JVM ends, too, because its standard input is then at its end.
+    """
+    SparkSession.builder.master("local[*]").config(map=dict(conf)).getOrCreate()
+    gateway = SparkContext._gateway
+    assert gateway is not None, "a session of this process has a JVM"
+    return int(gateway.proc.wait())
 
 
 def living_session(spark: SparkSession) -> SparkSession:

@@ -89,7 +89,7 @@ def test_when_the_spark_server_is_killed_in_the_middle_that_run_is_red_and_the_n
 
 def _spark_servers(airflow: LocalAirflow) -> list[int]:
     with airflow.environment():
-        return [*alive(settings.MARK, str(settings.airflow_home()), f"java.*{spark_server.MAIN_CLASS}")]
+        return [*alive(settings.MARK, str(settings.airflow_home()), f"java.*{spark_server.PLUGIN}")]
 
 
 def test_the_run_says_on_which_spark_it_was_reconciled(both: tuple[RunDirectory, RunDirectory]) -> None:

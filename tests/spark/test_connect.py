@@ -10,13 +10,13 @@ from typing import Any
 
 import psutil
 import pytest
-from support.connect import WITHIN_S, Server, is_at_work, server
+from support.connect import ISOLATION, WITHIN_S, Server, is_at_work, server
 from support.live_runs import give_workspace
 from support.mixed_runs import content
 from support.spark_progress import followed, require_progress
 
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.orchestration.local import settings
+from delivery_verifier.orchestration.local import settings, spark_server
 from delivery_verifier.store.run_directory import RunDirectory
 
 Copy = Callable[[str], RunDirectory]
@@ -34,11 +34,12 @@ def test_the_books_are_those_of_a_spark_of_ones_own_and_progress_is_reported(
     run = copied("run")
     file = give_workspace(run, tmp_path / "w")
     with followed(run) as seen:
-        connected.reconcile(run)
+        said = connected.reconcile(run)
     require_progress(seen, "query")
     assert [*file.parent.iterdir()] == []
     assert content(run) == expected
     assert run.manifest("reconcile").notes["spark"] == "Spark Connect, local[*]"
+    assert str(dict.fromkeys(ISOLATION, "false")) in said, "sessions share the code that Spark has compiled"
 
 
 def test_a_run_that_is_killed_or_ended_in_the_middle_does_not_poison_the_next_one(
@@ -70,9 +71,12 @@ def test_only_who_knows_the_token_may_use_the_server_and_no_command_nor_log_has_
         said, _ = client.communicate(timeout=WITHIN_S)
     assert client.returncode == 1 and "Invalid authentication token" in said, said
     assert settings.spark_token() not in connected.log() + said
-    (jvm,) = [psutil.Process(connected.processes[-1].pid)]
-    assert "SparkConnectServer" in " ".join(jvm.cmdline()) and settings.spark_token() not in " ".join(jvm.cmdline())
-    listening = {link.laddr.ip for link in jvm.net_connections("tcp") if link.status == psutil.CONN_LISTEN}
+    parent = psutil.Process(connected.processes[-1].pid)
+    (jvm,) = parent.children()
+    assert spark_server.PLUGIN in " ".join(jvm.cmdline())
+    assert settings.spark_token() not in " ".join(parent.cmdline() + jvm.cmdline())
+    sockets = parent.net_connections("tcp") + jvm.net_connections("tcp")
+    listening = {link.laddr.ip for link in sockets if link.status == psutil.CONN_LISTEN}
     assert {address.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
     (file,) = Path(settings.airflow_home().parent / "secrets").glob("spark_token")
     assert file.stat().st_mode & 0o777 == 0o600

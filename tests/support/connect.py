@@ -22,6 +22,8 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.orchestration.local import settings, spark_server
 from delivery_verifier.store.run_directory import RunDirectory
 
+ISOLATION = ("spark.sql.artifact.isolation.enabled", "spark.sql.artifact.isolation.alwaysApplyClassloader")
+"""If one of these properties is true, each session has a class loader of its own, and so no compiled code of others."""
 WITHIN_S = 120.0
 """How long a server may take to start, and a client to end, in seconds. A busy host needs most of it."""
 
@@ -74,10 +76,12 @@ class Server:
             process.kill()
             process.communicate()
 
-    def reconcile(self, run: RunDirectory) -> None:
+    def reconcile(self, run: RunDirectory) -> str:
+        """Reconciles `run` with a client, and returns what the client printed."""
         with self.client(run) as client:
             said, _ = client.communicate(timeout=WITHIN_S)
         assert client.returncode == 0, said[-3000:]
+        return said
 
 
 @contextmanager
@@ -113,3 +117,4 @@ if __name__ == "__main__":
         signal.signal(signal.SIGTERM, lambda number, frame: end.start())
         with progress.shown(RunDirectory(sys.argv[2]), session):
             reconcile(Path(sys.argv[2]), True, session)
+        print({name: session.conf.get(name) for name in ISOLATION}, flush=True)

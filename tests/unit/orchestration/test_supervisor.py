@@ -143,7 +143,8 @@ def test_a_spark_server_that_dies_is_started_anew_and_ends_with_the_others(
 
 
 def _spark_server() -> psutil.Process | None:
-    return next((process for process in _all_of_it() if spark_server.MAIN_CLASS in _command(process)), None)
+    """Returns the JVM of the server."""
+    return next((process for process in _all_of_it() if spark_server.PLUGIN in " ".join(_command(process))), None)
 
 
 def _command(process: psutil.Process) -> list[str]:

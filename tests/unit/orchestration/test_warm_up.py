@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from delivery_verifier.orchestration.local import warm_up
 
 
@@ -26,3 +28,28 @@ def test_the_newest_reconciled_run_that_is_small_is_chosen(tmp_path: Path) -> No
     chosen = _run(tmp_path, "newer", at=3)
     _run(tmp_path, "older", at=2)
     assert warm_up.newest_small_run(tmp_path) == chosen
+
+
+def test_before_the_user_has_made_a_run_that_of_the_setup_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KDV_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setattr(warm_up, "FIRST_RUN", tmp_path / "first-run")
+    assert warm_up.run_to_reconcile() is None
+    first = _run(tmp_path / "first-run", "run", at=9)
+    assert warm_up.run_to_reconcile() == first
+    own = _run(tmp_path / "runs", "own", at=1)
+    assert warm_up.run_to_reconcile() == own
+
+
+@pytest.mark.parametrize(("busy_from", "passes"), [(0, 1), (2, 2), (99, warm_up.PASSES)])
+def test_it_ends_when_a_run_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy_from: int, passes: int
+) -> None:
+    monkeypatch.setenv("KDV_HOME", str(tmp_path))
+    monkeypatch.setattr(warm_up.spark_server, "listens", lambda port: True)
+    done: list[Path] = []
+    monkeypatch.setattr(warm_up, "_reconcile_copy", lambda run, port: done.append(run))
+    monkeypatch.setattr(warm_up.lease, "holder", lambda: "a run" if len(done) >= busy_from else None)
+    warm_up.warm_up(tmp_path, 1)
+    assert len(done) == passes

@@ -1,7 +1,10 @@
 """The Spark of the local Airflow: a Spark Connect server. All runs use the JVM of this server, one run after another.
 
-The supervisor keeps the server alive (`SparkServer`). The server's process begins by running this module. The module
-computes the Spark properties, and then replaces itself by `spark-submit`.
+The supervisor keeps the server alive (`SparkServer`). The server is a JVM with a plugin of Spark. The parent of this
+JVM is a process that runs this module. The two processes end together.
+
+The usual main class, `SparkConnectServer`, would give every session a class loader of its own. Spark keeps compiled
+code per class loader. So each run would compile about 230 classes again, which the run before had compiled already.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from delivery_verifier.host import processes
 from delivery_verifier.orchestration.local import settings
 from delivery_verifier.run.local_spark import prepare_spark
 
-MAIN_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
+PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
+"""The plugin that makes a JVM of Spark a Spark Connect server. It stands in the command line of the JVM."""
 RESTART_AFTER_S = 5.0
 """The least time between two starts of the server, in seconds. Without this pause, repeated starts of a server that
 fails each time would use up a whole processor."""
@@ -79,37 +83,41 @@ class SparkServer:
             self._process = self._start(self._port)
 
 
-def command(port: int) -> list[str]:
-    """Returns the command that replaces this process by the server. The server listens only on the loopback interface.
+def properties(port: int) -> dict[str, str]:
+    """Returns the Spark properties of the server at `port`. The server listens only on the loopback interface.
 
-    The token is not in the command, because every user of the host can read commands. `prepare_spark` must have run
-    before.
+    The token is not among them, because every user of the host can read the command line of the JVM. `prepare_spark`
+    must have run before.
     """
     from spark_jobs.session import SMALL_RECORDS
-    from spark_jobs.session import settings as properties
+    from spark_jobs.session import settings as of_size
 
     # The JVM serves many runs, so it has its optimizing compiler, like the JVM of one large run.
-    conf = properties(SMALL_RECORDS) | LIMITS
-    conf["spark.connect.grpc.binding.address"] = settings.SPARK_ADDRESS
-    conf["spark.connect.grpc.binding.port"] = str(port)
+    conf = of_size(SMALL_RECORDS) | LIMITS
     options = [
         # An archive is written when the JVM exits, for 10 s. The supervisor does not wait so long for its processes.
         *(word for word in shlex.split(conf["spark.driver.extraJavaOptions"]) if "ArchiveClassesAtExit" not in word),
         # A JVM that has run out of memory once must not serve the next run.
         "-XX:+ExitOnOutOfMemoryError",
     ]
-    conf["spark.driver.extraJavaOptions"] = shlex.join(options)
-    words = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
-    return ["spark-submit", "--master", "local[*]", *words, "--class", MAIN_CLASS]
+    return conf | {
+        "spark.plugins": PLUGIN,
+        "spark.connect.grpc.binding.address": settings.SPARK_ADDRESS,
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.extraJavaOptions": shlex.join(options),
+    }
 
 
 def start(port: int) -> subprocess.Popen[bytes]:
-    """Starts two processes: the server, and a process that warms the server up. Returns the server's process.
+    """Starts the server, and returns its process. When the process that calls this function ends, the server ends, too.
+    The server writes to the log file spark.log."""
+    return _start(__name__, port)
 
-    The process that calls this function is the parent of these two processes. When the parent ends, both processes end,
-    too. Both processes write to the log file spark.log.
-    """
-    server = _start(__name__, port)
+
+def start_warm(port: int) -> subprocess.Popen[bytes]:
+    """Like `start`, but also starts a process that warms the server up. It ends with its parent, too, and writes to the
+    same log file."""
+    server = start(port)
     _start(f"{__package__}.warm_up", port)
     return server
 
@@ -133,9 +141,10 @@ def main() -> int:
     parser.add_argument("--port", type=int, required=True)
     port = parser.parse_args().port
     prepare_spark()
-    words = command(port)
-    environment = os.environ | {"SPARK_CONNECT_AUTHENTICATE_TOKEN": settings.spark_token()}
-    os.execvpe(words[0], words, environment)  # noqa: S606  (a shell would be in the way of signals)
+    os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = settings.spark_token()
+    from spark_jobs.session import serve
+
+    return serve(properties(port))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Warms up the Spark Connect server of the local Airflow: reconciles a stored run. The server's JVM then compiles the
-code that the next reconciliation needs.
+"""Warms up the Spark Connect server of the local Airflow: reconciles a stored run a few times. The server's JVM then
+compiles the code that the next reconciliation needs.
 
-Nobody reads the result of this reconciliation, and nothing waits for its end.
+Nobody reads the results of these reconciliations, and nothing waits for their end.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from delivery_verifier.cluster import lease
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.orchestration.local import settings, spark_server
@@ -20,6 +21,10 @@ from delivery_verifier.orchestration.local import settings, spark_server
 LISTENS_WITHIN_S = 120.0
 MOST_BYTES = 32 << 20
 """The most bytes that ledger/ and log/ of the stored run may have together. A larger run would take too long."""
+PASSES = 4
+"""How often the stored run is reconciled at most. The JVM compiles a method better when it has run often."""
+FIRST_RUN = Path(sys.prefix) / "first-run"
+"""The folder of the run that `make setup` has made."""
 _FOLDERS = ("ledger", "log")
 _PREFIX = "warm-up-"
 
@@ -32,19 +37,32 @@ def newest_small_run(runs: Path) -> Path | None:
     return next((file.parent for file in sealed if _bytes(file.parent) <= MOST_BYTES), None)
 
 
+def run_to_reconcile() -> Path | None:
+    """Returns the run directory that is reconciled: the newest small run of the user, else that of `make setup`.
+    Returns None if there is neither."""
+    return newest_small_run(folders.runs_dir()) or newest_small_run(FIRST_RUN)
+
+
 def _bytes(run: Path) -> int:
     return sum(file.stat().st_size for folder in _FOLDERS for file in (run / folder).glob("*"))
 
 
 def warm_up(run: Path, port: int) -> None:
-    """Reconciles a copy of `run` on the server at `port`, and removes the copy. Also removes copies of earlier warm-ups
-    that were killed."""
+    """Reconciles a copy of `run` on the server at `port`, up to PASSES times, and removes the copy. Ends earlier when a
+    run begins, because the two would share the processors. Also removes copies of earlier warm-ups that were killed."""
     wait_until(lambda: spark_server.listens(port), "the Spark Connect server listens", LISTENS_WITHIN_S, every_s=0.5)
+    for remains in settings.airflow_home().glob(f"{_PREFIX}*"):
+        shutil.rmtree(remains, ignore_errors=True)
+    for _ in range(PASSES):
+        _reconcile_copy(run, port)
+        if lease.holder() is not None:
+            return
+
+
+def _reconcile_copy(run: Path, port: int) -> None:
     from spark_jobs.connect import connect_session
     from spark_jobs.reconcile import reconcile
 
-    for remains in settings.airflow_home().glob(f"{_PREFIX}*"):
-        shutil.rmtree(remains, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=settings.airflow_home()) as folder:
         copy = Path(shutil.copytree(run, Path(folder) / run.name))
         with connect_session(spark_server.url(port)) as spark:
@@ -58,7 +76,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, required=True)
     port = parser.parse_args().port
     os.nice(10)
-    if (run := newest_small_run(folders.runs_dir())) is not None:
+    if (run := run_to_reconcile()) is not None:
         warm_up(run, port)
     return 0
 

@@ -20,6 +20,8 @@ from delivery_verifier.orchestration.local.settings import MARK
 
 LIBRARIES = (
     "airflow.providers.apache.spark.operators.spark_submit",
+    "bokeh.embed",
+    "bokeh.plotting",
     "confluent_kafka.admin",
     "duckdb",
     "great_expectations",
