@@ -32,6 +32,8 @@ once, so that this compiler would cost more time than it saves. The number lies 
 smaller run, the compiler saved no time; in the larger run, it did."""
 END_S = 120.0
 """How long a JVM may take to end after it was told to end, in seconds."""
+STOPPED_S = 5.0
+"""How often a server looks whether Spark has stopped itself, in seconds."""
 DYING_S = 15.0
 """How long a JVM may take to end after its connections have closed, in seconds. The more memory it has, the longer it
 takes."""
@@ -124,12 +126,18 @@ def local_session(records: int = 0, master: str = "local[*]") -> SparkSession:
 def serve(conf: Mapping[str, str]) -> int:
     """Starts a JVM of Spark with the properties `conf`, and waits until the JVM ends. Returns its exit code.
 
-    If this process ends first, the JVM ends, too, because its standard input is then at its end.
+    If Spark stops itself, e.g. after a fatal error of its scheduler, ends the JVM. If this process ends first, the JVM
+    ends, too, because its standard input is then at its end.
     """
-    SparkSession.builder.master("local[*]").config(map=dict(conf)).getOrCreate()
+    spark = SparkSession.builder.master("local[*]").config(map=dict(conf)).getOrCreate()
     gateway = SparkContext._gateway
     assert gateway is not None, "a session of this process has a JVM"
-    return int(gateway.proc.wait())
+    while True:
+        try:
+            return int(gateway.proc.wait(STOPPED_S))
+        except subprocess.TimeoutExpired:
+            if spark.sparkContext._jsc.sc().isStopped():
+                gateway.proc.stdin.close()
 
 
 def living_session(spark: SparkSession) -> SparkSession:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from delivery_verifier.host.waiting import wait_until
@@ -89,15 +90,16 @@ def server(home: Path) -> Iterator[Server]:
     """Starts a server whose log and token are in `home`, and yields it once it listens."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KDV_HOME", str(home))
-        patch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")  # it has spark-submit
         settings.airflow_home().mkdir(parents=True)
         started = Server()
         try:
             started.await_listening()
             yield started
         finally:
-            started.processes[-1].send_signal(signal.SIGTERM)
+            jvms = psutil.Process(started.processes[-1].pid).children()
+            started.processes[-1].kill()  # it cannot tell its JVM
             started.processes[-1].wait(WITHIN_S)
+            assert jvms and psutil.wait_procs(jvms, WITHIN_S)[1] == [], "the JVM ends with its parent"
 
 
 def is_at_work(run: RunDirectory) -> bool:

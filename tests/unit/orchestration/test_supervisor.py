@@ -60,6 +60,7 @@ def _supervise(
     settings.airflow_home().mkdir(parents=True)
     patch.setenv(settings.MARK, str(settings.airflow_home()))
     patch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    patch.setenv("SPARK_HOME", str(tmp_path))  # PySpark starts its JVM by bin/spark-submit of this folder
     process = subprocess.Popen([sys.executable, "-m", supervisor.__name__, "--port", "1", *more])
     patch.delenv(settings.MARK)
     try:

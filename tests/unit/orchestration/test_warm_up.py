@@ -39,11 +39,12 @@ def test_before_the_user_has_made_a_run_that_of_the_setup_is_taken(
     first = _run(tmp_path / "first-run", "run", at=9)
     assert warm_up.run_to_reconcile() == first
     own = _run(tmp_path / "runs", "own", at=1)
+    _run(tmp_path / "runs", "smaller", at=2, size=9)
     assert warm_up.run_to_reconcile() == own
 
 
-@pytest.mark.parametrize(("busy_from", "passes"), [(0, 1), (2, 2), (99, warm_up.PASSES)])
-def test_it_ends_when_a_run_begins(
+@pytest.mark.parametrize(("busy_from", "passes"), [(0, 0), (2, 2), (99, warm_up.PASSES)])
+def test_no_pass_begins_while_a_run_uses_the_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy_from: int, passes: int
 ) -> None:
     monkeypatch.setenv("KDV_HOME", str(tmp_path))

@@ -37,6 +37,14 @@ LIMITS = {
     "spark.connect.grpc.port.maxRetries": "0",
 }
 """Properties of the server that bound what a client may leave behind, and where the server listens."""
+FOREIGN = (
+    "SPARK_REMOTE",
+    "SPARK_API_MODE",
+    "SPARK_CONNECT_MODE_ENABLED",
+    "PYSPARK_GATEWAY_PORT",
+    "PYSPARK_SUBMIT_ARGS",
+)
+"""Environment variables with which a user's PySpark takes another Spark. The server must start a JVM of its own."""
 Start = Callable[[int], "subprocess.Popen[bytes]"]
 
 
@@ -141,6 +149,8 @@ def main() -> int:
     parser.add_argument("--port", type=int, required=True)
     port = parser.parse_args().port
     prepare_spark()
+    for name in FOREIGN:
+        os.environ.pop(name, None)
     os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = settings.spark_token()
     from spark_jobs.session import serve
 

@@ -29,18 +29,22 @@ _FOLDERS = ("ledger", "log")
 _PREFIX = "warm-up-"
 
 
-def newest_small_run(runs: Path) -> Path | None:
-    """Returns the reconciled run directory in the folder `runs` that was reconciled last and has at most MOST_BYTES.
-    Returns None if there is no such directory."""
+def newest_small_run(runs: Path, least: int = 0) -> Path | None:
+    """Returns the reconciled run directory in the folder `runs` that was reconciled last and has `least` to MOST_BYTES
+    bytes. Returns None if there is no such directory."""
     files = (file for file in runs.glob("*/reconcile.json") if not file.parent.is_symlink())
     sealed = sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)
-    return next((file.parent for file in sealed if _bytes(file.parent) <= MOST_BYTES), None)
+    return next((file.parent for file in sealed if least <= _bytes(file.parent) <= MOST_BYTES), None)
 
 
 def run_to_reconcile() -> Path | None:
-    """Returns the run directory that is reconciled: the newest small run of the user, else that of `make setup`.
-    Returns None if there is neither."""
-    return newest_small_run(folders.runs_dir()) or newest_small_run(FIRST_RUN)
+    """Returns the run directory that is reconciled. Returns None if there is none.
+
+    It is the newest small run of the user that is no smaller than the run of `make setup`. Spark plans the queries of a
+    smaller run in another way. If there is no such run, it is the run of `make setup`.
+    """
+    first = newest_small_run(FIRST_RUN)
+    return newest_small_run(folders.runs_dir(), _bytes(first) if first else 0) or first
 
 
 def _bytes(run: Path) -> int:
@@ -48,15 +52,18 @@ def _bytes(run: Path) -> int:
 
 
 def warm_up(run: Path, port: int) -> None:
-    """Reconciles a copy of `run` on the server at `port`, up to PASSES times, and removes the copy. Ends earlier when a
-    run begins, because the two would share the processors. Also removes copies of earlier warm-ups that were killed."""
+    """Reconciles a copy of `run` on the server at `port`, up to PASSES times, and removes the copy.
+
+    Begins no pass while a run uses the host, because the two would share the processors. Also removes copies of earlier
+    warm-ups that were killed.
+    """
     wait_until(lambda: spark_server.listens(port), "the Spark Connect server listens", LISTENS_WITHIN_S, every_s=0.5)
     for remains in settings.airflow_home().glob(f"{_PREFIX}*"):
         shutil.rmtree(remains, ignore_errors=True)
     for _ in range(PASSES):
-        _reconcile_copy(run, port)
         if lease.holder() is not None:
             return
+        _reconcile_copy(run, port)
 
 
 def _reconcile_copy(run: Path, port: int) -> None:

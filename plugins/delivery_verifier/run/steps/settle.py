@@ -73,8 +73,8 @@ def settle(run_dir: Path) -> None:
         _end_faults(cluster, names)
         writer = AckedWriter(cluster.connection)
         layout, offsets = _plant_canary(scenario, writer, output)
-        snapshot = take_snapshot(scenario, cluster, writer)
         seal_ledgers([forgetful.result()], output)
+        snapshot = take_snapshot(scenario, cluster, writer)
         connection, folder = cluster.load_connection.client_properties(), cluster.workspace / "canary-effects"
         apply_canary(scenario, layout, offsets, snapshot, folder, connection, output, VisibleRecords(cluster))
         drain_applications(scenario, cluster, snapshot, output)
