@@ -7,8 +7,6 @@ without Spark (`spark_jobs.timeline`, `spark_jobs.silences`, `spark_jobs.exposur
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
-from operator import or_
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -29,6 +27,8 @@ FOREVER_US = 2**62
 """The time of recovery (µs since the epoch) of an injection that never recovered."""
 LONG_AGO_US = -(2**62)
 """Stands in `sent_since` and `settled_since` for every time before the first edge (see `since`)."""
+MOST_MOMENTS = 300
+"""The greatest number of times of injections that come as an array. An injection has up to six of them."""
 _MOMENTS = "moments_us"
 """The column with all times of the injections: an array."""
 _PER_INTERVAL = ["sent_us", "known_us", "inside", "bucket"]
@@ -111,8 +111,7 @@ def _measured(rows: DataFrame, injections: Sequence[Injection], width_us: int, s
     report_us = F.when(reported(), settled)
     known = F.coalesce(settled, sent)
     bounds, edges = [moment for window in windows(injections) for moment in window], edges_of(injections)
-    rows = rows.withColumn(_MOMENTS, numbers_of_run([*bounds, *edges]))
-    moments = [F.get(_MOMENTS, F.lit(index)) for index in range(len(bounds) + len(edges))]
+    rows, moments = _with_moments(rows, [*bounds, *edges])
     bites, recoveries, edge_columns = moments[: len(bounds) : 2], moments[1 : len(bounds) : 2], moments[len(bounds) :]
     touched = [(sent <= until) & (settled >= bite) for bite, until in zip(bites, recoveries, strict=True)]
     fine = F.floor(F.log10(F.greatest(report_us - sent, F.lit(1))) * BUCKETS_PER_DECADE + 4e-9)
@@ -122,7 +121,7 @@ def _measured(rows: DataFrame, injections: Sequence[Injection], width_us: int, s
         "partition",
         (sent - sent % width_us).alias("sent_us"),
         (known - known % width_us).alias("known_us"),
-        (reduce(or_, touched, F.lit(False)) & report_us.isNotNull()).alias("inside"),
+        (_any_of(touched) & report_us.isNotNull()).alias("inside"),
         F.when(report_us.isNotNull(), fine).alias("bucket"),
         (report_us - report_us % slot_us).alias("slot"),
         since(sent, edge_columns).alias("sent_since"),
@@ -133,6 +132,27 @@ def _measured(rows: DataFrame, injections: Sequence[Injection], width_us: int, s
         (F.col("outcome") == Outcome.FAILED).alias("failed"),
         report_us.alias("report_us"),
     )
+
+
+def _with_moments(rows: DataFrame, moments: Sequence[int]) -> tuple[DataFrame, list[Column]]:
+    """Returns `rows`, to which a column may be added, and a column for each of `moments`.
+
+    More than MOST_MOMENTS are literals, although Spark then compiles the query anew for each run: it would copy the
+    array for each of its elements, and run out of memory with thousands.
+    """
+    if len(moments) > MOST_MOMENTS:
+        return rows, [F.lit(moment).cast("bigint") for moment in moments]
+    columns = [F.get(_MOMENTS, F.lit(index)) for index in range(len(moments))]
+    return rows.withColumn(_MOMENTS, numbers_of_run(moments)), columns
+
+
+def _any_of(conditions: Sequence[Column]) -> Column:
+    """Returns a column that is true if one of `conditions` is. Halves them again and again: a chain of a thousand
+    conditions overflows the stack of Spark's analyser."""
+    if len(conditions) < 2:
+        return conditions[0] if conditions else F.lit(False)
+    middle = len(conditions) // 2
+    return _any_of(conditions[:middle]) | _any_of(conditions[middle:])
 
 
 def edges_of(injections: Sequence[Injection]) -> list[int]:

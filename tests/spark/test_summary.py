@@ -170,6 +170,22 @@ def test_attempts_that_the_summary_lacks_break_a_law() -> None:
     assert equations[4:] == [(arm, 0, 5) for arm in ARMS[2:] for _ in range(2)], "an arm that was not counted has 0"
 
 
+def test_many_injections_are_counted_whether_their_times_are_an_array_or_literals(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [attempt(ARMS[0], n, "ACKED", sent_at=START_US + n * S, settled_at=START_US + n * S + 5) for n in range(40)]
+    pq.write_table(pa.Table.from_pylist(rows, schema=ledger.SCHEMA), tmp_path / "ledger.parquet")
+    frame = spark.read.schema(LEDGER).parquet(str(tmp_path))
+    apart = [_injection(number, 3 * number, 3 * number + 1) for number in range(1, 21)]
+    found = []
+    for most in (1000, 0):
+        monkeypatch.setattr("spark_jobs.summary.MOST_MOMENTS", most)
+        summary = summarize(frame, apart, 200_000, 1000)
+        found.append([sorted(map(repr, table.to_pylist())) for table in summary])
+    assert found[0] == found[1]
+    assert sum("'inside': True" in row for row in found[0][0]) > 1
+
+
 def test_a_thousand_injections_make_one_flat_expression(spark: SparkSession) -> None:
     """A plan may have 1,000 injections. A chain of so many conditions overflows the stack of Spark's analyser."""
     many = [_injection(number, number, number + 1) for number in range(1, 1001)]
