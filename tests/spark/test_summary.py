@@ -296,6 +296,8 @@ def test_another_run_needs_no_other_code(spark: SparkSession, tmp_path: Path) ->
         screen.unproven(frame, _proven(number)).toArrow()
         counts.append(compiled().getCount())
     assert 0 < counts[0] == counts[1] == counts[2]
+    frame.where(F.col("sequence") % 987_654_321 == 1).toArrow()
+    assert compiled().getCount() > counts[2], "a number that is new is compiled, and counted"
 
 
 def _proven(stretch: int) -> screen.Screen:

@@ -4,7 +4,7 @@ The supervisor keeps the server alive (`SparkServer`). The server is a JVM with 
 JVM is a process that runs this module. The two processes end together.
 
 The usual main class, `SparkConnectServer`, would give every session a class loader of its own. Spark keeps compiled
-code per class loader. So each run would compile about 230 classes again, which the run before had compiled already.
+code per class loader. So each run would compile classes again that the run before had compiled already.
 """
 
 from __future__ import annotations
