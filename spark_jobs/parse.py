@@ -20,7 +20,7 @@ from delivery_verifier.model.record import (
     MAGIC,
     MARKER_PRODUCER,
     MIN_PAYLOAD_BYTES,
-    traces,
+    TRACES,
 )
 from delivery_verifier.model.scenario import Scenario
 from spark_jobs.schemas import LOG, RAW, promise
@@ -148,7 +148,10 @@ def _is_foreign(scenario: Scenario) -> Column:
     the bytes."""
     ordinal = F.create_map(*[F.lit(part) for arm in scenario.arms for part in (arm.name, arm.ordinal)])
     other = (F.col("header_run") != scenario.run_token) | ~F.col("header_arm").eqNullSafe(ordinal[F.col("arm")])
-    known = F.col("value").cast("string").rlike(traces(scenario.run_token))
+    text = F.col("value").cast("string")
+    # Spark writes a regular expression into the code of a query. With the token, the code would differ from run to run,
+    # and each run would compile it anew (see `spark_jobs.literals`).
+    known = F.contains(text, F.lit(scenario.run_token)) | text.rlike(TRACES)
     return (
         F.when(F.col("usual"), F.lit(False))
         .when(F.col("parsed"), F.coalesce(other, F.lit(False)))

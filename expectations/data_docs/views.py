@@ -12,9 +12,10 @@ from typing import Any
 from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
 from great_expectations.render.renderer.renderer import Renderer
 from great_expectations.render.view import DefaultJinjaPageView
-from jinja2 import ChoiceLoader, FileSystemLoader
+from jinja2 import ChoiceLoader, FileSystemBytecodeCache, FileSystemLoader
 
 import delivery_verifier
+from delivery_verifier.host import folders
 
 _PAGES = Path(delivery_verifier.__file__).parent / "pages"
 _TEMPLATES = [folder / "templates" for folder in (Path(__file__).parent, _PAGES / "overview", _PAGES)]
@@ -48,13 +49,20 @@ class Results(ValidationResultsPageRenderer):
 
 class Page(DefaultJinjaPageView):
     """Renders a page of the site. Great Expectations provides the content of the page. This class replaces stock
-    templates, so that the page loads nothing from a network."""
+    templates, so that the page loads nothing from a network.
+
+    Great Expectations makes a view for each section of each validation, and each view compiles its templates anew. So
+    the compiled templates are kept in files, which all views share.
+    """
 
     def __init__(self, custom_styles_directory: str | None = None, custom_views_directory: str | None = None) -> None:
         super().__init__(custom_styles_directory, custom_views_directory)
         # These folders precede the stock templates, so that their templates replace stock templates of the same name.
         stock = [self.env.loader] if self.env.loader else []
         self.env.loader = ChoiceLoader([FileSystemLoader(_TEMPLATES), *stock])
+        compiled = folders.state_dir() / "templates"
+        compiled.mkdir(parents=True, exist_ok=True)
+        self.env.bytecode_cache = FileSystemBytecodeCache(str(compiled))
 
 
 class Listed(Renderer):

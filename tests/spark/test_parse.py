@@ -5,19 +5,25 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from support import parse_oracle
+from support.compilations import compilations
 from support.run_directories import TOKEN, scenario
 
 from delivery_verifier.model import record
+from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
 from spark_jobs.parse import is_marker, is_usual, parse, sliced_columns
+from spark_jobs.read_topic import view
 from spark_jobs.schemas import LOG, RAW, arrow
 
 MADE = scenario(["one"])
@@ -176,6 +182,23 @@ def test_a_record_of_the_usual_form_needs_no_regular_expression(spark: SparkSess
     ]
     usual = _raw(spark, [*values, *rare]).withColumns(sliced_columns()).select(is_usual(MADE)).toArrow()[0]
     assert usual.to_pylist() == [True] * len(values) + [False] * len(rare)
+
+
+def test_another_run_needs_no_other_code(spark: SparkSession, tmp_path: Path) -> None:
+    """Token and snapshot differ from run to run. Code with them would be compiled anew."""
+    _raw(spark, [_valid(7), b"x"]).write.parquet(str(tmp_path / "raw"))
+    frame = spark.read.parquet(str(tmp_path / "raw"))
+    counts = []
+    for token, end in ((TOKEN, 1), ("otherrun", 2), ("thirdrun", 3)):
+        part = {"arm": "one", "topic": "t-one", "partition": 0, "leader": 1, "leader_epoch": 0}
+        parts = [PartitionSnapshot(**part, start=0, end=end, live_end=end + 2)]
+        views = view(Offsets(bootstrap_servers="nowhere:1", taken_at_us=0, partitions=parts))
+        rows = parse(frame, msgspec.structs.replace(MADE, run_token=token), views).toArrow()
+        assert rows["foreign"].to_pylist() == [token != TOKEN, True]
+        counts.append(compilations(spark))
+    assert 0 < counts[0] == counts[1] == counts[2]
+    frame.where(F.col("offset") % 987_654_322 == 1).toArrow()
+    assert compilations(spark) > counts[2], "a number that is new is compiled, and counted"
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from support.compilations import compilations
 from support.run_directories import START_US, Row, attempt, scenario
 
 from delivery_verifier.judgement.observer_doubts import LOAD_INTERVAL_US
@@ -289,15 +290,14 @@ def test_another_run_needs_no_other_code(spark: SparkSession, tmp_path: Path) ->
     row = attempt(ARMS[0], 0, "ACKED", sent_at=START_US, settled_at=START_US + 1)
     pq.write_table(pa.Table.from_pylist([row], schema=ledger.SCHEMA), tmp_path / "ledger.parquet")
     frame = spark.read.schema(LEDGER).parquet(str(tmp_path))
-    compiled = spark.sparkContext._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME
     counts = []
     for number in (1, 2, 3):
         summarize(frame, [_injection(number, number, 10 * number)], 200_000, 1000)
         screen.unproven(frame, _proven(number)).toArrow()
-        counts.append(compiled().getCount())
+        counts.append(compilations(spark))
     assert 0 < counts[0] == counts[1] == counts[2]
     frame.where(F.col("sequence") % 987_654_321 == 1).toArrow()
-    assert compiled().getCount() > counts[2], "a number that is new is compiled, and counted"
+    assert compilations(spark) > counts[2], "a number that is new is compiled, and counted"
 
 
 def _proven(stretch: int) -> screen.Screen:

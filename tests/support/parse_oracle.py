@@ -12,7 +12,7 @@ from delivery_verifier.model.record import (
     HEADER_BYTES,
     HEADER_PATTERN,
     MIN_PAYLOAD_BYTES,
-    traces,
+    TRACES,
 )
 from delivery_verifier.model.scenario import Scenario
 from spark_jobs.parse import NUMBERS
@@ -35,7 +35,7 @@ def parse(raw: DataFrame, scenario: Scenario) -> DataFrame:
         | {names[name]: _field(name).try_cast(data_type) for name, data_type in NUMBERS.items()}
     )
     other = (F.col("header_run") != scenario.run_token) | ~F.col("header_arm").eqNullSafe(ordinal[F.col("arm")])
-    known = F.col("value").cast("string").rlike(traces(scenario.run_token))
+    known = F.col("value").cast("string").rlike(f"{TRACES}|{scenario.run_token}")
     foreign = F.when(F.col("parsed"), F.coalesce(other, F.lit(False))).otherwise(~F.coalesce(known, F.lit(False)))
     return promise(named.withColumn("foreign", foreign), LOG)
 

@@ -192,6 +192,9 @@ class SequencedProducer:
         if self.spec.life:
             self._unless_fatal(self.take_over)
         else:
+            # Without this call, an idempotent client that has no connection yet waits half a second for its producer
+            # id. The warm-up would wait with it.
+            self.client.list_topics(timeout=self.spec.deadline_s)
             self._wait_for(Gate.WARM_UP)
             self.warm_up()
             self.control[Word.STATE] = State.WARM

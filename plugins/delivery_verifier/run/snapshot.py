@@ -13,70 +13,26 @@ written at least a second apart.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaError, Message, Producer
+import msgspec
 
 from delivery_verifier.cluster import topics
-from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol import batches
 from delivery_verifier.host.waiting import pause, wait_until
 from delivery_verifier.model import record
-from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.snapshot import Offsets, PartitionSnapshot
+from delivery_verifier.run.acked_writer import AckedWriter
 
 MARKERS_APART_S = 1.0
 """The least number of seconds between the two markers that prove the end of a partition's snapshot."""
 DEADLINE_S = 60.0
 """The longest time in seconds that the step settle waits for each of three conditions: all replicas are in sync, the
 ends of all partitions are proven, a transaction of the canary has ended."""
-
-
-class AckedWriter:
-    """Writes the verifier's own records with acks=all, and waits until every record is acknowledged.
-
-    `more` holds further client properties.
-    """
-
-    def __init__(self, connection: Connection, more: dict[str, str] | None = None) -> None:
-        self.connection = connection
-        self.client = Producer(
-            {
-                **connection.client_properties(),
-                "acks": "all",
-                "enable.idempotence": True,
-                "linger.ms": 5,
-                "delivery.timeout.ms": 30_000,
-                "log_level": 3,
-                **(more or {}),
-            }
-        )
-
-    def write(self, records: list[tuple[str, int, bytes]]) -> list[int]:
-        """Writes `records` in order, and returns their offsets. A record is (topic, partition, value).
-
-        Raises StepFailed if a record is not acknowledged.
-        """
-        offsets: dict[int, int] = {}
-        for index, (topic, partition, value) in enumerate(records):
-            self.client.produce(topic, value, partition=partition, on_delivery=_store_offset(offsets, index))
-        unsent = self.client.flush(40)
-        if unsent or len(offsets) != len(records):
-            raise StepFailed(f"only {len(offsets)} of {len(records)} records of the harness were acknowledged")
-        return [offsets[index] for index in range(len(records))]
-
-
-def _store_offset(offsets: dict[int, int], index: int) -> Callable[[KafkaError | None, Message], None]:
-    def on_delivery(error: KafkaError | None, message: Message) -> None:
-        offset = message.offset()
-        if error is None and offset is not None and offset >= 0:
-            offsets[index] = offset
-
-    return on_delivery
 
 
 @dataclass
@@ -96,8 +52,16 @@ _ArmPartitions = list[tuple[Arm, int]]
 _MarkersByPartition = dict[tuple[str, int], _Markers]
 
 
-def take_snapshot(scenario: Scenario, cluster: Cluster, writer: AckedWriter) -> Offsets:
+def take_snapshot(
+    scenario: Scenario,
+    cluster: Cluster,
+    writer: AckedWriter,
+    meanwhile: Callable[[Sequence[PartitionSnapshot]], None],
+) -> Offsets:
     """Writes markers until they prove where every partition ends. Returns the snapshot, which names these ends.
+
+    Calls `meanwhile` once, after the first markers. Its argument is what the snapshot will contain, unless further
+    records arrive or a partition gets another leader. It has no counts of unseen records.
 
     Raises TimeoutError if records still arrive after DEADLINE_S, or if a transaction stays open for too long. Raises
     StepFailed if a marker is not acknowledged.
@@ -110,10 +74,17 @@ def take_snapshot(scenario: Scenario, cluster: Cluster, writer: AckedWriter) -> 
             raise TimeoutError(f"records still arrive {DEADLINE_S:g} s after the load ended: {markers}")
         _write_markers(scenario, writer, partitions, markers, round_number)
         round_number += 1
+        if round_number == 1:
+            meanwhile(_expected(cluster, partitions, markers))
         if round_number > 1 and all(marker.end >= 0 for marker in markers.values()):
             break
-        pause(MARKERS_APART_S)
+        _pause_until_s(max(marker.written_at_s for marker in markers.values()) + MARKERS_APART_S)
     return _offsets(scenario, cluster, partitions, markers, round_number)
+
+
+def _pause_until_s(when_s: float) -> None:
+    """Waits until the monotonic clock has passed `when_s`."""
+    pause(max(0.0, when_s - time.monotonic()) + 0.001)
 
 
 def _write_markers(
@@ -179,28 +150,38 @@ def _offsets(
         )
 
     wait_until(stable, "the last stable offset to pass the markers", DEADLINE_S + _longest_transaction_s(scenario))
-    leaders = cluster.partitions([topic for topic, _ in topic_partitions])
-    starts = topics.start_offsets(client, topic_partitions)
     snapshots = []
-    for arm, partition in partitions:
-        marker, leader = markers[arm.name, partition], leaders[arm.topic_name, partition]
-        unseen = _unseen(scenario, cluster, arm, partition, leader.leader, marker.end)
-        snapshots.append(
-            PartitionSnapshot(
-                arm=arm.name,
-                topic=arm.topic_name,
-                partition=partition,
-                start=starts[arm.topic_name, partition],
-                end=marker.end,
-                live_end=marker.offset + 1,
-                leader=leader.leader,
-                leader_epoch=leader.leader_epoch,
-                control_records=unseen.control,
-                aborted_records=unseen.aborted,
-            )
-        )
+    for (arm, partition), part in zip(partitions, _bounds(cluster, partitions, markers), strict=True):
+        unseen = _unseen(scenario, cluster, arm, partition, part.leader, part.end)
+        snapshots.append(msgspec.structs.replace(part, control_records=unseen.control, aborted_records=unseen.aborted))
     servers = cluster.connection.bootstrap_servers
     return Offsets(bootstrap_servers=servers, taken_at_us=now_us(), partitions=snapshots, rounds=rounds)
+
+
+def _expected(cluster: Cluster, partitions: _ArmPartitions, markers: _MarkersByPartition) -> list[PartitionSnapshot]:
+    """Returns what the snapshot will contain if no further records arrive: it will end at the first markers."""
+    ends = {key: _Markers(marker.offset, marker.written_at_s, marker.offset) for key, marker in markers.items()}
+    return _bounds(cluster, partitions, ends)
+
+
+def _bounds(cluster: Cluster, partitions: _ArmPartitions, markers: _MarkersByPartition) -> list[PartitionSnapshot]:
+    """Returns the bounds of each partition of the snapshot, and the present leader of the partition."""
+    topic_partitions = [(arm.topic_name, partition) for arm, partition in partitions]
+    leaders = cluster.partitions([topic for topic, _ in topic_partitions])
+    starts = topics.start_offsets(topics.admin(cluster.connection), topic_partitions)
+    return [
+        PartitionSnapshot(
+            arm=arm.name,
+            topic=arm.topic_name,
+            partition=partition,
+            start=starts[arm.topic_name, partition],
+            end=markers[arm.name, partition].end,
+            live_end=markers[arm.name, partition].offset + 1,
+            leader=leaders[arm.topic_name, partition].leader,
+            leader_epoch=leaders[arm.topic_name, partition].leader_epoch,
+        )
+        for arm, partition in partitions
+    ]
 
 
 def _longest_transaction_s(scenario: Scenario) -> float:

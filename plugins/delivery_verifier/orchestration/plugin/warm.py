@@ -1,8 +1,12 @@
-"""Warm start: the scheduler of the local Airflow imports the libraries that tasks need, before it forks its workers.
+"""Warm start: the scheduler of the local Airflow imports what tasks need, before it forks its workers.
 
-LocalExecutor forks its workers from the scheduler, and the workers fork the tasks. So a task already has the libraries
-that the scheduler has imported. For Great Expectations and pandas, this saves seconds per task. The scheduler imports
-no module of this project: if such a module is edited while Airflow runs, the next task must use the edited code.
+LocalExecutor forks its workers from the scheduler, and the workers fork the tasks. So a task already has the modules
+that the scheduler has imported. For Great Expectations and pandas, this saves seconds per task. For the modules of this
+project, it saves some tenths of a second per task.
+
+If a module of this project is edited while Airflow runs, the next task must use the edited code. So each task compares
+the project's files with those that the scheduler has imported. If a file differs, the task forgets all modules of this
+project, and imports them anew.
 
 This module is an Airflow listener: Airflow calls `on_starting` when a component starts.
 """
@@ -13,6 +17,7 @@ import importlib
 import logging
 import os
 import sys
+from pathlib import Path
 
 from airflow.listeners import hookimpl
 
@@ -20,12 +25,20 @@ from delivery_verifier.orchestration.local.settings import MARK
 
 LIBRARIES = (
     "airflow.providers.apache.spark.operators.spark_submit",
+    "airflow.providers.smtp.notifications.smtp",
+    "airflow.providers.standard.decorators.python",
+    "airflow.sdk.definitions.decorators.setup_teardown",
+    "airflow.sdk.definitions.timetables.interval",
+    "airflow.sdk.definitions.timetables.trigger",
     "bokeh.embed",
     "bokeh.plotting",
     "confluent_kafka.admin",
     "duckdb",
     "great_expectations",
+    "great_expectations.render.renderer.site_builder",
+    "jinja2.ext",
     "pandas",
+    "pyarrow.acero",
     "pyarrow.compute",
     "pyarrow.parquet",
     "pyspark.sql.connect.session",
@@ -33,18 +46,73 @@ LIBRARIES = (
 """The modules that the scheduler imports at its start, because tasks need them later."""
 
 
+STEPS = (
+    "delivery_verifier.orchestration.tasks.form",
+    "delivery_verifier.orchestration.tasks.notify",
+    "delivery_verifier.orchestration.tasks.verify_delivery",
+    "delivery_verifier.pages.brief",
+    "delivery_verifier.run.steps.conclude",
+    "delivery_verifier.run.steps.create_topics",
+    "delivery_verifier.run.steps.inject_fault",
+    "delivery_verifier.run.steps.plan",
+    "delivery_verifier.run.steps.produce",
+    "delivery_verifier.run.steps.settle",
+    "delivery_verifier.run.steps.start_cluster",
+    "delivery_verifier.run.steps.stop_cluster",
+    "delivery_verifier.run.steps.validate",
+    "expectations.checkpoint",
+    "expectations.data_docs.views",
+    "expectations.suites",
+    "spark_jobs.connect",
+    "spark_jobs.reconcile",
+)
+"""The modules of this project that the scheduler imports after LIBRARIES. They import most others that a task needs."""
+
+PACKAGES = ("delivery_verifier", "expectations", "spark_jobs")
+"""The packages of this project."""
+
+Files = dict[str, tuple[int, int]]
+"""Maps the path of each source file of this project to its time of modification (in ns since the epoch) and its size
+(in bytes)."""
+
+_imported: Files = {}
+"""The source files as they were when the scheduler imported STEPS. Empty if this process is no fork of such a
+scheduler."""
+
+
 @hookimpl
 def on_starting(component: object) -> None:
-    """Imports LIBRARIES if this process is the scheduler of a local Airflow.
+    """Imports LIBRARIES and STEPS if this process is the scheduler of a local Airflow. If this process is a task of
+    such a scheduler, forgets the modules of this project if one of their files has been edited.
 
-    Does nothing in any other Airflow, because the libraries take memory. Airflow calls this function in these
-    processes:
+    Does nothing in any other Airflow, because the modules take memory. Airflow calls this function in these processes:
 
     * Scheduler, triggerer and dag-processor. In each of them, `component` is of the type Job. The Job does not say yet
       which of the three this process is, but the command line of the process does.
     * Tasks. A task is a fork of the scheduler and has the scheduler's command line, but its `component` is no Job.
     """
-    if MARK in os.environ and type(component).__name__ == "Job" and sys.argv[1:2] == ["scheduler"]:
+    if MARK not in os.environ:
+        return
+    if type(component).__name__ != "Job":
+        if _imported and _imported != _files():
+            _forget()
+    elif sys.argv[1:2] == ["scheduler"]:
         logging.getLogger("great_expectations").setLevel(logging.WARNING)  # its import logs 200 lines
-        for name in LIBRARIES:
+        _imported.update(_files())  # an edit during the imports counts as an edit afterwards
+        for name in LIBRARIES + STEPS:
             importlib.import_module(name)
+
+
+def _files() -> Files:
+    """Returns the source files of PACKAGES as they are now. This takes about 10 ms."""
+    folders = [Path(*importlib.import_module(package).__path__) for package in PACKAGES]
+    states = {str(file): file.stat() for folder in folders for file in folder.rglob("*.py")}
+    return {name: (state.st_mtime_ns, state.st_size) for name, state in states.items()}
+
+
+def _forget() -> None:
+    """Removes all modules of PACKAGES from this process. The next import of such a module reads its file again."""
+    for name in list(sys.modules):
+        if name.partition(".")[0] in PACKAGES:
+            del sys.modules[name]
+    importlib.invalidate_caches()

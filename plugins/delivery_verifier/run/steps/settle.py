@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -27,12 +28,15 @@ from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.snapshot import PartitionSnapshot
+from delivery_verifier.run.acked_writer import AckedWriter
 from delivery_verifier.run.applications import drain_applications
 from delivery_verifier.run.canary_effects import apply_canary
+from delivery_verifier.run.early_reading import EarlyReading
 from delivery_verifier.run.outputs import VisibleRecords
-from delivery_verifier.run.replicas import READING_S, read_replicas
+from delivery_verifier.run.replicas import READING_S
 from delivery_verifier.run.sealing import seal_ledgers
-from delivery_verifier.run.snapshot import DEADLINE_S, AckedWriter, take_snapshot
+from delivery_verifier.run.snapshot import DEADLINE_S, take_snapshot
 from delivery_verifier.run.unreadable import with_unreadable
 from delivery_verifier.run.witness import write_witness
 from delivery_verifier.store import ledger
@@ -73,18 +77,23 @@ def settle(run_dir: Path) -> None:
         _end_faults(cluster, names)
         writer = AckedWriter(cluster.connection)
         layout, offsets = _plant_canary(scenario, writer, output)
-        seal_ledgers([forgetful.result()], output)
-        snapshot = take_snapshot(scenario, cluster, writer)
+        early = EarlyReading(cluster)
+
+        def meanwhile(expected: Sequence[PartitionSnapshot]) -> None:
+            early.begin(expected)
+            seal_ledgers([forgetful.result()], output)
+
+        snapshot = take_snapshot(scenario, cluster, writer, meanwhile)
         connection, folder = cluster.load_connection.client_properties(), cluster.workspace / "canary-effects"
         apply_canary(scenario, layout, offsets, snapshot, folder, connection, output, VisibleRecords(cluster))
         drain_applications(scenario, cluster, snapshot, output)
         write_witness(scenario, cluster, output, run.manifest("produce").started_at_us)
-        with output.timed("replicas"):
-            end_s = time.monotonic() + READING_S
-            replicas = read_replicas(cluster, snapshot.partitions)
-            partitions, unseen = with_unreadable(cluster, snapshot.partitions, replicas, end_s)
+        reading = early.result(snapshot.partitions)
+        end_s = time.monotonic() + READING_S
+        partitions, unseen = with_unreadable(cluster, snapshot.partitions, reading.table, end_s)
         output.notes |= unseen
-        output.write_table("replicas", replicas)
+        output.counts["replicas_ms"] = reading.took_ms
+        output.write_table("replicas", reading.table)
         output.write_json("offsets.json", msgspec.structs.replace(snapshot, partitions=partitions))
         output.write_json("observations.json", list(_observations(cluster)))
     cluster.watch([])  # nothing reads what would be observed from now on, and the reconciliation needs the processor

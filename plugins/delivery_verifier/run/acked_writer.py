@@ -1,0 +1,58 @@
+"""A producer for the verifier's own records: the canary, and the markers of the snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from delivery_verifier.cluster.connection import Connection
+from delivery_verifier.model.errors import StepFailed
+
+ANSWER_S = 30.0
+"""How long the first answer of a broker may take, in seconds."""
+
+
+class AckedWriter:
+    """Writes the verifier's own records with acks=all, and waits until every record is acknowledged.
+
+    `more` holds further client properties. The constructor raises KafkaException if no broker answers.
+    """
+
+    def __init__(self, connection: Connection, more: dict[str, str] | None = None) -> None:
+        self.connection = connection
+        self.client = Producer(
+            {
+                **connection.client_properties(),
+                "acks": "all",
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "delivery.timeout.ms": 30_000,
+                "log_level": 3,
+                **(more or {}),
+            }
+        )
+        # Without this call, an idempotent client that has no connection yet waits half a second for its producer id.
+        self.client.list_topics(timeout=ANSWER_S)
+
+    def write(self, records: list[tuple[str, int, bytes]]) -> list[int]:
+        """Writes `records` in order, and returns their offsets. A record is (topic, partition, value).
+
+        Raises StepFailed if a record is not acknowledged.
+        """
+        offsets: dict[int, int] = {}
+        for index, (topic, partition, value) in enumerate(records):
+            self.client.produce(topic, value, partition=partition, on_delivery=_store_offset(offsets, index))
+        unsent = self.client.flush(40)
+        if unsent or len(offsets) != len(records):
+            raise StepFailed(f"only {len(offsets)} of {len(records)} records of the harness were acknowledged")
+        return [offsets[index] for index in range(len(records))]
+
+
+def _store_offset(offsets: dict[int, int], index: int) -> Callable[[KafkaError | None, Message], None]:
+    def on_delivery(error: KafkaError | None, message: Message) -> None:
+        offset = message.offset()
+        if error is None and offset is not None and offset >= 0:
+            offsets[index] = offset
+
+    return on_delivery
