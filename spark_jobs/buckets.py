@@ -19,7 +19,7 @@ from spark_jobs.attempts import KEY
 from spark_jobs.parse import is_marker, is_sound
 from spark_jobs.schemas import BUCKETS, LEDGER, LOG, promise
 
-BITS = 14
+BITS = 12
 """A stretch has at least 2**BITS sequences. If a single record is lost, the whole stretch of this record must be
 matched."""
 BOUND = 50_000

@@ -3,13 +3,16 @@ process of Airflow does. `tests/e2e/test_local_airflow.py` looks at the processe
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from delivery_verifier.model.steps import TIMEOUTS
 from delivery_verifier.orchestration.local.settings import MARK
 from delivery_verifier.orchestration.plugin import warm
 
@@ -50,5 +53,61 @@ def test_it_is_the_scheduler_of_a_local_airflow_that_imports_them(
     assert said == (str(["confluent_kafka", "great_expectations", "pandas", "pyarrow"]) if loaded else "[]")
 
 
-def test_nothing_of_our_own_is_among_them_lest_a_task_runs_what_was_edited_since() -> None:
-    assert not [name for name in warm.LIBRARIES if name.startswith(("delivery_verifier", "expectations", "spark_jobs"))]
+@pytest.fixture
+def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package, with one module, that stands for this project in `warm`. Returns the file of the module."""
+    file = tmp_path / "made_up" / "step.py"
+    file.parent.mkdir()
+    (file.parent / "__init__.py").touch()
+    file.write_text("VALUE = 1")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv(MARK, "home")
+    monkeypatch.setattr(sys, "argv", ["airflow", "scheduler"])
+    for name, value in {"LIBRARIES": (), "PACKAGES": ("made_up",), "STEPS": ("made_up.step",), "_imported": {}}.items():
+        monkeypatch.setattr(warm, name, value)
+    yield file
+    for module in ("made_up", "made_up.step"):
+        sys.modules.pop(module, None)
+
+
+def _start(kind: str) -> None:
+    warm.on_starting(component=type(kind, (), {})())
+
+
+def test_a_task_takes_the_modules_of_the_project_from_the_scheduler(made_up: Path) -> None:
+    _start("Job")
+    imported = sys.modules["made_up.step"]
+    _start("TaskRunnerMarker")
+    assert sys.modules["made_up.step"] is imported
+
+
+@pytest.mark.parametrize("name", ["step.py", "new.py"])
+def test_a_task_imports_the_project_anew_if_a_file_was_edited_or_added(made_up: Path, name: str) -> None:
+    _start("Job")
+    assert importlib.import_module("made_up.step").VALUE == 1
+    (made_up.parent / name).write_text("VALUE = 22")
+    _start("TaskRunnerMarker")
+    assert not [module for module in sys.modules if module.startswith("made_up")]
+    assert importlib.import_module(f"made_up.{name.removesuffix('.py')}").VALUE == 22
+
+
+def test_a_file_that_is_edited_while_the_scheduler_imports_counts_as_edited(made_up: Path) -> None:
+    made_up.write_text("import os\nos.utime(__file__, (1, 1))\nVALUE = 1")
+    _start("Job")
+    _start("TaskRunnerMarker")
+    assert "made_up.step" not in sys.modules
+
+
+def test_a_task_whose_scheduler_imported_nothing_forgets_nothing(made_up: Path) -> None:
+    importlib.import_module("made_up.step")
+    _start("TaskRunnerMarker")
+    assert "made_up.step" in sys.modules
+
+
+def test_the_scheduler_imports_what_the_tasks_of_the_dag_import() -> None:
+    """The module of each step is in STEPS, so no task has to import it."""
+    steps = {f"delivery_verifier.run.steps.{step}" for step in TIMEOUTS if step != "reconcile"}
+    assert steps <= {*warm.STEPS} and {"spark_jobs.reconcile", "spark_jobs.connect"} <= {*warm.STEPS}
+    for name in warm.STEPS:
+        assert importlib.util.find_spec(name), name
+        assert name.partition(".")[0] in warm.PACKAGES

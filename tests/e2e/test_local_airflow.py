@@ -4,6 +4,7 @@ mail about a red run, and the libraries that its scheduler has imported."""
 from __future__ import annotations
 
 import json
+import os
 import stat
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from delivery_verifier.orchestration.local import lifecycle, offered, settings, 
 from delivery_verifier.orchestration.local.client import ENDED, AirflowError
 from delivery_verifier.orchestration.local.run import RunFailed, patiently
 from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.orchestration.plugin import warm
+from delivery_verifier.run.steps import conclude
 
 REFUSED_WITHIN_S = 60.0
 """The most seconds from the beginning of a run to its refusal by `plan`. It took SECONDS s. This host may be busy."""
@@ -219,3 +222,26 @@ def test_the_scheduler_has_the_libraries_of_the_tasks_and_the_triggerer_has_not(
         return "/pandas/" in Path(f"/proc/{state.children[name].pid}/maps").read_text()
 
     assert mapped("scheduler") and not mapped("triggerer")
+
+
+def test_a_task_imports_the_code_of_the_project_anew_only_if_it_was_edited(
+    red_run: str, local_airflow: LocalAirflow
+) -> None:
+    """The scheduler has imported the code before. A new time of modification counts as an edit."""
+
+    def anew(run_id: str) -> bool:
+        logs = local_airflow.home / ".kdv" / "airflow" / "logs" / f"dag_id={DAG_ID}"
+        texts = [file.read_text() for file in logs.glob(f"run_id={run_id}/task_id=plan/*.log")]
+        assert any("scenario.fail_step is plan" in text for text in texts), "this is the log of the task"
+        return any(warm.EDITED in text for text in texts)
+
+    assert not anew(red_run)
+    file = Path(conclude.__file__)
+    before = file.stat()
+    try:
+        os.utime(file)
+        with pytest.raises(RunFailed, match=r"scenario\.fail_step is plan"):
+            local_airflow.run({"fail_step": "plan"}, "after-an-edit")
+    finally:
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert anew("after-an-edit")

@@ -22,14 +22,23 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.model.snapshot import PartitionSnapshot
 from delivery_verifier.run.replicas import read_replicas
 
+DECISIVE = ("arm", "topic", "partition", "start", "end", "leader", "leader_epoch")
+"""The fields of a partition of the snapshot that decide whether an early reading counts. The other fields say nothing
+about the range that is read."""
 _log = logging.getLogger(__name__)
 
 
 class Reading(NamedTuple):
-    """A finished reading of all replicas. `table`: REPLICAS. `took_ms`: how long the reading took, in milliseconds."""
+    """A finished reading of all replicas.
+
+    * `table`: REPLICAS.
+    * `took_ms`: how long the reading took, in milliseconds.
+    * `early`: whether the reading ran while the end of the snapshot was being proven.
+    """
 
     table: pa.Table
     took_ms: int
+    early: bool
 
 
 class EarlyReading:
@@ -57,22 +66,21 @@ class EarlyReading:
         """
         self._thread.join()
         if self._reading is None or [_decisive(part) for part in snapshot] != [_decisive(p) for p in self._expected]:
-            return _read(self._cluster, snapshot)
+            return _read(self._cluster, snapshot, early=False)
         return self._reading
 
     def _read(self) -> None:
         try:
-            self._reading = _read(self._cluster, self._expected)
+            self._reading = _read(self._cluster, self._expected, early=True)
         except Exception as error:  # `result` then reads again, and raises what is still wrong
             _log.info("the replicas will be read again: %r", error)
 
 
-def _read(cluster: Cluster, partitions: Sequence[PartitionSnapshot]) -> Reading:
+def _read(cluster: Cluster, partitions: Sequence[PartitionSnapshot], early: bool) -> Reading:
     began_s = time.monotonic()
     table = read_replicas(cluster, partitions)
-    return Reading(table, round(1000 * (time.monotonic() - began_s)))
+    return Reading(table, round(1000 * (time.monotonic() - began_s)), early)
 
 
-def _decisive(part: PartitionSnapshot) -> tuple[str, str, int, int, int, int, int]:
-    """Returns what decides whether a reading of the replicas of `part` counts."""
-    return part.arm, part.topic, part.partition, part.start, part.end, part.leader, part.leader_epoch
+def _decisive(part: PartitionSnapshot) -> tuple[object, ...]:
+    return tuple(getattr(part, name) for name in DECISIVE)

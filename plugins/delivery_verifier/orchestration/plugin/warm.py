@@ -23,6 +23,8 @@ from airflow.listeners import hookimpl
 
 from delivery_verifier.orchestration.local.settings import MARK
 
+_log = logging.getLogger(__name__)
+
 LIBRARIES = (
     "airflow.providers.apache.spark.operators.spark_submit",
     "airflow.providers.smtp.notifications.smtp",
@@ -71,6 +73,9 @@ STEPS = (
 PACKAGES = ("delivery_verifier", "expectations", "spark_jobs")
 """The packages of this project."""
 
+EDITED = "the code of this project was edited after the scheduler had started: this task imports it anew"
+"""What a task logs before it forgets the modules of this project."""
+
 Files = dict[str, tuple[int, int]]
 """Maps the path of each source file of this project to its time of modification (in ns since the epoch) and its size
 (in bytes)."""
@@ -112,6 +117,7 @@ def _files() -> Files:
 
 def _forget() -> None:
     """Removes all modules of PACKAGES from this process. The next import of such a module reads its file again."""
+    _log.info(EDITED)
     for name in list(sys.modules):
         if name.partition(".")[0] in PACKAGES:
             del sys.modules[name]

@@ -92,7 +92,7 @@ def settle(run_dir: Path) -> None:
         end_s = time.monotonic() + READING_S
         partitions, unseen = with_unreadable(cluster, snapshot.partitions, reading.table, end_s)
         output.notes |= unseen
-        output.counts["replicas_ms"] = reading.took_ms
+        output.counts |= {"replicas_ms": reading.took_ms, "replicas_early": int(reading.early)}
         output.write_table("replicas", reading.table)
         output.write_json("offsets.json", msgspec.structs.replace(snapshot, partitions=partitions))
         output.write_json("observations.json", list(_observations(cluster)))

@@ -1,0 +1,86 @@
+"""Tests of the reading of replicas while the end of the snapshot is proven: it counts only if nothing has changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from support.record_batches import altered, batch
+
+from delivery_verifier.cluster.fake import FakeCluster
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.model.snapshot import PartitionSnapshot
+from delivery_verifier.run import early_reading
+from delivery_verifier.run.early_reading import DECISIVE, EarlyReading, Reading
+
+LOG = [batch(0, 5), batch(5, 5, epoch=1), batch(10, 1, epoch=1)]
+SNAPSHOT = [
+    PartitionSnapshot(arm="safe", topic="t", partition=at, start=0, end=10, live_end=11, leader=2, leader_epoch=1)
+    for at in (0, 1)
+]
+
+
+@pytest.fixture
+def fake() -> FakeCluster:
+    fake = FakeCluster()
+    for at in (0, 1):
+        fake.set_partition("t", at, leader=2, epoch=1)
+        fake.logs |= {(broker, "t", at): list(LOG) for broker in fake.brokers}
+    return fake
+
+
+def _read_around_a_change(fake: FakeCluster, expected: list[PartitionSnapshot]) -> Reading:
+    """Reads early, alters the log of a follower, and returns the reading of SNAPSHOT."""
+    early = EarlyReading(Cluster(fake))
+    early.begin(expected)
+    early._thread.join()
+    fake.logs[3, "t", 1][1] = altered(LOG[1])
+    return early.result(SNAPSHOT)
+
+
+def _differences(table: pa.Table) -> list[tuple[int, int]]:
+    return [(row["partition"], row["broker"]) for row in table.to_pylist() if row["differs_from"] is not None]
+
+
+def test_the_early_reading_counts_if_the_snapshot_is_as_expected(fake: FakeCluster) -> None:
+    later = [msgspec.structs.replace(part, live_end=12, control_records=3) for part in SNAPSHOT]
+    reading = _read_around_a_change(fake, later)
+    assert reading.early and reading.took_ms >= 0 and reading.table.num_rows == 6
+    assert not _differences(reading.table), "the log was altered after the reading"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"start": 5}, {"end": 5}, {"leader": 1}, {"leader_epoch": 0}, {"arm": "one"}, {"partition": 0}, {"topic": "u"}],
+    ids=lambda other: next(iter(other)),
+)
+def test_all_is_read_again_if_a_partition_is_not_as_expected(fake: FakeCluster, other: dict[str, Any]) -> None:
+    if "topic" in other:
+        fake.set_partition("u", 1, leader=2, epoch=1)
+        fake.logs |= {(broker, "u", 1): list(LOG) for broker in fake.brokers}
+    reading = _read_around_a_change(fake, [SNAPSHOT[0], msgspec.structs.replace(SNAPSHOT[1], **other)])
+    assert not reading.early and _differences(reading.table) == [(1, 3)]
+    assert set(reading.table["read_until"].to_pylist()) == {10}
+
+
+def test_all_is_read_again_if_a_partition_was_not_expected(fake: FakeCluster) -> None:
+    reading = _read_around_a_change(fake, SNAPSHOT[:1])
+    assert not reading.early and _differences(reading.table) == [(1, 3)]
+
+
+def test_all_is_read_again_if_the_early_reading_failed(fake: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> pa.Table:
+        monkeypatch.undo()
+        raise KeyError("a partition without a leader")
+
+    monkeypatch.setattr(early_reading, "read_replicas", fail)
+    reading = _read_around_a_change(fake, SNAPSHOT)
+    assert not reading.early and _differences(reading.table) == [(1, 3)]
+
+
+def test_every_field_of_a_partition_is_decisive_or_says_nothing_about_the_range_that_is_read() -> None:
+    behind_or_counted = {"live_end", "log_append_time", "control_records", "aborted_records", "unreadable"}
+    assert {*DECISIVE} | behind_or_counted == {*PartitionSnapshot.__struct_fields__}
+    assert not {*DECISIVE} & behind_or_counted
