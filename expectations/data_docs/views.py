@@ -12,10 +12,10 @@ from typing import Any
 from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
 from great_expectations.render.renderer.renderer import Renderer
 from great_expectations.render.view import DefaultJinjaPageView
-from jinja2 import ChoiceLoader, FileSystemBytecodeCache, FileSystemLoader
+from jinja2 import BytecodeCache, ChoiceLoader, FileSystemLoader
+from jinja2.bccache import Bucket
 
 import delivery_verifier
-from delivery_verifier.host import folders
 
 _PAGES = Path(delivery_verifier.__file__).parent / "pages"
 _TEMPLATES = [folder / "templates" for folder in (Path(__file__).parent, _PAGES / "overview", _PAGES)]
@@ -47,12 +47,31 @@ class Results(ValidationResultsPageRenderer):
         return " / ".join([expectation_suite_name, data_asset_name, run_name, run_time])
 
 
+class Compiled(BytecodeCache):
+    """The compiled templates of this process, by the key that Jinja gives each of them."""
+
+    def __init__(self) -> None:
+        self._code: dict[str, bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Fills `bucket` if its template was compiled before, from the same source."""
+        if bucket.key in self._code:
+            bucket.bytecode_from_string(self._code[bucket.key])
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keeps the compiled template of `bucket`."""
+        self._code[bucket.key] = bucket.bytecode_to_string()
+
+
+_COMPILED = Compiled()
+
+
 class Page(DefaultJinjaPageView):
     """Renders a page of the site. Great Expectations provides the content of the page. This class replaces stock
     templates, so that the page loads nothing from a network.
 
-    Great Expectations makes a view for each section of each validation, and each view compiles its templates anew. So
-    the compiled templates are kept in files, which all views share.
+    Great Expectations makes a view for each section of each validation, and each view would compile its templates anew.
+    So all views of a process share the compiled templates.
     """
 
     def __init__(self, custom_styles_directory: str | None = None, custom_views_directory: str | None = None) -> None:
@@ -60,9 +79,7 @@ class Page(DefaultJinjaPageView):
         # These folders precede the stock templates, so that their templates replace stock templates of the same name.
         stock = [self.env.loader] if self.env.loader else []
         self.env.loader = ChoiceLoader([FileSystemLoader(_TEMPLATES), *stock])
-        compiled = folders.state_dir() / "templates"
-        compiled.mkdir(parents=True, exist_ok=True)
-        self.env.bytecode_cache = FileSystemBytecodeCache(str(compiled))
+        self.env.bytecode_cache = _COMPILED
 
 
 class Listed(Renderer):

@@ -1,5 +1,6 @@
-"""Tests that the scheduler of the local Airflow imports the libraries of the tasks beforehand, and that no other
-process of Airflow does. `tests/e2e/test_local_airflow.py` looks at the processes of a real local Airflow."""
+"""Tests of the warm start: the scheduler of the local Airflow imports beforehand what the tasks need, and no other
+process of Airflow does. A task imports edited code anew. `tests/e2e/test_local_airflow.py` looks at a real local
+Airflow."""
 
 from __future__ import annotations
 
@@ -89,6 +90,24 @@ def test_a_task_imports_the_project_anew_if_a_file_was_edited_or_added(made_up: 
     _start("TaskRunnerMarker")
     assert not [module for module in sys.modules if module.startswith("made_up")]
     assert importlib.import_module(f"made_up.{name.removesuffix('.py')}").VALUE == 22
+
+
+def test_the_lock_file_of_an_editor_is_no_edit(made_up: Path) -> None:
+    """Emacs makes a link without a target while a buffer is unsaved."""
+    _start("Job")
+    (made_up.parent / ".#step.py").symlink_to("nobody@nowhere.1:2")
+    _start("TaskRunnerMarker")
+    assert "made_up.step" in sys.modules
+
+
+def test_files_that_cannot_be_read_count_as_edited(made_up: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def vanished() -> warm.Files:
+        raise FileNotFoundError("a file vanished between two looks")
+
+    _start("Job")
+    monkeypatch.setattr(warm, "_files", vanished)
+    _start("TaskRunnerMarker")
+    assert "made_up.step" not in sys.modules
 
 
 def test_a_file_that_is_edited_while_the_scheduler_imports_counts_as_edited(made_up: Path) -> None:

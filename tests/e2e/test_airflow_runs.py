@@ -96,6 +96,12 @@ def test_the_run_says_on_which_spark_it_was_reconciled(both: tuple[RunDirectory,
     assert [run.manifest("reconcile").notes["spark"] for run in both] == ["Spark Connect, local[*]", "local[2]"]
 
 
+def test_the_replicas_were_read_while_the_end_of_the_snapshot_was_proven(
+    both: tuple[RunDirectory, RunDirectory],
+) -> None:
+    assert [run.manifest("settle").counts["replicas_early"] for run in both] == [1, 1]
+
+
 def test_airflow_and_direct_plan_the_same_and_write_the_same_files(both: tuple[RunDirectory, RunDirectory]) -> None:
     scenarios = [run.read_scenario() for run in both]
     planned = [(item.arms, item.load, item.fault, item.cluster, item.seed) for item in scenarios]

@@ -1,5 +1,5 @@
 """Tests of a real local Airflow: access rights, the address on which it listens, the answers to refused requests, the
-mail about a red run, and the libraries that its scheduler has imported."""
+mail about a red run, and what its scheduler has imported."""
 
 from __future__ import annotations
 

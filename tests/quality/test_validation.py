@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import jinja2
 import msgspec
 import pyarrow as pa
 import pytest
@@ -337,3 +338,20 @@ def test_an_evaluation_with_another_tolerance_than_the_contracts_is_seen_even_wh
     verdict, _ = validated(evidence_of(RUN), tmp_path)
     assert ("checker", "expectation_not_evaluated") in doubts(verdict)
     assert verdict.verdict == "INCONCLUSIVE"
+
+
+def test_no_template_is_compiled_twice_in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Great Expectations makes a view for each section of each validation."""
+    from expectations.data_docs import views
+
+    monkeypatch.setattr(views, "_COMPILED", views.Compiled())
+    compiled: list[str] = []
+    generate = jinja2.Environment._generate
+
+    def counted(environment: jinja2.Environment, source: Any, name: str | None, *more: Any, **named: Any) -> str:
+        compiled.append(str(name))
+        return generate(environment, source, name, *more, **named)
+
+    monkeypatch.setattr(jinja2.Environment, "_generate", counted)
+    pages = [views.Page().env.get_template("page.j2") for _ in range(3)]
+    assert len(pages) == 3 and compiled.count("page.j2") == 1

@@ -85,7 +85,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "applications",
         "cluster",
         "faults.administration",
-        "run.snapshot",
+        "run.acked_writer",
         "planning.own_settings.librdkafka",
     ),
     "bokeh": ("pages",),

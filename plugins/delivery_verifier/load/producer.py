@@ -16,6 +16,7 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.load.connecting import connect
 from delivery_verifier.load.delivery_reports import DeliveryCallback, delivery_callback, record_refusals
 from delivery_verifier.load.layout import LoadLayout, queue_limit
 from delivery_verifier.load.live_ledger import Control, Gate, LiveLedger, State, Word
@@ -148,8 +149,7 @@ class SequencedProducer:
         """Sends one block to each partition. Raises TimeoutError if a record has no outcome in time."""
         for _ in range(self.spec.partitions):
             self.send_block()
-        unsettled = self.client.flush(self.spec.deadline_s)
-        if unsettled:
+        if unsettled := self.client.flush(self.spec.deadline_s):
             raise TimeoutError(f"{unsettled} warm-up records were not settled within {self.spec.deadline_s:g} s")
 
     def load(self) -> None:
@@ -180,21 +180,18 @@ class SequencedProducer:
                 break
             else:
                 self.client.poll(0.002)
-        if self.fatal is None:
-            for _ in range(self.spec.partitions):
-                self.send_block()
+        for _ in range(self.spec.partitions if self.fatal is None else 0):
+            self.send_block()
 
     def run(self) -> None:
-        """Sends the warm-up and then the load. Waits for Gate.WARM_UP before the warm-up, and for Gate.GO before the
-        load. A producer that was killed and started again sends no warm-up, and resumes its load at once."""
+        """Sends the warm-up and then the load. Waits for Gate.WARM_UP and for Gate.GO before. A producer that was
+        killed and started again sends no warm-up, and resumes its load at once."""
         if self.transactions:
             self.transactions.init()
         if self.spec.life:
             self._unless_fatal(self.take_over)
         else:
-            # Without this call, an idempotent client that has no connection yet waits half a second for its producer
-            # id. The warm-up would wait with it.
-            self.client.list_topics(timeout=self.spec.deadline_s)
+            connect(self.client, self.spec.deadline_s)
             self._wait_for(Gate.WARM_UP)
             self.warm_up()
             self.control[Word.STATE] = State.WARM
@@ -231,8 +228,8 @@ class SequencedProducer:
 
 
 def main() -> int:
-    """Runs one producer, and returns the exit code of the process. The code is 0 if the load was sent, 3 if an error
-    ended the load early, and 1 if the client refused its settings."""
+    """Runs one producer. Returns the exit code: 0 if the load was sent, 3 if an error ended it early, 1 if the client
+    refused its settings."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=ProducerSpec)
     try:
         producer = SequencedProducer(spec)

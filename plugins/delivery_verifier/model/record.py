@@ -131,8 +131,10 @@ def parse(value: bytes) -> Header | None:
 
 TRACES = "|".join((MAGIC.decode(), NUMBERS_PATTERN, _PADDING[:12].decode()))
 """A regular expression, for Python and Java, that matches a trace of a record of any run: the magic, the numbers of a
-header, or the beginning of the padding. The token of the run is a trace, too. A trace may stand at any place. A damaged
-record usually still has a trace."""
+header, or the beginning of the padding. A trace may stand at any place. A damaged record usually still has a trace.
+
+The token of the run is a trace, too, but this expression does not contain the token. So whoever looks for traces must
+also look for the token."""
 
 
 def is_of_stranger(value: bytes | None, run: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from confluent_kafka import KafkaError, Message, Producer
 
 from delivery_verifier.cluster.connection import Connection
+from delivery_verifier.load.connecting import connect
 from delivery_verifier.model.errors import StepFailed
 
 ANSWER_S = 30.0
@@ -16,7 +17,7 @@ ANSWER_S = 30.0
 class AckedWriter:
     """Writes the verifier's own records with acks=all, and waits until every record is acknowledged.
 
-    `more` holds further client properties. The constructor raises KafkaException if no broker answers.
+    `more` holds further client properties.
     """
 
     def __init__(self, connection: Connection, more: dict[str, str] | None = None) -> None:
@@ -32,8 +33,7 @@ class AckedWriter:
                 **(more or {}),
             }
         )
-        # Without this call, an idempotent client that has no connection yet waits half a second for its producer id.
-        self.client.list_topics(timeout=ANSWER_S)
+        connect(self.client, ANSWER_S)
 
     def write(self, records: list[tuple[str, int, bytes]]) -> list[int]:
         """Writes `records` in order, and returns their offsets. A record is (topic, partition, value).

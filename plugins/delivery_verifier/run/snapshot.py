@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
@@ -56,12 +57,13 @@ def take_snapshot(
     scenario: Scenario,
     cluster: Cluster,
     writer: AckedWriter,
-    meanwhile: Callable[[Sequence[PartitionSnapshot]], None],
+    meanwhile: Callable[[Callable[[], Sequence[PartitionSnapshot]]], None] | None,
 ) -> Offsets:
     """Writes markers until they prove where every partition ends. Returns the snapshot, which names these ends.
 
-    Calls `meanwhile` once, after the first markers. Its argument is what the snapshot will contain, unless further
-    records arrive or a partition gets another leader. It has no counts of unseen records.
+    If `meanwhile` is not None, calls it once, after the first markers. Its argument is a function, which any thread may
+    call. This function returns what the snapshot will contain, unless further records arrive or a partition gets
+    another leader. The result has no counts of unseen records.
 
     Raises TimeoutError if records still arrive after DEADLINE_S, or if a transaction stays open for too long. Raises
     StepFailed if a marker is not acknowledged.
@@ -74,8 +76,9 @@ def take_snapshot(
             raise TimeoutError(f"records still arrive {DEADLINE_S:g} s after the load ended: {markers}")
         _write_markers(scenario, writer, partitions, markers, round_number)
         round_number += 1
-        if round_number == 1:
-            meanwhile(_expected(cluster, partitions, markers))
+        if round_number == 1 and meanwhile is not None:
+            ends = {key: _Markers(marker.offset, marker.written_at_s, marker.offset) for key, marker in markers.items()}
+            meanwhile(partial(_bounds, cluster, partitions, ends))
         if round_number > 1 and all(marker.end >= 0 for marker in markers.values()):
             break
         _pause_until_s(max(marker.written_at_s for marker in markers.values()) + MARKERS_APART_S)
@@ -156,12 +159,6 @@ def _offsets(
         snapshots.append(msgspec.structs.replace(part, control_records=unseen.control, aborted_records=unseen.aborted))
     servers = cluster.connection.bootstrap_servers
     return Offsets(bootstrap_servers=servers, taken_at_us=now_us(), partitions=snapshots, rounds=rounds)
-
-
-def _expected(cluster: Cluster, partitions: _ArmPartitions, markers: _MarkersByPartition) -> list[PartitionSnapshot]:
-    """Returns what the snapshot will contain if no further records arrive: it will end at the first markers."""
-    ends = {key: _Markers(marker.offset, marker.written_at_s, marker.offset) for key, marker in markers.items()}
-    return _bounds(cluster, partitions, ends)
 
 
 def _bounds(cluster: Cluster, partitions: _ArmPartitions, markers: _MarkersByPartition) -> list[PartitionSnapshot]:

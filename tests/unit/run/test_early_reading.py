@@ -34,7 +34,8 @@ def fake() -> FakeCluster:
 def _read_around_a_change(fake: FakeCluster, expected: list[PartitionSnapshot]) -> Reading:
     """Reads early, alters the log of a follower, and returns the reading of SNAPSHOT."""
     early = EarlyReading(Cluster(fake))
-    early.begin(expected)
+    early.begin(lambda: expected)
+    assert early._thread is not None
     early._thread.join()
     fake.logs[3, "t", 1][1] = altered(LOG[1])
     return early.result(SNAPSHOT)
@@ -71,13 +72,45 @@ def test_all_is_read_again_if_a_partition_was_not_expected(fake: FakeCluster) ->
 
 
 def test_all_is_read_again_if_the_early_reading_failed(fake: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> pa.Table:
+    def fail(*_: object, **__: object) -> pa.Table:
         monkeypatch.undo()
         raise KeyError("a partition without a leader")
 
     monkeypatch.setattr(early_reading, "read_replicas", fail)
     reading = _read_around_a_change(fake, SNAPSHOT)
     assert not reading.early and _differences(reading.table) == [(1, 3)]
+
+
+def test_all_is_read_again_if_the_partitions_are_not_known_yet(fake: FakeCluster) -> None:
+    def unknown() -> list[PartitionSnapshot]:
+        raise KeyError("a partition without a leader")
+
+    early = EarlyReading(Cluster(fake))
+    early.begin(unknown)
+    reading = early.result(SNAPSHOT)
+    assert not reading.early and reading.table.num_rows == 6
+
+
+def test_all_is_read_again_if_a_replica_could_not_be_read_early(fake: FakeCluster) -> None:
+    log = fake.logs.pop((3, "t", 0))
+    early = EarlyReading(Cluster(fake))
+    early.begin(lambda: SNAPSHOT)
+    assert early._thread is not None
+    early._thread.join()
+    fake.logs[3, "t", 0] = log
+    reading = early.result(SNAPSHOT)
+    assert not reading.early and not any(reading.table["detail"].to_pylist())
+
+
+def test_without_an_early_reading_all_is_read_when_the_snapshot_is_known(fake: FakeCluster) -> None:
+    reading = EarlyReading(Cluster(fake)).result(SNAPSHOT)
+    assert not reading.early and reading.table.num_rows == 6
+
+
+def test_both_readings_together_have_the_time_of_one(fake: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(early_reading, "READING_S", 0.0)
+    reading = _read_around_a_change(fake, SNAPSHOT)
+    assert not reading.early and all("did not end within" in text for text in reading.table["detail"].to_pylist())
 
 
 def test_every_field_of_a_partition_is_decisive_or_says_nothing_about_the_range_that_is_read() -> None:

@@ -1,2 +1,2 @@
-"""The plugin in Airflow's processes. In the web server, it adds pages and tabs. In the scheduler, it imports libraries
-early."""
+"""The plugin in Airflow's processes. In the web server, it adds pages and tabs. In the scheduler, it imports early what
+tasks need."""

@@ -87,8 +87,8 @@ scheduler."""
 
 @hookimpl
 def on_starting(component: object) -> None:
-    """Imports LIBRARIES and STEPS if this process is the scheduler of a local Airflow. If this process is a task of
-    such a scheduler, forgets the modules of this project if one of their files has been edited.
+    """In the scheduler of a local Airflow, imports LIBRARIES and STEPS. In a task of such a scheduler, forgets the
+    modules of this project when one of their files has been edited.
 
     Does nothing in any other Airflow, because the modules take memory. Airflow calls this function in these processes:
 
@@ -99,7 +99,7 @@ def on_starting(component: object) -> None:
     if MARK not in os.environ:
         return
     if type(component).__name__ != "Job":
-        if _imported and _imported != _files():
+        if _imported and not _is_unedited():
             _forget()
     elif sys.argv[1:2] == ["scheduler"]:
         logging.getLogger("great_expectations").setLevel(logging.WARNING)  # its import logs 200 lines
@@ -108,10 +108,23 @@ def on_starting(component: object) -> None:
             importlib.import_module(name)
 
 
+def _is_unedited() -> bool:
+    """Returns whether the source files are as they were when the scheduler imported them. If they cannot be read, they
+    count as edited. Reason: Airflow logs an error of a listener, and goes on with the task."""
+    try:
+        return _imported == _files()
+    except OSError:
+        return False
+
+
 def _files() -> Files:
-    """Returns the source files of PACKAGES as they are now. This takes about 10 ms."""
+    """Returns the source files of PACKAGES as they are now. This takes about 10 ms.
+
+    Leaves out a link without a target, such as the lock file of an editor. Raises OSError if a file vanishes meanwhile.
+    """
     folders = [Path(*importlib.import_module(package).__path__) for package in PACKAGES]
-    states = {str(file): file.stat() for folder in folders for file in folder.rglob("*.py")}
+    files = [file for folder in folders for file in folder.rglob("*.py") if file.exists()]
+    states = {str(file): file.stat() for file in files}
     return {name: (state.st_mtime_ns, state.st_size) for name, state in states.items()}
 
 

@@ -7,9 +7,7 @@ anomalies. The snapshot says where each partition ends.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -28,13 +26,12 @@ from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.model.snapshot import PartitionSnapshot
+from delivery_verifier.model.snapshot import Offsets
 from delivery_verifier.run.acked_writer import AckedWriter
 from delivery_verifier.run.applications import drain_applications
 from delivery_verifier.run.canary_effects import apply_canary
 from delivery_verifier.run.early_reading import EarlyReading
 from delivery_verifier.run.outputs import VisibleRecords
-from delivery_verifier.run.replicas import READING_S
 from delivery_verifier.run.sealing import seal_ledgers
 from delivery_verifier.run.snapshot import DEADLINE_S, take_snapshot
 from delivery_verifier.run.unreadable import with_unreadable
@@ -78,25 +75,26 @@ def settle(run_dir: Path) -> None:
         writer = AckedWriter(cluster.connection)
         layout, offsets = _plant_canary(scenario, writer, output)
         early = EarlyReading(cluster)
-
-        def meanwhile(expected: Sequence[PartitionSnapshot]) -> None:
-            early.begin(expected)
-            seal_ledgers([forgetful.result()], output)
-
-        snapshot = take_snapshot(scenario, cluster, writer, meanwhile)
+        # What applications do takes minutes. An early reading would know nothing of the replicas after that.
+        snapshot = take_snapshot(scenario, cluster, writer, None if scenario.applied else early.begin)
+        seal_ledgers([forgetful.result()], output)
         connection, folder = cluster.load_connection.client_properties(), cluster.workspace / "canary-effects"
         apply_canary(scenario, layout, offsets, snapshot, folder, connection, output, VisibleRecords(cluster))
         drain_applications(scenario, cluster, snapshot, output)
         write_witness(scenario, cluster, output, run.manifest("produce").started_at_us)
-        reading = early.result(snapshot.partitions)
-        end_s = time.monotonic() + READING_S
-        partitions, unseen = with_unreadable(cluster, snapshot.partitions, reading.table, end_s)
-        output.notes |= unseen
-        output.counts |= {"replicas_ms": reading.took_ms, "replicas_early": int(reading.early)}
-        output.write_table("replicas", reading.table)
-        output.write_json("offsets.json", msgspec.structs.replace(snapshot, partitions=partitions))
+        _compare_replicas(cluster, snapshot, early, output)
         output.write_json("observations.json", list(_observations(cluster)))
     cluster.watch([])  # nothing reads what would be observed from now on, and the reconciliation needs the processor
+
+
+def _compare_replicas(cluster: Cluster, snapshot: Offsets, early: EarlyReading, output: StepOutput) -> None:
+    """Writes replicas.parquet, and offsets.json, which also names the offsets that cannot be read."""
+    reading = early.result(snapshot.partitions)
+    partitions, unseen = with_unreadable(cluster, snapshot.partitions, reading.table, reading.end_s)
+    output.notes |= unseen
+    output.counts |= {"replicas_ms": reading.took_ms, "replicas_early": int(reading.early)}
+    output.write_table("replicas", reading.table)
+    output.write_json("offsets.json", msgspec.structs.replace(snapshot, partitions=partitions))
 
 
 def _end_faults(cluster: Cluster, names: list[str]) -> None:
