@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from delivery_verifier.host import variables
 from delivery_verifier.orchestration.local import warm_up
 
 
@@ -43,11 +44,15 @@ def test_before_the_user_has_made_a_run_that_of_the_setup_is_taken(
     assert warm_up.run_to_reconcile() == own
 
 
-@pytest.mark.parametrize(("busy_from", "passes"), [(0, 0), (2, 2), (99, warm_up.PASSES)])
-def test_no_pass_begins_while_a_run_uses_the_host(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy_from: int, passes: int
+@pytest.mark.parametrize(
+    ("busy_from", "chosen", "passes"),
+    [(0, "", 0), (2, "", 2), (99, "", variables.WARM_UP_PASSES), (99, "6", 6), (99, "0", 0)],
+)
+def test_no_pass_begins_while_a_run_uses_the_host_and_no_more_than_the_user_wants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy_from: int, chosen: str, passes: int
 ) -> None:
     monkeypatch.setenv("KDV_HOME", str(tmp_path))
+    monkeypatch.setenv("KDV_WARM_UP", chosen)
     monkeypatch.setattr(warm_up.spark_server, "listens", lambda port: True)
     done: list[Path] = []
     monkeypatch.setattr(warm_up, "_reconcile_copy", lambda run, port: done.append(run))

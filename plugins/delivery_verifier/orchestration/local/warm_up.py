@@ -14,15 +14,13 @@ import tempfile
 from pathlib import Path
 
 from delivery_verifier.cluster import lease
-from delivery_verifier.host import folders
+from delivery_verifier.host import folders, variables
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.orchestration.local import settings, spark_server
 
 LISTENS_WITHIN_S = 120.0
 MOST_BYTES = 32 << 20
 """The most bytes that ledger/ and log/ of the stored run may have together. A larger run would take too long."""
-PASSES = 4
-"""How often the stored run is reconciled at most. The JVM compiles a method better when it has run often."""
 FIRST_RUN = Path(sys.prefix) / "first-run"
 """The folder of the run that `make setup` has made."""
 _FOLDERS = ("ledger", "log")
@@ -52,7 +50,7 @@ def _bytes(run: Path) -> int:
 
 
 def warm_up(run: Path, port: int) -> None:
-    """Reconciles a copy of `run` on the server at `port`, up to PASSES times, and removes the copy.
+    """Reconciles a copy of `run` on the server at `port` up to as many times as KDV_WARM_UP says. Removes the copy.
 
     Begins no pass while a run uses the host, because the two would share the processors. Also removes copies of earlier
     warm-ups that were killed.
@@ -60,7 +58,7 @@ def warm_up(run: Path, port: int) -> None:
     wait_until(lambda: spark_server.listens(port), "the Spark Connect server listens", LISTENS_WITHIN_S, every_s=0.5)
     for remains in settings.airflow_home().glob(f"{_PREFIX}*"):
         shutil.rmtree(remains, ignore_errors=True)
-    for _ in range(PASSES):
+    for _ in range(variables.warm_up_passes()):
         if lease.holder() is not None:
             return
         _reconcile_copy(run, port)
@@ -83,7 +81,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, required=True)
     port = parser.parse_args().port
     os.nice(10)
-    if (run := run_to_reconcile()) is not None:
+    if variables.warm_up_passes() and (run := run_to_reconcile()) is not None:
         warm_up(run, port)
     return 0
 
