@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pytest
-from support.record_batches import altered, batch
+from support.record_batches import altered
+from support.replicated import LOG, SNAPSHOT, replicated
 
 from delivery_verifier.cluster.fake import FakeCluster
 from delivery_verifier.cluster.handle import Cluster
@@ -15,20 +16,10 @@ from delivery_verifier.model.snapshot import PartitionSnapshot
 from delivery_verifier.run import early_reading
 from delivery_verifier.run.early_reading import DECISIVE, EarlyReading, Reading
 
-LOG = [batch(0, 5), batch(5, 5, epoch=1), batch(10, 1, epoch=1)]
-SNAPSHOT = [
-    PartitionSnapshot(arm="safe", topic="t", partition=at, start=0, end=10, live_end=11, leader=2, leader_epoch=1)
-    for at in (0, 1)
-]
-
 
 @pytest.fixture
 def fake() -> FakeCluster:
-    fake = FakeCluster()
-    for at in (0, 1):
-        fake.set_partition("t", at, leader=2, epoch=1)
-        fake.logs |= {(broker, "t", at): list(LOG) for broker in fake.brokers}
-    return fake
+    return replicated()
 
 
 def _read_around_a_change(fake: FakeCluster, expected: list[PartitionSnapshot]) -> Reading:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from support.record_batches import altered, batch, damaged
+from support.replicated import LOG, SNAPSHOT, replicated
 
 from delivery_verifier.cluster import damage
 from delivery_verifier.cluster.fake import FakeCluster
@@ -21,20 +22,10 @@ from delivery_verifier.model.snapshot import PartitionSnapshot
 from delivery_verifier.run.replicas import read_replicas
 from delivery_verifier.run.unreadable import with_unreadable
 
-LOG = [batch(0, 5), batch(5, 5, epoch=1), batch(10, 1, epoch=1)]
-SNAPSHOT = [
-    PartitionSnapshot(arm="safe", topic="t", partition=at, start=0, end=10, live_end=11, leader=2, leader_epoch=1)
-    for at in (0, 1)
-]
-
 
 @pytest.fixture
 def fake() -> FakeCluster:
-    fake = FakeCluster()
-    for at in (0, 1):
-        fake.set_partition("t", at, leader=2, epoch=1)
-        fake.logs |= {(broker, "t", at): list(LOG) for broker in fake.brokers}
-    return fake
+    return replicated()
 
 
 def rows(fake: FakeCluster, deadline_s: float = 0, **more: float) -> dict[tuple[int, int], dict[str, Any]]:
