@@ -146,7 +146,7 @@ class _Session:
 def _configuration(site: Path) -> Any:
     """Returns the configuration of Great Expectations. Results and pages go to files below `site`. Everything else
     stays in memory."""
-    from great_expectations.data_context.types.base import DataContextConfig, ProgressBarsConfig
+    from expectations.library import DataContextConfig, ProgressBarsConfig
 
     memory = {"class_name": "InMemoryStoreBackend"}
     return DataContextConfig(

@@ -16,13 +16,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from great_expectations import ExpectationSuite
-from great_expectations.expectations.row_conditions import Column
-
 from delivery_verifier.judgement.evaluation import CANARY, LAWS, Suite
 from delivery_verifier.judgement.unexplained import UNEXPLAINED, unexplained_column
 from delivery_verifier.model.anomalies import KINDS
 from delivery_verifier.store.books import total_column
+from expectations.library import Column, ExpectationSuite
 from expectations.vocabulary import (
     EXCUSES,
     GUARANTEES,

@@ -10,17 +10,14 @@ write defaults into a suite's JSON, and a suite must say which column each expec
 
 from __future__ import annotations
 
-import great_expectations
-from great_expectations.expectations.core.expect_column_pair_values_to_be_equal import (
-    ExpectColumnPairValuesToBeEqual,
-)
-from great_expectations.expectations.core.expect_column_values_to_be_between import (
-    ExpectColumnValuesToBeBetween,
-)
-
 from delivery_verifier.judgement.unexplained import UNEXPLAINED
 from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.anomaly_kind import AnomalyKind
+from expectations.library import (
+    ExpectColumnPairValuesToBeEqual,
+    ExpectColumnValuesToBeBetween,
+    great_expectations,
+)
 
 
 class ExpectLawToBalance(ExpectColumnPairValuesToBeEqual):

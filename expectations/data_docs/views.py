@@ -9,13 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
-from great_expectations.render.renderer.renderer import Renderer
-from great_expectations.render.view import DefaultJinjaPageView
 from jinja2 import BytecodeCache, ChoiceLoader, FileSystemLoader
 from jinja2.bccache import Bucket
 
 import delivery_verifier
+from expectations.library import DefaultJinjaPageView, Renderer, ValidationResultsPageRenderer
 
 _PAGES = Path(delivery_verifier.__file__).parent / "pages"
 _TEMPLATES = [folder / "templates" for folder in (Path(__file__).parent, _PAGES / "overview", _PAGES)]

@@ -79,7 +79,7 @@ WITHOUT_INTRODUCTION = {"verify_delivery", "verify_catalogue", "delivery_plugin"
 DOORS: dict[str, tuple[str, ...]] = {
     "airflow": ("orchestration", "verify_delivery", "verify_catalogue", "delivery_plugin"),
     "pyspark": ("spark_jobs", "host.java.lock_jars"),
-    "great_expectations": ("expectations",),
+    "great_expectations": ("expectations.library",),
     "confluent_kafka": (
         "load",
         "applications",

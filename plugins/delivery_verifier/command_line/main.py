@@ -8,6 +8,7 @@ this host.
 from __future__ import annotations
 
 import argparse
+import gc
 import signal
 import subprocess
 import sys
@@ -50,6 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(130, RuntimeError("interrupted; the run has been ended"))
     except Exception as error:  # a failure has its own exit code: nobody may take it for a verdict
         return _fail(_exit_code(error, arguments), error)
+    finally:
+        gc.freeze()  # Python's last search for cycles would take a second, because libraries have made so many objects
 
 
 def _exit_code(error: Exception, arguments: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from typing import cast
 
 from delivery_verifier.applications.handle import RunningApplications
 from delivery_verifier.applications.own.handle import OwnHandle
-from delivery_verifier.applications.own.table import PlaceBusy
+from delivery_verifier.applications.own.scan import PlaceBusy
 from delivery_verifier.applications.pool import applications_of, group_of
 from delivery_verifier.cluster import groups, topics
 from delivery_verifier.faults.action import ActionContext, ActionProof

@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,7 +21,6 @@ from delivery_verifier.model.progress import ProgressListener, StepProgress
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.run.local_spark import SparkProvider, own_session
 from delivery_verifier.run.signals import ParallelStepFailed
-from delivery_verifier.run.steps.conclude import judge_and_report
 from delivery_verifier.run.steps.create_topics import create_topics
 from delivery_verifier.run.steps.inject_fault import inject_fault
 from delivery_verifier.run.steps.plan import plan_from_params
@@ -28,12 +29,18 @@ from delivery_verifier.run.steps.reconcile import read_topic, reconcile
 from delivery_verifier.run.steps.settle import settle
 from delivery_verifier.run.steps.start_cluster import start_cluster
 from delivery_verifier.run.steps.stop_cluster import stop_cluster
-from delivery_verifier.run.steps.validate import import_ahead, validate
+from delivery_verifier.run.steps.validate import validate
 from delivery_verifier.store.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+AHEAD = ("expectations.vocabulary", "delivery_verifier.run.steps.conclude")
+"""What the steps validate and conclude import. These imports take seconds, because they import Great Expectations and
+the libraries of the report."""
+SWITCH_S = 50e-6
+"""How long the imports may keep the interpreter from other threads, in seconds. With Python's 5 ms, each of the
+thousands of calls of Spark's JVM would wait for 5 ms if the imports take that long."""
 T = TypeVar("T")
 
 
@@ -103,13 +110,39 @@ def judge(
     verdict.
     """
     steps = _Steps(run_dir.name, listener)
-    import_ahead()
     with _removing_unjudged_workspace(run_dir):
         steps.work("reconcile", lambda: reconcile(run_dir, spark))
         if end_spark is not None:
             end_spark()
         steps.work("validate", lambda: validate(run_dir))
-        return steps.work("conclude", lambda: judge_and_report(run_dir))
+        return steps.work("conclude", lambda: _conclude(run_dir))
+
+
+def _conclude(run_dir: Path) -> RunVerdict:
+    from delivery_verifier.run.steps.conclude import judge_and_report
+
+    return judge_and_report(run_dir)
+
+
+def _import_ahead() -> None:
+    """Begins to import AHEAD in another thread. Returns at once.
+
+    This is called after the last fault. The host has little to do then, because the load only goes on at its rate.
+
+    If an import fails, the step that needs the module tries it again, and raises the error.
+    """
+
+    def work() -> None:
+        usual_s = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_S)
+        try:
+            for name in AHEAD:
+                with suppress(Exception):
+                    import_module(name)
+        finally:
+            sys.setswitchinterval(usual_s)
+
+    threading.Thread(target=work, name="import ahead", daemon=True).start()
 
 
 @contextmanager
@@ -137,6 +170,7 @@ def _load_under_fault(run_dir: Path, steps: _Steps) -> None:
     def inject() -> None:
         try:
             steps.work("inject_fault", lambda: inject_fault(run_dir))
+            _import_ahead()
         except BaseException as error:  # raised again below, in the thread of the run
             failures.append(error)
 

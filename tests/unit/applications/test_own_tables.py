@@ -12,7 +12,8 @@ from support import own_applications
 from support.own_applications import SECRET
 from support.own_members import ARM, OTHER_RUN, Member, value
 
-from delivery_verifier.applications.own.table import PlaceBusy, Table, _as_url
+from delivery_verifier.applications.own.scan import PlaceBusy
+from delivery_verifier.applications.own.table import Table, _as_url
 from delivery_verifier.applications.sink import CRC_OK, PARSED
 from delivery_verifier.model.effects_place import EffectsPlace
 from delivery_verifier.model.errors import StepFailed

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from delivery_verifier.applications.own.table import PlaceBusy
+from delivery_verifier.applications.own.scan import PlaceBusy
 from delivery_verifier.faults import applications
 from delivery_verifier.faults.applications import KillApplication
 

@@ -3,6 +3,7 @@ error."""
 
 from __future__ import annotations
 
+import sys
 import threading
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,9 +18,8 @@ from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.model.steps import DECLARED
 from delivery_verifier.run import direct, local_spark
 from delivery_verifier.run.local_spark import OwnSession
-from delivery_verifier.run.steps import validate
 
-FUNCTIONS = {"plan": "plan_from_params", "conclude": "judge_and_report"}
+FUNCTIONS = {"plan": "plan_from_params", "conclude": "_conclude"}
 SPARK = cast("SparkSession", object())
 """A stand-in for a living Spark session. No step of these tests uses it."""
 
@@ -40,7 +40,7 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         replace(declared.name)
     monkeypatch.setattr(direct.Cluster, "of_run", lambda run: SimpleNamespace(socket=tmp_path))
     monkeypatch.setattr(direct.lease, "renewed", lambda socket: nullcontext())
-    monkeypatch.setattr(direct, "import_ahead", lambda: None)
+    monkeypatch.setattr(direct, "_import_ahead", lambda: None)
     monkeypatch.setattr(direct, "_removing_unjudged_workspace", lambda run_dir: nullcontext())
     return noted
 
@@ -113,28 +113,28 @@ def test_a_start_of_spark_that_is_under_way_is_not_waited_for(monkeypatch: pytes
         own()
 
 
-def test_an_import_ahead_that_fails_leaves_its_error_to_validate(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried, tracebacks = list[str](), list[object]()
+def test_an_import_ahead_that_fails_leaves_its_error_to_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried, tracebacks, usual_s = list[str](), list[object](), sys.getswitchinterval()
 
     def fail(name: str) -> None:
         tried.append(name)
         raise ImportError(name)
 
-    monkeypatch.setattr(validate, "import_module", fail)
+    monkeypatch.setattr(direct, "import_module", fail)
     monkeypatch.setattr(threading, "excepthook", tracebacks.append)
-    validate.import_ahead()
+    direct._import_ahead()
     for thread in threading.enumerate():
         if thread.name == "import ahead":
             thread.join()
-    assert tried == ["expectations.vocabulary"] and tracebacks == []
+    assert tried == [*direct.AHEAD] and tracebacks == [] and sys.getswitchinterval() == usual_s
 
 
-def test_great_expectations_is_imported_beside_the_reconciliation(
+def test_what_the_last_steps_import_is_imported_after_the_faults_and_before_the_step_settle(
     calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(direct, "import_ahead", lambda: calls.append("import"))
+    monkeypatch.setattr(direct, "_import_ahead", lambda: calls.append("import"))
     direct.run({}, "r", lambda progress: None, SPARK)
-    assert calls[calls.index("import") + 1] == "reconcile"
+    assert calls.index("inject_fault") < calls.index("import") < calls.index("settle")
 
 
 def test_steps_that_need_the_cluster_are_worked_while_it_is_up_and_no_other_step_is(calls: list[str]) -> None:

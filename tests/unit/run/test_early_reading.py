@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.model.snapshot import PartitionSnapshot
 from delivery_verifier.run import early_reading
 from delivery_verifier.run.early_reading import DECISIVE, EarlyReading, Reading
+from delivery_verifier.run.replicas import read_replicas
 
 
 @pytest.fixture
@@ -82,7 +84,10 @@ def test_all_is_read_again_if_the_partitions_are_not_known_yet(fake: FakeCluster
     assert not reading.early and reading.table.num_rows == 6
 
 
-def test_all_is_read_again_if_a_replica_could_not_be_read_early(fake: FakeCluster) -> None:
+def test_all_is_read_again_if_a_replica_could_not_be_read_early(
+    fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(early_reading, "read_replicas", partial(read_replicas, deadline_s=0.2))
     log = fake.logs.pop((3, "t", 0))
     early = EarlyReading(Cluster(fake))
     early.begin(lambda: SNAPSHOT)

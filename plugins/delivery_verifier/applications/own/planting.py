@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from delivery_verifier.applications.own.files import WORK, Files
 from delivery_verifier.applications.own.readers import EffectReader
-from delivery_verifier.applications.own.table import Table
 from delivery_verifier.applications.own.topic import Topic
 from delivery_verifier.applications.sink import CRC_OK, PARSED
 from delivery_verifier.model import record
@@ -40,7 +39,10 @@ def plant_values(reader: EffectReader, landing: EffectsPlace, folder: Path, valu
     contents = [value[: record.HEADER_BYTES] for value in values] if landing.identity == "header" else values
     if isinstance(reader, Files):
         _plant_in_file(landing, folder, contents)
-    elif isinstance(reader, Topic | Table):
+    else:
+        from delivery_verifier.applications.own.table import Table
+
+        assert isinstance(reader, Topic | Table)
         reader.plant(contents)
 
 

@@ -21,8 +21,7 @@ from delivery_verifier.applications.own.described import landing_of, pattern_of,
 from delivery_verifier.applications.own.files import WORK
 from delivery_verifier.applications.own.guardian import SUPERVISOR_ENDED
 from delivery_verifier.applications.own.readers import EffectReader, check_grown, reader_of
-from delivery_verifier.applications.own.scan import blocks_of
-from delivery_verifier.applications.own.table import PlaceBusy
+from delivery_verifier.applications.own.scan import PlaceBusy, blocks_of
 from delivery_verifier.applications.sink import SinkInputs
 from delivery_verifier.host import folders
 from delivery_verifier.host.processes import dies_with_parent

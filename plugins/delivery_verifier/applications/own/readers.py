@@ -10,7 +10,6 @@ from typing import Protocol
 from delivery_verifier.applications.own.described import landing_of, read_own, secret_environment
 from delivery_verifier.applications.own.files import Files
 from delivery_verifier.applications.own.scan import RecordPattern, Scan
-from delivery_verifier.applications.own.table import CANARY_FILE, Table
 from delivery_verifier.applications.own.topic import Topic
 from delivery_verifier.applications.sink import SinkInputs
 from delivery_verifier.model.application import output_topic
@@ -62,6 +61,8 @@ def reader_of(inputs: SinkInputs, folder: Path, landing: EffectsPlace | None = N
     if landing.kind == "topic":
         return Topic(output_topic(topic), inputs.connection, landing, inputs.count_visible, inputs.folder)
     if landing.kind == "table":
+        from delivery_verifier.applications.own.table import CANARY_FILE, Table
+
         if inputs.arm.application is None:
             return Table(f"sqlite:///{inputs.folder / CANARY_FILE}", landing, topic, folder)
         environment = secret_environment(read_own(inputs.arm.application.name))

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from delivery_verifier.applications.sink import CRC_OK, EFFECT, FOREIGN, PARSED
 from delivery_verifier.model import record
+from delivery_verifier.model.errors import VerifierError
 
 BLOCK_BYTES = 4 << 20
 """The size of the part of a file that is read at a time."""
@@ -25,6 +26,10 @@ _NEWLINE = 10
 _Bytes = npt.NDArray[np.uint8]
 MAGIC = record.MAGIC + b" "
 """The bytes with which the records of all runs begin."""
+
+
+class PlaceBusy(VerifierError, RuntimeError):
+    """The effects cannot be read now, because a transaction of the application has locked them."""
 
 
 class RecordPattern(NamedTuple):

@@ -1,6 +1,7 @@
 """A table of a database as the place of the effects of an own application: each row is one effect.
 
 This module only reads the rows. Their order is unknown. So `Table.keep` remembers after each life which rows there are.
+Other modules import this one inside functions, because few runs have a table, and SQLAlchemy is slow to import.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ import numpy as np
 import sqlalchemy
 from sqlalchemy import exc
 
-from delivery_verifier.applications.own.scan import MAGIC, RecordPattern, Scan, scan_values
+from delivery_verifier.applications.own.scan import MAGIC, PlaceBusy, RecordPattern, Scan, scan_values
 from delivery_verifier.applications.sink import CRC_OK, EFFECT, PARSED
 from delivery_verifier.model import record
 from delivery_verifier.model.effects_place import OF_COLUMNS, TOPIC, EffectsPlace
-from delivery_verifier.model.errors import StepFailed, VerifierError
+from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.own_application import redacted, secrets_of
 
@@ -33,10 +34,6 @@ _KEPT = "rows.npy"
 _PART = "table"
 _SQLITE_S = 1.0
 """Seconds that a reader waits for the lock of an SQLite database: a frozen member may hold it."""
-
-
-class PlaceBusy(VerifierError, RuntimeError):
-    """The effects cannot be read now, because a transaction of the application has locked them."""
 
 
 class Table:

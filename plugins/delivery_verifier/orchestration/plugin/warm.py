@@ -35,8 +35,6 @@ LIBRARIES = (
     "bokeh.plotting",
     "confluent_kafka.admin",
     "duckdb",
-    "great_expectations",
-    "great_expectations.render.renderer.site_builder",
     "jinja2.ext",
     "pandas",
     "pyarrow.acero",

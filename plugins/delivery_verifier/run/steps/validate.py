@@ -7,23 +7,7 @@ for example that counts from independent sources are equal.
 
 from __future__ import annotations
 
-from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
-from threading import Thread
-
-
-def import_ahead() -> None:
-    """Begins to import Great Expectations in another thread, because the import takes seconds. Returns at once.
-
-    If the import fails, `validate` later tries the import again, and raises the error.
-    """
-
-    def work() -> None:
-        with suppress(Exception):
-            import_module("expectations.vocabulary")
-
-    Thread(target=work, name="import ahead", daemon=True).start()
 
 
 def validate(run_dir: Path) -> None:

@@ -1,0 +1,85 @@
+"""Great Expectations, imported without the libraries that this project does not let it use.
+
+Great Expectations imports drawing, statistics and databases, because some of its expectations need them. None of the
+suites does. Without them, the import takes about half the time.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import LazyLoader
+from types import ModuleType
+
+WITHHELD = ("pyspark", "pyspark.ml", "pyspark.sql.connect", "sqlalchemy")
+"""The modules that Great Expectations does not get during its import. It takes them for not installed, and works
+without them (`great_expectations.compatibility`)."""
+LATER = ("altair", "scipy.stats")
+"""The modules that Great Expectations cannot be imported without. They are loaded when they are first used, i.e. never
+by the suites of this project."""
+
+
+class _Lean(MetaPathFinder):
+    """Finds the modules in WITHHELD and LATER, for imports in the thread that created this object. Other threads may
+    need these modules in earnest at the same time."""
+
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Returns the spec of a module in LATER. Returns None for a module that other finders must find. Raises
+        ModuleNotFoundError for a module in WITHHELD."""
+        if threading.get_ident() != self._thread:
+            return None
+        if fullname in WITHHELD:
+            raise ModuleNotFoundError(f"{fullname} is withheld from Great Expectations", name=fullname)
+        spec = PathFinder.find_spec(fullname, path, target) if fullname in LATER else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = LazyLoader(spec.loader)
+        return spec
+
+
+@contextmanager
+def _lean_imports() -> Iterator[None]:
+    finder = _Lean()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+with _lean_imports():
+    import great_expectations
+    import great_expectations.render.renderer.site_builder  # else imported when the first page is written
+    from great_expectations import ExpectationSuite
+    from great_expectations.data_context.types.base import DataContextConfig, ProgressBarsConfig
+    from great_expectations.expectations.core.expect_column_pair_values_to_be_equal import (
+        ExpectColumnPairValuesToBeEqual,
+    )
+    from great_expectations.expectations.core.expect_column_values_to_be_between import (
+        ExpectColumnValuesToBeBetween,
+    )
+    from great_expectations.expectations.row_conditions import Column
+    from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
+    from great_expectations.render.renderer.renderer import Renderer
+    from great_expectations.render.view import DefaultJinjaPageView
+
+__all__ = [
+    "Column",
+    "DataContextConfig",
+    "DefaultJinjaPageView",
+    "ExpectColumnPairValuesToBeEqual",
+    "ExpectColumnValuesToBeBetween",
+    "ExpectationSuite",
+    "ProgressBarsConfig",
+    "Renderer",
+    "ValidationResultsPageRenderer",
+    "great_expectations",
+]
