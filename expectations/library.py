@@ -1,7 +1,7 @@
-"""Great Expectations, imported without the libraries that this project does not let it use.
+"""Great Expectations, imported without libraries that no suite needs.
 
-Great Expectations imports drawing, statistics and databases, because some of its expectations need them. None of the
-suites does. Without them, the import takes about half the time.
+Great Expectations imports libraries for drawing, statistics and databases, because some of its expectations need them.
+The expectations in the suites of this project do not. So this module keeps these libraries from being loaded.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from importlib.util import LazyLoader
 from types import ModuleType
 
 WITHHELD = ("pyspark", "pyspark.ml", "pyspark.sql.connect", "sqlalchemy")
-"""The modules that Great Expectations does not get during its import. It takes them for not installed, and works
-without them (`great_expectations.compatibility`)."""
+"""The modules that Great Expectations does not get during its import. Great Expectations takes them for not installed,
+and works without them (`great_expectations.compatibility`)."""
 LATER = ("altair", "scipy.stats")
-"""The modules that Great Expectations cannot be imported without. They are loaded when they are first used, i.e. never
-by the suites of this project."""
+"""The modules that Great Expectations cannot be imported without. The first access to an attribute of such a module
+loads it. No suite makes such an access."""
 
 
 class _Lean(MetaPathFinder):
@@ -48,11 +48,12 @@ class _Lean(MetaPathFinder):
 @contextmanager
 def _lean_imports() -> Iterator[None]:
     finder = _Lean()
-    sys.meta_path.insert(0, finder)
+    # A new list each time: another thread that goes through the old list would leave out a finder if it got shorter.
+    sys.meta_path = [finder, *sys.meta_path]
     try:
         yield
     finally:
-        sys.meta_path.remove(finder)
+        sys.meta_path = [other for other in sys.meta_path if other is not finder]
 
 
 with _lean_imports():

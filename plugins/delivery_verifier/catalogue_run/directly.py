@@ -106,7 +106,7 @@ def runner(listener: ProgressListener, spark: SparkSession | None = None) -> Ite
 
 
 def _warm_up(spark: SparkSession | None) -> SparkSession:
-    from expectations import vocabulary  # noqa: F401  (the import of Great Expectations costs seconds)
     from spark_jobs.session import local_session
 
+    direct.import_ahead().join()
     return spark or local_session()

@@ -8,6 +8,7 @@ this host.
 from __future__ import annotations
 
 import argparse
+import atexit
 import gc
 import signal
 import subprocess
@@ -43,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     completion.answer(parser)
     arguments = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, _terminate)
+    atexit.unregister(gc.freeze)
+    atexit.register(gc.freeze)  # else Python's last search for cycles takes a second: libraries made so many objects
     try:
         for warning in variables.check():
             print(f"kdv: {warning}", file=sys.stderr)
@@ -51,8 +54,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(130, RuntimeError("interrupted; the run has been ended"))
     except Exception as error:  # a failure has its own exit code: nobody may take it for a verdict
         return _fail(_exit_code(error, arguments), error)
-    finally:
-        gc.freeze()  # Python's last search for cycles would take a second, because libraries have made so many objects
 
 
 def _exit_code(error: Exception, arguments: argparse.Namespace) -> int:

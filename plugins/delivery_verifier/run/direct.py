@@ -36,11 +36,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 AHEAD = ("expectations.vocabulary", "delivery_verifier.run.steps.conclude")
-"""What the steps validate and conclude import. These imports take seconds, because they import Great Expectations and
-the libraries of the report."""
+"""Modules that only the last steps need. Their import takes seconds: Great Expectations, and the libraries of the
+report."""
 SWITCH_S = 50e-6
-"""How long the imports may keep the interpreter from other threads, in seconds. With Python's 5 ms, each of the
-thousands of calls of Spark's JVM would wait for 5 ms if the imports take that long."""
+"""Python's switch interval during these imports, in seconds. Python's default is 5 ms. Another thread that calls
+Spark's JVM thousands of times would then wait 5 ms for each answer."""
+_USUAL_SWITCH_S = sys.getswitchinterval()
 T = TypeVar("T")
 
 
@@ -110,6 +111,7 @@ def judge(
     verdict.
     """
     steps = _Steps(run_dir.name, listener)
+    import_ahead()
     with _removing_unjudged_workspace(run_dir):
         steps.work("reconcile", lambda: reconcile(run_dir, spark))
         if end_spark is not None:
@@ -124,25 +126,24 @@ def _conclude(run_dir: Path) -> RunVerdict:
     return judge_and_report(run_dir)
 
 
-def _import_ahead() -> None:
-    """Begins to import AHEAD in another thread. Returns at once.
-
-    This is called after the last fault. The host has little to do then, because the load only goes on at its rate.
+def import_ahead() -> threading.Thread:
+    """Begins to import AHEAD in another thread, and returns this thread.
 
     If an import fails, the step that needs the module tries it again, and raises the error.
     """
 
     def work() -> None:
-        usual_s = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_S)
         try:
             for name in AHEAD:
                 with suppress(Exception):
                     import_module(name)
         finally:
-            sys.setswitchinterval(usual_s)
+            sys.setswitchinterval(_USUAL_SWITCH_S)
 
-    threading.Thread(target=work, name="import ahead", daemon=True).start()
+    thread = threading.Thread(target=work, name="import ahead", daemon=True)
+    thread.start()
+    return thread
 
 
 @contextmanager
@@ -170,7 +171,8 @@ def _load_under_fault(run_dir: Path, steps: _Steps) -> None:
     def inject() -> None:
         try:
             steps.work("inject_fault", lambda: inject_fault(run_dir))
-            _import_ahead()
+            if _leaves_time(run_dir):
+                import_ahead()
         except BaseException as error:  # raised again below, in the thread of the run
             failures.append(error)
 
@@ -187,6 +189,15 @@ def _load_under_fault(run_dir: Path, steps: _Steps) -> None:
         injector.join()
     if failures:
         raise failures[0]
+
+
+def _leaves_time(run_dir: Path) -> bool:
+    """Returns whether the load leaves the host time for other work after the last fault.
+
+    A load without pacing takes all the time there is. Without a fault, the whole load is still to come.
+    """
+    scenario = RunDirectory(run_dir).read_scenario()
+    return bool(scenario.fault.steps) and scenario.load.pacing != "flat_out"
 
 
 class _Steps:

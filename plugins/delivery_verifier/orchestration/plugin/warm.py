@@ -42,7 +42,8 @@ LIBRARIES = (
     "pyarrow.parquet",
     "pyspark.sql.connect.session",
 )
-"""The modules that the scheduler imports at its start, because tasks need them later."""
+"""The modules that the scheduler imports at its start, because tasks need them later. Great Expectations is not among
+them: `expectations.library` imports it, without libraries that no suite needs."""
 
 
 STEPS = (
