@@ -42,7 +42,11 @@ help: ## list what can be made
 	    --records 260000 --kafka-version $(KAFKA) >"$$runs/log" 2>&1; code=$$?; \
 	  case $$code in 0|2) touch $@;; *) tail -n 3 "$$runs/log"; echo "not written now; the next make setup tries again";; esac
 
-setup: .venv/.synced .venv/.archives-$(KAFKA) ## the environment and the jars, fetched once
+# A new database of the local Airflow, already migrated. The first `kdv up` copies it.
+.venv/.airflow-database: .venv/.synced
+	@.venv/bin/python -m delivery_verifier.orchestration.local.database && touch $@
+
+setup: .venv/.synced .venv/.archives-$(KAFKA) .venv/.airflow-database ## the environment and the jars, fetched once
 	@.venv/bin/python -m delivery_verifier.host.java.jars $(KAFKA)
 
 verify: setup ## the main job: a million records, the leader killed and back

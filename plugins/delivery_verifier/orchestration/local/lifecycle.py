@@ -10,7 +10,6 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime
-from importlib.metadata import version
 from pathlib import Path
 
 import filelock
@@ -21,7 +20,7 @@ from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import folders
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
-from delivery_verifier.orchestration.local import settings, spark_server, supervisor, tree
+from delivery_verifier.orchestration.local import database, logs, settings, spark_server, supervisor, tree
 from delivery_verifier.orchestration.local.client import AirflowError, Client
 
 START_WITHIN_S = 180.0
@@ -109,9 +108,9 @@ def _start(port: int, owner: ProcessId | None) -> supervisor.State:
     settings.ensure_passwords()
     spark_port = None if settings.SPARK_VARIABLE in os.environ else spark_server.free_port()
     environment = settings.environment(port, spark_port)
-    _migrate(environment)
+    database.migrate(environment)
     _fail_unfinished_runs()
-    with supervisor.log_file("supervisor").open("ab") as log:
+    with logs.log_file("supervisor").open("ab") as log:
         process = subprocess.Popen(
             supervisor.command(port, owner, spark_port),
             env=environment,
@@ -123,7 +122,7 @@ def _start(port: int, owner: ProcessId | None) -> supervisor.State:
     _await(lambda: process.poll() is not None or supervisor.read_state() is not None, "the supervisor starts", 30)
     state = supervisor.read_state()
     if state is None:
-        raise AirflowError(f"the local Airflow ended at once: {_tail('supervisor')}")
+        raise AirflowError(f"the local Airflow ended at once: {logs.tail('supervisor')}")
     return state
 
 
@@ -145,23 +144,6 @@ def _user_of(port: int) -> str:
     return ""
 
 
-def _migrate(environment: dict[str, str]) -> None:
-    """Creates or migrates the database, once per version of Airflow. Raises AirflowError if the migration fails."""
-    done = settings.airflow_home() / f"migrated-{version('apache-airflow-core')}"
-    if done.is_file() and _database().is_file():
-        return
-    with supervisor.log_file("migrate").open("ab") as log:
-        command = ["airflow", "db", "migrate"]
-        code = subprocess.run(command, env=environment, stdout=log, stderr=log, check=False).returncode
-    if code != 0:
-        raise AirflowError(f"airflow db migrate ended with {code}: {_tail('migrate')}")
-    done.touch()
-
-
-def _database() -> Path:
-    return settings.airflow_home() / "airflow.db"
-
-
 def _fail_unfinished_runs() -> None:
     """Marks as failed each run that was under way when Airflow last ended. Deletes the stored import errors.
 
@@ -170,10 +152,10 @@ def _fail_unfinished_runs() -> None:
     would continue the runs."""
     unfinished = "state IN ('queued', 'running', 'scheduled', 'restarting', 'up_for_retry', 'deferred')"
     now = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
-    with closing(sqlite3.connect(_database())) as database, database:
-        database.execute(f"UPDATE task_instance SET state='failed', end_date={now} WHERE {unfinished}")
-        database.execute("DELETE FROM import_error")
-        database.execute(f"UPDATE dag_run SET state='failed', end_date={now} WHERE {unfinished}")
+    with closing(sqlite3.connect(database.file())) as connection, connection:
+        connection.execute(f"UPDATE task_instance SET state='failed', end_date={now} WHERE {unfinished}")
+        connection.execute("DELETE FROM import_error")
+        connection.execute(f"UPDATE dag_run SET state='failed', end_date={now} WHERE {unfinished}")
 
 
 def _await_ready(state: supervisor.State) -> Status:
@@ -196,7 +178,7 @@ _FATAL = ("ended", "broken")
 def _problem(state: supervisor.State) -> str | None:
     """Returns why Airflow is not ready, or None. If the reason begins with a word of _FATAL, waiting does not help."""
     if not state.supervisor.alive:
-        return f"ended: {_tail('supervisor')}"
+        return f"ended: {logs.tail('supervisor')}"
     if state.dead_children:
         return f"ended: {', '.join(state.dead_children)}, see {settings.airflow_home()}/*.log"
     client = Client.local(state.port)
@@ -242,8 +224,3 @@ def _await(condition: Callable[[], bool], what: str, deadline_s: float) -> None:
         wait_until(condition, what, deadline_s, every_s=0.2)
     except DeadlinePassed:
         return
-
-
-def _tail(name: str, lines: int = 8) -> str:
-    file = supervisor.log_file(name)
-    return "\n".join(file.read_text(errors="replace").splitlines()[-lines:]) if file.is_file() else "(no log)"

@@ -23,7 +23,7 @@ from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import folders, processes
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.host.waiting import pause
-from delivery_verifier.orchestration.local import settings, spark_server, tree
+from delivery_verifier.orchestration.local import logs, settings, spark_server, tree
 from delivery_verifier.orchestration.local.spark_server import SparkServer
 
 COMMANDS: dict[str, tuple[str, ...]] = {
@@ -98,14 +98,6 @@ def _reason_file() -> Path:
     return settings.airflow_home() / "stopped"
 
 
-def log_file(name: str) -> Path:
-    """Returns the log file of a process.
-
-    `name` is the name of a process of Airflow, `supervisor`, or `migrate` for the migration of the database.
-    """
-    return settings.airflow_home() / f"{name}.log"
-
-
 class Supervisor:
     """The parent of the four processes of Airflow. It starts and watches them, and ends them with all their
     descendants.
@@ -169,7 +161,7 @@ class Supervisor:
                     if dead.si_code == os.CLD_KILLED
                     else f"exit code {dead.si_status}"
                 )
-                self.died = f"its {name} died ({how}), see {log_file(name)}"
+                self.died = f"its {name} died ({how}), see {logs.log_file(name)}"
                 return self.died
             os.waitpid(dead.si_pid, os.WNOHANG)
         return None
@@ -204,7 +196,7 @@ def _start(name: str, command: tuple[str, ...]) -> subprocess.Popen[bytes]:
     program = shutil.which("airflow")
     if program is None:
         raise FileNotFoundError("the airflow command is not on PATH: is Airflow installed beside this Python?")
-    with log_file(name).open("ab") as log:
+    with logs.log_file(name).open("ab") as log:
         return subprocess.Popen(
             [program, *command],
             cwd=settings.airflow_home(),
