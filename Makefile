@@ -42,9 +42,10 @@ help: ## list what can be made
 	    --records 260000 --kafka-version $(KAFKA) >"$$runs/log" 2>&1; code=$$?; \
 	  case $$code in 0|2) touch $@;; *) tail -n 3 "$$runs/log"; echo "not written now; the next make setup tries again";; esac
 
-# A new database of the local Airflow, already migrated. The first `kdv up` copies it.
-.venv/.airflow-database: .venv/.synced
-	@.venv/bin/python -m delivery_verifier.orchestration.local.database && touch $@
+# A database that has all tables, and nothing of a user. The first `kdv up` copies it.
+.venv/.airflow-database: .venv/.synced $(addprefix plugins/delivery_verifier/orchestration/local/,database.py settings.py)
+	@echo "preparing the database of the local Airflow (once)"
+	@if .venv/bin/python -m delivery_verifier.orchestration.local.database; then touch $@; else echo "not prepared now: kdv up makes its own"; fi
 
 setup: .venv/.synced .venv/.archives-$(KAFKA) .venv/.airflow-database ## the environment and the jars, fetched once
 	@.venv/bin/python -m delivery_verifier.host.java.jars $(KAFKA)

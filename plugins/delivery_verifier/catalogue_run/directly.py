@@ -91,8 +91,8 @@ def runner(listener: ProgressListener, spark: SparkSession | None = None) -> Ite
     """Yields a runner with one Spark session. This is `spark` or, if `spark` is None, a new session.
 
     A new session ends with the `with` block of the caller. Another thread starts the session and imports Great
-    Expectations while the first cluster boots, because the start and the import take seconds. `listener` is called each
-    time a step changes its state. Raises BadInput if the folders of runs cannot be written.
+    Expectations and the report while the first cluster boots, because the start and the imports take seconds.
+    `listener` is called each time a step changes its state. Raises BadInput if the folders of runs cannot be written.
     """
     folders.require_writable()
     prepare_spark()

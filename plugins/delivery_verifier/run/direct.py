@@ -39,8 +39,8 @@ AHEAD = ("expectations.vocabulary", "delivery_verifier.run.steps.conclude")
 """Modules that only the last steps need. Their import takes seconds: Great Expectations, and the libraries of the
 report."""
 SWITCH_S = 50e-6
-"""Python's switch interval during these imports, in seconds. Python's default is 5 ms. Another thread that calls
-Spark's JVM thousands of times would then wait 5 ms for each answer."""
+"""Python's switch interval during these imports, in seconds. With Python's default, 5 ms, another thread that calls
+Spark's JVM thousands of times would wait 5 ms for each answer."""
 _USUAL_SWITCH_S = sys.getswitchinterval()
 T = TypeVar("T")
 

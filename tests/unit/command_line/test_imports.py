@@ -36,3 +36,15 @@ def test_the_help_imports_nothing_heavy(line: str) -> None:
 
 def test_a_command_that_needs_something_heavy_is_seen() -> None:
     assert imported("explain", "--profile", "safe") - LIGHT
+
+
+def test_the_process_of_a_command_ends_without_a_search_for_cycles() -> None:
+    code = """
+import atexit, gc
+atexit.register(lambda: print("frozen:", gc.get_freeze_count() > 0))
+from delivery_verifier.command_line.main import main
+main(["completion", "bash"])
+print(gc.get_freeze_count())
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines()[-2:] == ["0", "frozen: True"]

@@ -106,6 +106,7 @@ def _start(port: int, owner: ProcessId | None) -> supervisor.State:
     _sweep()  # a supervisor that was killed leaves its processes behind
     _require_free(port)
     settings.ensure_passwords()
+    settings.ensure_configuration()
     spark_port = None if settings.SPARK_VARIABLE in os.environ else spark_server.free_port()
     environment = settings.environment(port, spark_port)
     database.migrate(environment)

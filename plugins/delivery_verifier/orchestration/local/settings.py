@@ -197,6 +197,14 @@ def ensure_passwords() -> dict[str, str]:
     return users
 
 
+def ensure_configuration() -> None:
+    """Writes airflow.cfg, if it is missing, with nothing but a comment. All settings are environment variables.
+
+    Otherwise the processes of Airflow would all write this file at their first start, and could read half of it.
+    """
+    _ensure_file(airflow_home() / "airflow.cfg", lambda: "# `kdv up` gives all settings as environment variables.\n")
+
+
 def _new_passwords() -> str:
     return json.dumps({user: secrets.token_urlsafe(12) for user in ("admin", "viewer")})
 
