@@ -15,17 +15,19 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
 from types import ModuleType
 
-WITHHELD = ("pyspark", "pyspark.ml", "pyspark.sql.connect", "sqlalchemy")
+WITHHELD_MODULES = ("pyspark", "pyspark.ml", "pyspark.sql.connect", "sqlalchemy")
 """The modules that Great Expectations does not get during its import. Great Expectations takes them for not installed,
 and works without them (`great_expectations.compatibility`)."""
-LATER = ("altair", "scipy.stats")
+LAZY_MODULES = ("altair", "scipy.stats")
 """The modules that Great Expectations cannot be imported without. The first access to an attribute of such a module
 loads it. No suite makes such an access."""
 
 
-class _Lean(MetaPathFinder):
-    """Finds the modules in WITHHELD and LATER, for imports in the thread that created this object. Other threads may
-    need these modules in earnest at the same time."""
+class _LeanFinder(MetaPathFinder):
+    """Finds the modules in WITHHELD_MODULES and LAZY_MODULES, for imports in the thread that created this object.
+
+    Another thread may need these modules at the same time, and gets them as usual.
+    """
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()
@@ -33,13 +35,13 @@ class _Lean(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Returns the spec of a module in LATER. Returns None for a module that other finders must find. Raises
-        ModuleNotFoundError for a module in WITHHELD."""
+        """Returns the spec of a module in LAZY_MODULES. Returns None for a module that other finders must find. Raises
+        ModuleNotFoundError for a module in WITHHELD_MODULES."""
         if threading.get_ident() != self._thread:
             return None
-        if fullname in WITHHELD:
+        if fullname in WITHHELD_MODULES:
             raise ModuleNotFoundError(f"{fullname} is withheld from Great Expectations", name=fullname)
-        spec = PathFinder.find_spec(fullname, path, target) if fullname in LATER else None
+        spec = PathFinder.find_spec(fullname, path, target) if fullname in LAZY_MODULES else None
         if spec is not None and spec.loader is not None:
             spec.loader = LazyLoader(spec.loader)
         return spec
@@ -47,7 +49,7 @@ class _Lean(MetaPathFinder):
 
 @contextmanager
 def _lean_imports() -> Iterator[None]:
-    finder = _Lean()
+    finder = _LeanFinder()
     # A new list each time: another thread that goes through the old list would leave out a finder if it got shorter.
     sys.meta_path = [finder, *sys.meta_path]
     try:

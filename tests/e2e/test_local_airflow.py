@@ -18,7 +18,7 @@ import pytest
 from support.airflow import LocalAirflow
 
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.orchestration.local import lifecycle, offered, settings, supervisor
+from delivery_verifier.orchestration.local import database, lifecycle, offered, settings, supervisor
 from delivery_verifier.orchestration.local.client import ENDED, AirflowError
 from delivery_verifier.orchestration.local.run import RunFailed, patiently
 from delivery_verifier.orchestration.local.settings import DAG_ID
@@ -173,6 +173,13 @@ def test_secrets_are_readable_by_their_owner_alone(local_airflow: LocalAirflow) 
     assert len(files) == 5
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
     assert stat.S_IMODE(state.stat().st_mode) == 0o700
+
+
+def test_its_database_is_a_copy_of_the_prepared_one_and_no_setting_is_in_a_file(local_airflow: LocalAirflow) -> None:
+    with local_airflow.environment():
+        home = settings.airflow_home()
+    assert database.prepared_file().is_file() and not (home / "migrate.log").exists()
+    assert [line for line in (home / "airflow.cfg").read_text().splitlines() if not line.startswith("#")] == []
 
 
 def test_bringing_it_up_again_finds_it(local_airflow: LocalAirflow) -> None:

@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, _terminate)
     atexit.unregister(gc.freeze)
-    atexit.register(gc.freeze)  # else Python's last search for cycles takes a second: libraries made so many objects
+    atexit.register(gc.freeze)  # else Python would search the many objects of libraries for cycles at the end
     try:
         for warning in variables.check():
             print(f"kdv: {warning}", file=sys.stderr)

@@ -35,7 +35,7 @@ from delivery_verifier.store.run_directory import RunDirectory
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-AHEAD = ("expectations.vocabulary", "delivery_verifier.run.steps.conclude")
+LATE_MODULES = ("expectations.vocabulary", "delivery_verifier.run.steps.conclude")
 """Modules that only the last steps need. Their import takes seconds: Great Expectations, and the libraries of the
 report."""
 SWITCH_S = 50e-6
@@ -127,7 +127,7 @@ def _conclude(run_dir: Path) -> RunVerdict:
 
 
 def import_ahead() -> threading.Thread:
-    """Begins to import AHEAD in another thread, and returns this thread.
+    """Begins to import LATE_MODULES in another thread, and returns this thread.
 
     If an import fails, the step that needs the module tries it again, and raises the error.
     """
@@ -135,7 +135,7 @@ def import_ahead() -> threading.Thread:
     def work() -> None:
         sys.setswitchinterval(SWITCH_S)
         try:
-            for name in AHEAD:
+            for name in LATE_MODULES:
                 with suppress(Exception):
                     import_module(name)
         finally:

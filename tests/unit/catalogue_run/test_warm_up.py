@@ -16,9 +16,9 @@ def test_what_the_last_steps_need_is_imported_before_the_session_is_there(monkey
     imported, spark = list[str](), cast("SparkSession", object())
 
     def import_ahead() -> threading.Thread:
-        thread = threading.Thread(target=lambda: imported.extend(direct.AHEAD))
+        thread = threading.Thread(target=lambda: imported.extend(direct.LATE_MODULES))
         thread.start()
         return thread
 
     monkeypatch.setattr(direct, "import_ahead", import_ahead)
-    assert directly._warm_up(spark) is spark and imported == [*direct.AHEAD]
+    assert directly._warm_up(spark) is spark and imported == [*direct.LATE_MODULES]

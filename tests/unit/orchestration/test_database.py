@@ -45,7 +45,7 @@ def test_a_new_database_is_a_copy_of_the_prepared_one(environment: dict[str, str
 
 
 @pytest.mark.parametrize("before", ["airflow.db", "airflow.db-wal", "airflow.db-journal", "a link"])
-def test_where_a_file_of_a_database_is_left_or_none_is_prepared_airflow_migrates(
+def test_where_a_file_of_a_database_is_left_airflow_migrates(
     environment: dict[str, str], before: str, tmp_path: Path
 ) -> None:
     if before == "a link":

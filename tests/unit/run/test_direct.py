@@ -130,7 +130,7 @@ def test_an_import_ahead_that_fails_leaves_its_error_to_the_step(monkeypatch: py
     monkeypatch.setattr(direct, "import_module", fail)
     monkeypatch.setattr(threading, "excepthook", tracebacks.append)
     direct.import_ahead().join()
-    assert tried == [(name, pytest.approx(direct.SWITCH_S)) for name in direct.AHEAD] and tracebacks == []
+    assert tried == [(name, pytest.approx(direct.SWITCH_S)) for name in direct.LATE_MODULES] and tracebacks == []
     assert sys.getswitchinterval() == pytest.approx(usual_s)
 
 
