@@ -103,28 +103,35 @@ def _line_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
     logged: Counter[str] = Counter()
     for row in evidence.log_census.to_pylist():
         logged[row["arm"]] += row["records"]
+    lacking: Counter[str] = Counter()
+    for part in evidence.offsets.partitions:
+        lacking[part.arm] += unreadable.count(part)
     for arm in evidence.scenario.arm_names:
         read, name = evidence.read.get(f"read/{arm}", -1), "records read from Kafka"
-        if lacking := sum(unreadable.count(part) for part in evidence.offsets.partitions if part.arm == arm):
-            read, name = read + lacking, f"{name}, and unreadable offsets"
+        if lacking[arm]:
+            read, name = read + lacking[arm], f"{name}, and unreadable offsets"
         yield Law("view_rows", arm, -1, name, read, "rows in log/, view raw", logged[arm])
-        yield from _view_laws(evidence, arm)
+    yield from _view_laws(evidence)
     yield from _committed_laws(evidence)
 
 
-def _view_laws(evidence: LawInputs, arm: str) -> Iterable[Law]:
-    """Yields two laws about the committed view of an arm, i.e. the records that a read_committed consumer sees.
+def _view_laws(evidence: LawInputs) -> Iterable[Law]:
+    """Yields two laws about the committed view of each arm, i.e. the records that a read_committed consumer sees.
 
     1. For each record of this view, the raw view has an equal record at the same offset. For an arm without
        transactions, both counts are 0.
     2. log/ holds the complete view. For an arm without transactions, this law is left out.
     """
-    rows = sum(count for (owner, _), count in evidence.views.rows.items() if owner == arm)
-    same = evidence.views.equal_rows[arm]
-    yield Law("views_agree", arm, -1, "rows in log/, view committed", rows, "of these the same in view raw", same)
-    if arm in evidence.scenario.transactional:
-        read = evidence.read.get(f"read_committed/{arm}", -1)
-        yield Law("view_rows", arm, -1, "committed records read from Kafka", read, "rows in log/, view committed", rows)
+    rows: Counter[str] = Counter()
+    for (arm, _), count in evidence.views.rows.items():
+        rows[arm] += count
+    transactional = {*evidence.scenario.transactional}
+    in_log, in_raw = "rows in log/, view committed", "of these the same in view raw"
+    for arm in evidence.scenario.arm_names:
+        yield Law("views_agree", arm, -1, in_log, rows[arm], in_raw, evidence.views.equal_rows[arm])
+        if arm in transactional:
+            read = evidence.read.get(f"read_committed/{arm}", -1)
+            yield Law("view_rows", arm, -1, "committed records read from Kafka", read, in_log, rows[arm])
 
 
 def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
@@ -134,8 +141,9 @@ def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
     The log must show one record per offset, with three exceptions: control records, records of aborted transactions,
     and unreadable offsets. The step `settle` counted these exceptions without the ledger and without a consumer.
     """
+    transactional = {*evidence.scenario.transactional}
     for part in evidence.offsets.partitions:
-        if part.arm in evidence.scenario.transactional:
+        if part.arm in transactional:
             lacking = unreadable.count(part)
             visible = part.end - part.start - part.control_records - part.aborted_records - lacking
             rows = evidence.views.rows[part.arm, part.partition]

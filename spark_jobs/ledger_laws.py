@@ -3,7 +3,7 @@ that the producers counted themselves."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 from delivery_verifier.model.outcomes import Outcome
@@ -12,6 +12,9 @@ from delivery_verifier.store.ledger import MISCOUNTED, OUTCOMES_SINCE, outcomes_
 from spark_jobs.books import SESSIONS
 from spark_jobs.law import Law, LawInputs, Rows
 
+Producer = tuple[str, int, int]
+"""A producer of the ledger: its arm, its number and its session."""
+
 
 def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
     """Yields the laws that the ledger is complete, and that it agrees with the counts of the producers.
@@ -19,10 +22,10 @@ def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
     If neither produce.json nor settle.json has a count, -1 stands for this count. No number of rows is -1, so the law
     is broken.
     """
-    yield from summary_laws(evidence.ledger_census.to_pylist(), evidence.summarized, evidence.scenario)
-    rows: Counter[tuple[str, int, int]] = Counter()
-    for row in evidence.ledger_census.to_pylist():
-        rows[row["arm"], row["producer"], row["session"]] += row["attempted"]
+    census = evidence.ledger_census.to_pylist()
+    yield from summary_laws(census, evidence.summarized, evidence.scenario)
+    rows = _by_producer(census)
+    canary, transactional = evidence.scenario.canary.name, {*evidence.scenario.transactional}
     planned = {
         (arm.name, producer, session)
         for arm in evidence.scenario.arms
@@ -31,7 +34,8 @@ def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
     }
     for arm, producer, session in sorted(rows.keys() | planned):
         key, owner = f"{arm}/{producer}/{session}", f"of producer {producer}, session {session}"
-        count = rows[arm, producer, session]
+        counts = rows[arm, producer, session]
+        count = counts["attempted"]
         announced = evidence.announced.get(f"announced/{key}", -1)
         yield Law("ledger_complete", arm, -1, f"ledger rows {owner}", count, "announced", announced)
         attempted = evidence.announced.get(f"attempted/{key}")
@@ -39,9 +43,18 @@ def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
             right = -1 if attempted is None else attempted
             yield Law("ledger_complete", arm, -1, f"ledger rows {owner}", count, "counted at exit", right)
         if evidence.format_version >= OUTCOMES_SINCE:
-            yield from _agreement_laws(evidence, (arm, producer, session))
-        if arm != evidence.scenario.canary.name:
-            yield from _transaction_laws(evidence, (arm, producer, session), count)
+            yield from _agreement_laws(evidence, (arm, producer, session), counts)
+        if arm != canary:
+            yield from _transaction_laws(evidence, (arm, producer, session), counts, arm in transactional)
+
+
+def _by_producer(census: Rows) -> defaultdict[Producer, Counter[str]]:
+    """Returns the counts of each producer, over all partitions. `census`: rows of `Census.ledger`."""
+    names = ("attempted", "in_transactions", *(outcome.value.lower() for outcome in Outcome))
+    sums: defaultdict[Producer, Counter[str]] = defaultdict(Counter)
+    for row in census:
+        sums[row["arm"], row["producer"], row["session"]].update({name: row[name] for name in names})
+    return sums
 
 
 def summary_laws(census: Rows, summarized: Mapping[str, tuple[int, int]], scenario: Scenario) -> Iterable[Law]:
@@ -50,26 +63,25 @@ def summary_laws(census: Rows, summarized: Mapping[str, tuple[int, int]], scenar
     `census`: rows of `Census.ledger`. `summarized`: maps each arm to two counts of its attempts. The first was made for
     the timeline, the second for silences and exposure. If `summarized` lacks an arm, the two counts of this arm are 0.
     """
+    rows: Counter[str] = Counter()
+    for row in census:
+        rows[row["arm"]] += row["attempted"]
     for arm in scenario.loaded:
-        rows = sum(row["attempted"] for row in census if row["arm"] == arm.name)
         counts = summarized.get(arm.name, (0, 0))
         for name, count in zip(("the timeline", "silences and exposure"), counts, strict=True):
-            yield Law("ledger_complete", arm.name, -1, f"attempts in {name}", count, "ledger rows", rows)
+            yield Law("ledger_complete", arm.name, -1, f"attempts in {name}", count, "ledger rows", rows[arm.name])
 
 
-def _agreement_laws(evidence: LawInputs, producer: tuple[str, int, int]) -> Iterable[Law]:
+def _agreement_laws(evidence: LawInputs, producer: Producer, counts: Counter[str]) -> Iterable[Law]:
     """Yields the law that the ledger and the producer's own counters have the same number of reports of each outcome.
 
     Attempts without a report are left out. If a producer is killed, its counters may lack the last report. The
     restarted producer corrects its counters. It then announces how many reports the counters still count otherwise than
-    the ledger. This number must be 0.
+    the ledger. This number must be 0. `counts`: the producer's counts of rows in the ledger.
     """
     arm, name, owner = producer[0], "{}/{}/{}".format(*producer), "of producer {1}, session {2}".format(*producer)
-    rows = [
-        row for row in evidence.ledger_census.to_pylist() if (row["arm"], row["producer"], row["session"]) == producer
-    ]
     for outcome in Outcome:
-        count = sum(row[outcome.value.lower()] for row in rows)
+        count = counts[outcome.value.lower()]
         counted = evidence.announced.get(outcomes_key(outcome, name), -1)
         left = f"ledger rows {owner} that were reported as {outcome}"
         yield Law("outcomes_agree", arm, -1, left, count, "counted by the producer", counted)
@@ -79,21 +91,19 @@ def _agreement_laws(evidence: LawInputs, producer: tuple[str, int, int]) -> Iter
         yield Law("outcomes_agree", arm, -1, left, miscounted, "zero", 0)
 
 
-def _transaction_laws(evidence: LawInputs, producer: tuple[str, int, int], rows: int) -> Iterable[Law]:
-    """Yields the laws about the transactions of one producer. `rows`: the number of the producer's rows in the ledger.
+def _transaction_laws(
+    evidence: LawInputs, producer: Producer, counts: Counter[str], transactional: bool
+) -> Iterable[Law]:
+    """Yields the laws about the transactions of one producer. `counts`: the producer's counts of rows in the ledger.
+    `transactional`: whether the producer writes transactions.
 
     * If the producer is transactional, each of its rows is in a transaction. Otherwise none of its rows is in a
       transaction.
     * For each outcome, the ledger has as many transactions of the producer as the producer counted.
     """
     arm, owner = producer[0], "of producer {1}, session {2}".format(*producer)
-    transactional = arm in evidence.scenario.transactional
-    inside = sum(
-        row["in_transactions"]
-        for row in evidence.ledger_census.to_pylist()
-        if (row["arm"], row["producer"], row["session"]) == producer
-    )
-    expected = rows if transactional else 0
+    inside = counts["in_transactions"]
+    expected = counts["attempted"] if transactional else 0
     yield Law("ledger_complete", arm, -1, f"ledger rows {owner} in a transaction", inside, "that must be", expected)
     if transactional:
         key = "{}/{}/{}".format(*producer)

@@ -23,6 +23,7 @@ from pyspark.sql.utils import is_remote
 from delivery_verifier.host.java.class_archive import ClassArchive
 from delivery_verifier.host.processes import how_it_ended
 from delivery_verifier.model.errors import VerifierError
+from spark_jobs import java_classes
 
 JARS_VARIABLE = "KDV_SPARK_JARS"
 """Environment variable with the comma-separated paths of the jars that let Spark read Kafka."""
@@ -117,6 +118,7 @@ def local_session(records: int = 0, master: str = "local[*]") -> SparkSession:
         for key, value in settings(records).items():
             builder = builder.config(key, value)
     spark = builder.getOrCreate()
+    java_classes.remember(spark)
     spark.sparkContext.setLogLevel("ERROR")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     spark.conf.set("spark.sql.ansi.enabled", "true")

@@ -1,5 +1,7 @@
-"""Runs the tests tier by tier, in two lanes. Prints how long each tier took. Fails if a test fails, or if a process is
-left behind."""
+"""Runs the tests tier by tier, in three lanes. Prints how long each tier took.
+
+Fails if a test fails, or if a process is left behind.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,13 @@ HERE = Path(__file__).parent
 MARK = "KDV_TEST_RUN"
 """The environment variable that all processes of a tier inherit. Its value names the run of the tests and the tier."""
 ENDS_WITHIN_S = 30.0
-LANES = (("kafka", "e2e"), ("unit", "airflow", "spark", "quality"))
+LANES = (("kafka", "e2e"), ("unit", "airflow"), ("spark", "quality"))
 """The lanes, side by side. The tiers of a lane run one after another. The tiers of the first lane start clusters, of
-which a host has one at a time. They mostly wait. The tiers of the second lane mostly compute."""
-NICENESS = (0, 10)
-"""The niceness of each lane. Whoever computes gives way to clusters, whose faults have moments."""
-WORKERS = {"unit": 2}
+which a host has one at a time. They wait for half of their time. The tiers of the other lanes mostly compute."""
+NICENESS = (0, 10, 10)
+"""The niceness of each lane. Whoever computes gives way to clusters, whose faults have moments. Linux weighs niceness
+within a session alone (autogroup, see sched(7)). Brokers have a session of their own, and thus a share of their own."""
+WORKERS = {"unit": 3}
 """How many processes run the tests of a tier side by side, if not one. Many unit tests wait for child processes."""
 TIERS = ("unit", "airflow", "spark", "quality", "kafka", "e2e")
 OUTCOMES = ("tests", "failures", "errors", "skipped")

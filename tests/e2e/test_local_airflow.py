@@ -162,9 +162,17 @@ def test_it_listens_on_the_loopback_alone(local_airflow: LocalAirflow) -> None:
         state = supervisor.read_state()
     assert state is not None
     tree = psutil.Process(state.supervisor.pid).children(recursive=True)
-    listening = {c.laddr[:2] for p in tree for c in p.net_connections("tcp") if c.status == psutil.CONN_LISTEN}
+    listening = {address for process in tree for address in _listening(process)}
     assert {address.removeprefix("::ffff:") for address, _ in listening} == {"127.0.0.1"}
     assert ("127.0.0.1", local_airflow.port) in listening
+
+
+def _listening(process: psutil.Process) -> set[tuple[str, int]]:
+    """Returns the addresses on which a process listens. A process that has ended listens on none."""
+    try:
+        return {c.laddr[:2] for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN}
+    except psutil.NoSuchProcess:
+        return set()
 
 
 def test_secrets_are_readable_by_their_owner_alone(local_airflow: LocalAirflow) -> None:

@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+import pytest
+from py4j.protocol import CALL_COMMAND_NAME, MEMORY_COMMAND_NAME
+from pyspark.sql import SparkSession, functions
 from support.run_directories import attempt, line, scenario, write
 
 from spark_jobs.reconcile import reconcile
@@ -54,6 +56,21 @@ def test_kafka_alone_is_read_by_the_newer_source(spark: SparkSession) -> None:
     default = jvm.org.apache.spark.sql.internal.SQLConf.USE_V1_SOURCE_LIST().defaultValueString()
     assert set(default.split(",")) - set(spark.conf.get(V1_SOURCES).split(",")) == {"kafka"}
     assert set(spark.conf.get(V1_SOURCES).split(",")) < set(default.split(","))
+
+
+def test_a_function_of_a_column_is_one_command_to_the_jvm(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without what the session remembers, the JVM is asked for the class and for the method each time."""
+    functions.abs(functions.col("a"))
+    client, sent = spark._jvm._gateway_client, list[str]()  # type: ignore[union-attr]
+    send = client.send_command
+
+    def sending(command: str, *more: Any, **named: Any) -> Any:
+        sent.append(command.split("\n")[0])
+        return send(command, *more, **named)
+
+    monkeypatch.setattr(client, "send_command", sending)
+    functions.abs(functions.col("a"))
+    assert [command for command in sent if command != MEMORY_COMMAND_NAME.strip()] == [CALL_COMMAND_NAME.strip()] * 2
 
 
 def test_a_session_compiles_a_reconciliation_once(spark: SparkSession, tmp_path: Path) -> None:

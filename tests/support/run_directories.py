@@ -221,6 +221,7 @@ def _offsets(
     rows, seen = (
         Counter((row["arm"], row["partition"]) for row in lines if row["view"] == view) for view in ("raw", "committed")
     )
+    transactional = {*made.transactional}
     parts = [
         PartitionSnapshot(
             arm=arm.name,
@@ -231,9 +232,7 @@ def _offsets(
             live_end=rows[arm.name, partition] + 2,
             leader=1,
             leader_epoch=0,
-            aborted_records=rows[arm.name, partition] - seen[arm.name, partition]
-            if arm.name in made.transactional
-            else 0,
+            aborted_records=rows[arm.name, partition] - seen[arm.name, partition] if arm.name in transactional else 0,
         )
         for arm in made.arms
         for partition in range(made.load.partitions)
