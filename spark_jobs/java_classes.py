@@ -1,4 +1,4 @@
-"""Java classes that PySpark calls for each function of a column, remembered on the side of Python.
+"""Java classes whose methods PySpark calls for each function of a column. Python remembers these classes.
 
 PySpark sends three commands to the JVM for each such function: it asks for the class, asks for the method, and calls
 the method. With the remembered class, it sends one command.

@@ -24,7 +24,7 @@ def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
     """
     census = evidence.ledger_census.to_pylist()
     yield from summary_laws(census, evidence.summarized, evidence.scenario)
-    rows = _by_producer(census)
+    sums = _sums_of_producers(census)
     canary, transactional = evidence.scenario.canary.name, {*evidence.scenario.transactional}
     planned = {
         (arm.name, producer, session)
@@ -32,9 +32,9 @@ def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
         for producer in range(arm.producers)
         for session in range(SESSIONS)
     }
-    for arm, producer, session in sorted(rows.keys() | planned):
+    for arm, producer, session in sorted(sums.keys() | planned):
         key, owner = f"{arm}/{producer}/{session}", f"of producer {producer}, session {session}"
-        counts = rows[arm, producer, session]
+        counts = sums[arm, producer, session]
         count = counts["attempted"]
         announced = evidence.announced.get(f"announced/{key}", -1)
         yield Law("ledger_complete", arm, -1, f"ledger rows {owner}", count, "announced", announced)
@@ -43,17 +43,19 @@ def ledger_laws(evidence: LawInputs) -> Iterable[Law]:
             right = -1 if attempted is None else attempted
             yield Law("ledger_complete", arm, -1, f"ledger rows {owner}", count, "counted at exit", right)
         if evidence.format_version >= OUTCOMES_SINCE:
-            yield from _agreement_laws(evidence, (arm, producer, session), counts)
+            yield from _agreement_laws(evidence, (arm, producer, session), counts, arm == canary)
         if arm != canary:
             yield from _transaction_laws(evidence, (arm, producer, session), counts, arm in transactional)
 
 
-def _by_producer(census: Rows) -> defaultdict[Producer, Counter[str]]:
+def _sums_of_producers(census: Rows) -> defaultdict[Producer, Counter[str]]:
     """Returns the counts of each producer, over all partitions. `census`: rows of `Census.ledger`."""
     names = ("attempted", "in_transactions", *(outcome.value.lower() for outcome in Outcome))
     sums: defaultdict[Producer, Counter[str]] = defaultdict(Counter)
     for row in census:
-        sums[row["arm"], row["producer"], row["session"]].update({name: row[name] for name in names})
+        counts = sums[row["arm"], row["producer"], row["session"]]
+        for name in names:
+            counts[name] += row[name]
     return sums
 
 
@@ -72,7 +74,7 @@ def summary_laws(census: Rows, summarized: Mapping[str, tuple[int, int]], scenar
             yield Law("ledger_complete", arm.name, -1, f"attempts in {name}", count, "ledger rows", rows[arm.name])
 
 
-def _agreement_laws(evidence: LawInputs, producer: Producer, counts: Counter[str]) -> Iterable[Law]:
+def _agreement_laws(evidence: LawInputs, producer: Producer, counts: Counter[str], is_canary: bool) -> Iterable[Law]:
     """Yields the law that the ledger and the producer's own counters have the same number of reports of each outcome.
 
     Attempts without a report are left out. If a producer is killed, its counters may lack the last report. The
@@ -85,7 +87,7 @@ def _agreement_laws(evidence: LawInputs, producer: Producer, counts: Counter[str
         counted = evidence.announced.get(outcomes_key(outcome, name), -1)
         left = f"ledger rows {owner} that were reported as {outcome}"
         yield Law("outcomes_agree", arm, -1, left, count, "counted by the producer", counted)
-    if arm != evidence.scenario.canary.name:
+    if not is_canary:
         miscounted = evidence.announced.get(outcomes_key(MISCOUNTED, name), -1)
         left = f"reports {owner} that a killed process counted otherwise than its ledger"
         yield Law("outcomes_agree", arm, -1, left, miscounted, "zero", 0)

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -25,14 +28,16 @@ MARK = "KDV_TEST_RUN"
 ENDS_WITHIN_S = 30.0
 LANES = (("kafka", "e2e"), ("unit", "airflow"), ("spark", "quality"))
 """The lanes, side by side. The tiers of a lane run one after another. The tiers of the first lane start clusters, of
-which a host has one at a time. They wait for half of their time. The tiers of the other lanes mostly compute."""
+which a host has one at a time. They spend much of their time waiting. The tiers of the other lanes mostly compute."""
 NICENESS = (0, 10, 10)
-"""The niceness of each lane. Whoever computes gives way to clusters, whose faults have moments. Linux weighs niceness
-within a session alone (autogroup, see sched(7)). Brokers have a session of their own, and thus a share of their own."""
+"""The niceness of each lane. Whoever computes gives way to clusters, whose faults have moments."""
 WORKERS = {"unit": 3}
 """How many processes run the tests of a tier side by side, if not one. Many unit tests wait for child processes."""
 TIERS = ("unit", "airflow", "spark", "quality", "kafka", "e2e")
 OUTCOMES = ("tests", "failures", "errors", "skipped")
+_interrupted = threading.Event()
+_apart: set[subprocess.Popen[bytes]] = set()
+"""The running processes that have a session of their own. Ctrl-C in a terminal does not reach them."""
 
 
 class Row(NamedTuple):
@@ -55,12 +60,18 @@ def main() -> int:
     begun = time.monotonic()
     with ThreadPoolExecutor(len(asked)) as pool:
         done = pool.map(lambda lane: _lane(*lane) if len(asked) > 1 else _lane(lane[0]), asked)
-        rows = [*itertools.chain(*done)]
+        try:
+            rows = [*itertools.chain(*done)]
+        except KeyboardInterrupt:
+            _interrupted.set()
+            for process in [*_apart]:
+                process.send_signal(signal.SIGINT)
+            raise
     return _told(sorted(rows, key=lambda row: TIERS.index(row.tier)), time.monotonic() - begun)
 
 
 def _lane(tiers: Sequence[str], niceness: int | None = None) -> list[Row]:
-    return [_run(tier, niceness) for tier in tiers]
+    return [_run(tier, niceness) for tier in tiers if not _interrupted.is_set()]
 
 
 def _run(tier: str, niceness: int | None) -> Row:
@@ -72,7 +83,7 @@ def _run(tier: str, niceness: int | None) -> Row:
         command = ["nice", "-n", str(niceness or 0), sys.executable, "-m", "pytest", str(HERE / tier)]
         command += [f"--junitxml={report.name}", "--durations=12", "-n", str(WORKERS.get(tier, 0))]
         output = {} if alone else {"stdout": said, "stderr": subprocess.STDOUT}
-        code = subprocess.run(command, check=False, env={**os.environ, MARK: mark}, **output).returncode  # type: ignore[call-overload]
+        code = _ended(command, niceness or 0, env={**os.environ, MARK: mark}, **output)
         said.seek(0)
         if not alone:
             print(f"== {tier}\n{said.read()}", flush=True)
@@ -81,6 +92,23 @@ def _run(tier: str, niceness: int | None) -> Row:
     if code and not counts["failures"] + counts["errors"]:
         counts["errors"] += 1
     return Row(tier, time.monotonic() - start, counts, _left_behind(mark))
+
+
+def _ended(command: list[str], niceness: int, **more: Any) -> int:
+    """Runs a command and returns its exit code. With a niceness, the command has a session of its own.
+
+    Where Linux groups processes by session (autogroup, see sched(7)), the niceness of a process counts only within its
+    session. The whole session gets the niceness, too.
+    """
+    process = subprocess.Popen(command, start_new_session=niceness > 0, **more)
+    if niceness:
+        _apart.add(process)
+        with suppress(OSError):  # a kernel without autogroups
+            Path(f"/proc/{process.pid}/autogroup").write_text(str(niceness))
+    try:
+        return process.wait()
+    finally:
+        _apart.discard(process)
 
 
 def _told(rows: list[Row], seconds: float) -> int:

@@ -161,18 +161,26 @@ def test_it_listens_on_the_loopback_alone(local_airflow: LocalAirflow) -> None:
     with local_airflow.environment():
         state = supervisor.read_state()
     assert state is not None
-    tree = psutil.Process(state.supervisor.pid).children(recursive=True)
-    listening = {address for process in tree for address in _listening(process)}
+    listening = _listening(psutil.Process(state.supervisor.pid))
     assert {address.removeprefix("::ffff:") for address, _ in listening} == {"127.0.0.1"}
     assert ("127.0.0.1", local_airflow.port) in listening
 
 
-def _listening(process: psutil.Process) -> set[tuple[str, int]]:
-    """Returns the addresses on which a process listens. A process that has ended listens on none."""
-    try:
-        return {c.laddr[:2] for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN}
-    except psutil.NoSuchProcess:
-        return set()
+def _listening(parent: psutil.Process) -> set[tuple[str, int]]:
+    """Returns the addresses on which the children of a process listen. Looks again if a child ended meanwhile."""
+    found: set[tuple[str, int]] = set()
+
+    def looked() -> bool:
+        found.clear()
+        try:
+            connections = [one for child in parent.children(recursive=True) for one in child.net_connections("tcp")]
+        except psutil.NoSuchProcess:
+            return False
+        found.update(one.laddr[:2] for one in connections if one.status == psutil.CONN_LISTEN)
+        return True
+
+    wait_until(looked, "a look at all processes during which none ended", 60)
+    return found
 
 
 def test_secrets_are_readable_by_their_owner_alone(local_airflow: LocalAirflow) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from py4j.protocol import CALL_COMMAND_NAME, MEMORY_COMMAND_NAME
+from py4j.protocol import CALL_COMMAND_NAME, REFLECTION_COMMAND_NAME
 from pyspark.sql import SparkSession, functions
 from support.run_directories import attempt, line, scenario, write
 
@@ -17,9 +17,11 @@ from spark_jobs.reconcile import reconcile
 V1_SOURCES = "spark.sql.sources.useV1SourceList"
 PROGRAM = """
 from pyspark import SparkContext
+from pyspark.sql import functions
 from spark_jobs.session import SparkGone, end, living_session, local_session, naming_jvm_end
 
 first = local_session()
+functions.coalesce(functions.col("a"), functions.abs("b"))
 assert living_session(first) is first
 SparkContext._gateway.proc.kill()
 try:
@@ -29,6 +31,7 @@ except SparkGone as error:
     print(error)
 second = living_session(first)
 assert second is not first
+functions.coalesce(functions.col("a"), functions.abs("b"))
 try:
     with naming_jvm_end():
         assert second.range(3).count() == 3
@@ -60,7 +63,8 @@ def test_kafka_alone_is_read_by_the_newer_source(spark: SparkSession) -> None:
 
 def test_a_function_of_a_column_is_one_command_to_the_jvm(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without what the session remembers, the JVM is asked for the class and for the method each time."""
-    functions.abs(functions.col("a"))
+    a, b = functions.col("a"), functions.col("b")
+    functions.coalesce(functions.abs(a), b)
     client, sent = spark._jvm._gateway_client, list[str]()  # type: ignore[union-attr]
     send = client.send_command
 
@@ -70,7 +74,10 @@ def test_a_function_of_a_column_is_one_command_to_the_jvm(spark: SparkSession, m
 
     monkeypatch.setattr(client, "send_command", sending)
     functions.abs(functions.col("a"))
-    assert [command for command in sent if command != MEMORY_COMMAND_NAME.strip()] == [CALL_COMMAND_NAME.strip()] * 2
+    names = {REFLECTION_COMMAND_NAME.strip(), CALL_COMMAND_NAME.strip()}
+    assert [name for name in sent if name in names] == [CALL_COMMAND_NAME.strip()] * 2
+    functions.coalesce(a, b)
+    assert REFLECTION_COMMAND_NAME.strip() not in sent, "a list of columns goes through a class of its own"
 
 
 def test_a_session_compiles_a_reconciliation_once(spark: SparkSession, tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ class ReadOnce:
 
 
 def test_the_ledger_is_read_once_for_any_number_of_producers() -> None:
-    """One reading per producer would make the laws of a thousand arms take longer than all queries of Spark."""
+    """With one reading per producer, the laws of a thousand arms take longer than all queries of Spark."""
     evidence = inputs()._replace(ledger_census=ReadOnce(LEDGER))
     assert len(of_ledger(evidence, "ledger_complete", "announced")) > 1
 
