@@ -126,15 +126,14 @@ def opinion_laws(counted: Mapping[str, Mapping[str, int]], producers: pa.Table, 
     `counted`: the counts of DuckDB. `producers`: PRODUCERS. `log_census`: `Census.log`. If an arm has damaged records,
     the arm's only row is about the number of these records.
     """
-    names = {*COUNTS}.union(*COLUMNS.values())
-    damaged, booked = _sums(log_census, "corrupted"), _sums(producers, *names)
+    damaged, booked = _sums(log_census, "corrupted"), _sums(producers, *COUNTS)
     for arm, counts in counted.items():
         yield _equation(arm, "damaged records in log/", counts["damaged"], damaged[arm, "corrupted"])
         for name in COUNTS if not counts["damaged"] else ():
             yield _equation(arm, name.replace("_", " "), counts[name], booked[arm, name])
         for name, columns in zip(NAMES, COLUMNS.values(), strict=True) if not counts["damaged"] else ():
             if name in counts:
-                yield _equation(arm, name, counts[name], sum(booked[arm, each] for each in columns))
+                yield _equation(arm, name, counts[name], sum(_sums(producers, each)[arm, each] for each in columns))
 
 
 def _equation(arm: str, what: str, by_duckdb: int, by_spark: int) -> Law:
