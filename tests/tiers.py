@@ -31,7 +31,7 @@ LANES = (("kafka", "e2e"), ("unit", "airflow"), ("spark", "quality"))
 which a host has one at a time. They spend much of their time waiting. The tiers of the other lanes mostly compute."""
 NICENESS = (0, 10, 10)
 """The niceness of each lane. Whoever computes gives way to clusters, whose faults have moments."""
-WORKERS = {"unit": 3}
+WORKERS = {"unit": 2}
 """How many processes run the tests of a tier side by side, if not one. Many unit tests wait for child processes."""
 TIERS = ("unit", "airflow", "spark", "quality", "kafka", "e2e")
 OUTCOMES = ("tests", "failures", "errors", "skipped")
