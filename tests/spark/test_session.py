@@ -64,7 +64,7 @@ def test_kafka_alone_is_read_by_the_newer_source(spark: SparkSession) -> None:
 def test_a_function_of_a_column_is_one_command_to_the_jvm(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without what the session remembers, the JVM is asked for the class and for the method each time."""
     a, b = functions.col("a"), functions.col("b")
-    functions.coalesce(functions.abs(a), b)
+    functions.coalesce(functions.abs("a"), b)
     client, sent = spark._jvm._gateway_client, list[str]()  # type: ignore[union-attr]
     send = client.send_command
 
@@ -73,7 +73,7 @@ def test_a_function_of_a_column_is_one_command_to_the_jvm(spark: SparkSession, m
         return send(command, *more, **named)
 
     monkeypatch.setattr(client, "send_command", sending)
-    functions.abs(functions.col("a"))
+    functions.abs("a")
     names = {REFLECTION_COMMAND_NAME.strip(), CALL_COMMAND_NAME.strip()}
     assert [name for name in sent if name in names] == [CALL_COMMAND_NAME.strip()] * 2
     functions.coalesce(a, b)
