@@ -80,6 +80,7 @@ def _agreement_laws(evidence: LawInputs, producer: Producer, counts: Counter[str
     Attempts without a report are left out. If a producer is killed, its counters may lack the last report. The
     restarted producer corrects its counters. It then announces how many reports the counters still count otherwise than
     the ledger. This number must be 0. `counts`: the producer's counts of rows in the ledger.
+    `is_canary`: whether the producer belongs to the canary.
     """
     arm, name, owner = producer[0], "{}/{}/{}".format(*producer), "of producer {1}, session {2}".format(*producer)
     for outcome in Outcome:

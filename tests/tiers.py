@@ -36,8 +36,8 @@ WORKERS = {"unit": 2}
 TIERS = ("unit", "airflow", "spark", "quality", "kafka", "e2e")
 OUTCOMES = ("tests", "failures", "errors", "skipped")
 _interrupted = threading.Event()
-_apart: set[subprocess.Popen[bytes]] = set()
-"""The running processes that have a session of their own. Ctrl-C in a terminal does not reach them."""
+_running: set[subprocess.Popen[bytes]] = set()
+"""The running tiers of all lanes. Each has a session of its own, so Ctrl-C in a terminal does not reach it."""
 
 
 class Row(NamedTuple):
@@ -58,13 +58,15 @@ def main() -> int:
     lanes = [([tier for tier in lane if tier in wanted], nice) for lane, nice in zip(LANES, NICENESS, strict=True)]
     asked = [(lane, nice) for lane, nice in lanes if lane]
     begun = time.monotonic()
+    for number in (signal.SIGTERM, signal.SIGHUP) if len(asked) > 1 else ():
+        signal.signal(number, signal.default_int_handler)  # ends all sessions, as Ctrl-C does
     with ThreadPoolExecutor(len(asked)) as pool:
         done = pool.map(lambda lane: _lane(*lane) if len(asked) > 1 else _lane(lane[0]), asked)
         try:
             rows = [*itertools.chain(*done)]
         except KeyboardInterrupt:
             _interrupted.set()
-            for process in [*_apart]:
+            for process in [*_running]:
                 process.send_signal(signal.SIGINT)
             raise
     return _told(sorted(rows, key=lambda row: TIERS.index(row.tier)), time.monotonic() - begun)
@@ -83,7 +85,7 @@ def _run(tier: str, niceness: int | None) -> Row:
         command = ["nice", "-n", str(niceness or 0), sys.executable, "-m", "pytest", str(HERE / tier)]
         command += [f"--junitxml={report.name}", "--durations=12", "-n", str(WORKERS.get(tier, 0))]
         output = {} if alone else {"stdout": said, "stderr": subprocess.STDOUT}
-        code = _ended(command, niceness or 0, env={**os.environ, MARK: mark}, **output)
+        code = _exit_code(command, niceness, env={**os.environ, MARK: mark}, **output)
         said.seek(0)
         if not alone:
             print(f"== {tier}\n{said.read()}", flush=True)
@@ -94,21 +96,23 @@ def _run(tier: str, niceness: int | None) -> Row:
     return Row(tier, time.monotonic() - start, counts, _left_behind(mark))
 
 
-def _ended(command: list[str], niceness: int, **more: Any) -> int:
-    """Runs a command and returns its exit code. With a niceness, the command has a session of its own.
+def _exit_code(command: list[str], niceness: int | None, **more: Any) -> int:
+    """Runs a command and returns its exit code. If `niceness` is not None, the command has a session of its own.
 
     Where Linux groups processes by session (autogroup, see sched(7)), the niceness of a process counts only within its
-    session. The whole session gets the niceness, too.
+    session. So the whole session gets the niceness, too.
     """
-    process = subprocess.Popen(command, start_new_session=niceness > 0, **more)
-    if niceness:
-        _apart.add(process)
+    process = subprocess.Popen(command, start_new_session=niceness is not None, **more)
+    if niceness is not None:
+        _running.add(process)
+        if _interrupted.is_set():
+            process.send_signal(signal.SIGINT)
         with suppress(OSError):  # a kernel without autogroups
             Path(f"/proc/{process.pid}/autogroup").write_text(str(niceness))
     try:
         return process.wait()
     finally:
-        _apart.discard(process)
+        _running.discard(process)
 
 
 def _told(rows: list[Row], seconds: float) -> int:

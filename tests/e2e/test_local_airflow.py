@@ -171,7 +171,6 @@ def _listening(parent: psutil.Process) -> set[tuple[str, int]]:
     found: set[tuple[str, int]] = set()
 
     def looked() -> bool:
-        found.clear()
         try:
             connections = [one for child in parent.children(recursive=True) for one in child.net_connections("tcp")]
         except psutil.NoSuchProcess:
@@ -179,7 +178,7 @@ def _listening(parent: psutil.Process) -> set[tuple[str, int]]:
         found.update(one.laddr[:2] for one in connections if one.status == psutil.CONN_LISTEN)
         return True
 
-    wait_until(looked, "a look at all processes during which none ended", 60)
+    wait_until(looked, "a look during which no process ends", 60)
     return found
 
 
