@@ -77,6 +77,9 @@ def main() -> int:
         print(error, file=sys.stderr)
         member.journal.note("fenced", answer="offset moved")
         return OFFSET_MOVED
+    finally:
+        # Python takes its own handlers away before the process ends, so a late SIGTERM would hide the exit code.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     return 0
 
 

@@ -156,12 +156,14 @@ def _is_idle(context: ActionContext, zombie: Zombie) -> bool:
 
 def _waits(context: ActionContext, zombie: Zombie) -> bool:
     """Returns whether the substitute waits until the transaction of the frozen member ends (KIP-447). This is so if the
-    substitute was handed no record, and the coordinator of the group says that offsets are about to be committed."""
+    coordinator of the group says that offsets are about to be committed, and the substitute was handed no record."""
     if zombie.application.discipline not in IN_TRANSACTIONS or zombie.substitute[Word.HANDED_OVER]:
         return False
     scenario, client = scenario_in(context), topics.admin(context.cluster.connection)
     partitions = range(scenario.load.partitions)
-    return groups.has_pending_offsets(client, group_of(scenario, zombie.arm), zombie.arm.topic_name, partitions)
+    is_pending = groups.has_pending_offsets(client, group_of(scenario, zombie.arm), zombie.arm.topic_name, partitions)
+    # If the substitute was handed records meanwhile, the pending offsets may be those of its own transaction.
+    return is_pending and not zombie.substitute[Word.HANDED_OVER]
 
 
 def _counts(zombie: Zombie) -> tuple[int, int, int]:
