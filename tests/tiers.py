@@ -41,11 +41,13 @@ _running: set[subprocess.Popen[bytes]] = set()
 
 
 class Row(NamedTuple):
-    """The result of one tier. `counts`: the figures named in OUTCOMES. `left`: the processes that it left behind."""
+    """The result of one tier. `counts`: the figures named in OUTCOMES. `failed`: a line for each test that failed.
+    `left`: the processes that the tier left behind."""
 
     tier: str
     seconds: float
     counts: dict[str, int]
+    failed: list[str]
     left: list[str]
 
 
@@ -84,6 +86,7 @@ def _run(tier: str, niceness: int | None) -> Row:
     with tempfile.NamedTemporaryFile(suffix=".xml") as report, tempfile.TemporaryFile("w+") as said:
         command = ["nice", "-n", str(niceness or 0), sys.executable, "-m", "pytest", str(HERE / tier)]
         command += [f"--junitxml={report.name}", "--durations=12", "-n", str(WORKERS.get(tier, 0))]
+        command += ["-o", "junit_family=xunit1"]  # it names the file of each test
         output = {} if alone else {"stdout": said, "stderr": subprocess.STDOUT}
         code = _exit_code(command, niceness, env={**os.environ, MARK: mark}, **output)
         said.seek(0)
@@ -93,7 +96,17 @@ def _run(tier: str, niceness: int | None) -> Row:
     counts = {key: int(suite.get(key, 0)) if suite is not None else 0 for key in OUTCOMES}
     if code and not counts["failures"] + counts["errors"]:
         counts["errors"] += 1
-    return Row(tier, time.monotonic() - start, counts, _left_behind(mark))
+    return Row(tier, time.monotonic() - start, counts, _failed(suite), _left_behind(mark))
+
+
+def _failed(suite: ElementTree.Element | None) -> list[str]:
+    """Returns a line for each failed test of a JUnit report: its name, as pytest takes it, and the reason."""
+    return [
+        f"failed: {case.get('file')}::{case.get('name')}: {why.get('message', '').partition(chr(10))[0][:200]}"
+        for case in (suite if suite is not None else ())
+        for why in case
+        if why.tag in ("failure", "error")
+    ]
 
 
 def _exit_code(command: list[str], niceness: int | None, **more: Any) -> int:
@@ -124,7 +137,8 @@ def _told(rows: list[Row], seconds: float) -> int:
         )
     print(f"{'all':<10} {seconds:7.1f} s  by the clock")
     left = [f"left behind by {row.tier}: {process}" for row in rows for process in row.left]
-    print("\n".join(left), end="\n" * bool(left))
+    for line in itertools.chain(*(row.failed for row in rows), left):
+        print(line)
     totals = {key: sum(row.counts[key] for row in rows) for key in OUTCOMES}
     failed = totals["failures"] + totals["errors"] + len(left)
     print(

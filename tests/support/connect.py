@@ -19,6 +19,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from delivery_verifier.host.ports import free_ports
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.orchestration.local import settings, spark_server
 from delivery_verifier.store.run_directory import RunDirectory
@@ -33,7 +34,7 @@ class Server:
     """A server that the same code keeps alive as in the local Airflow."""
 
     def __init__(self) -> None:
-        self.port = spark_server.free_port()
+        self.port = free_ports(1)[0]
         self.processes: list[subprocess.Popen[bytes]] = []
         self._kept = spark_server.SparkServer(self.port, self._start)
 

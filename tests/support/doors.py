@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import uvicorn
 from delivery_verifier.cluster.docker.door import app
 from delivery_verifier.cluster.docker.door_client import DoorClient
 from delivery_verifier.cluster.docker.engine import Engine
+from delivery_verifier.host.ports import free_ports
 from delivery_verifier.host.waiting import wait_until
 from support.fake_engine import served
 
@@ -28,9 +28,7 @@ class Door:
 
     def __init__(self, engine: Path, project: str) -> None:
         self._engine, self._project = engine, project
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        (self.port,) = free_ports(1)
         self.url = f"http://127.0.0.1:{self.port}"
 
     @property
@@ -38,7 +36,7 @@ class Door:
         """The variables with which a task finds the door."""
         return {"KDV_DOOR_URL": self.url, "KDV_DOOR_TOKEN": TOKEN}
 
-    def client(self, token: str = TOKEN, answer_s: float = 5.0) -> DoorClient:
+    def client(self, token: str = TOKEN, answer_s: float = 30.0) -> DoorClient:
         """A client of the door."""
         return DoorClient(self.url, token, answer_s)
 

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,7 @@ import psutil
 import pyspark
 
 from delivery_verifier.host.java.runtime import java_home
+from delivery_verifier.host.ports import free_ports
 from delivery_verifier.host.processes import dies_with_parent
 from delivery_verifier.host.waiting import wait_until
 
@@ -67,7 +67,7 @@ class Standalone:
     def submitted(self, script: Path, arguments: list[str], settings: Mapping[str, str]) -> Iterator[Job]:
         """Submits a Python script with one executor per worker, and yields the job. Kills the job if it still runs when
         the block ends."""
-        port = _free_port()
+        (port,) = free_ports(1)
         conf = dict(settings) | {
             "spark.driver.extraJavaOptions": QUICK,
             "spark.executor.extraJavaOptions": QUICK,
@@ -192,9 +192,3 @@ def _logged(file: Path, pattern: str) -> str:
 
 def _get(url: str) -> Any:
     return httpx.get(url, timeout=30, trust_env=False).json()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -98,14 +98,14 @@ def test_a_crash_leaves_of_rows_and_offset_what_the_discipline_promises(
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        wait_until(lambda: control[Word.PARKED] == 1, "the member to park", 10)
+        wait_until(lambda: control[Word.PARKED] == 1, "the member to park", 60)
         crash.mkdir()
         for file in (tmp_path / "app").glob(f"{FILE}*"):
             shutil.copy(file, crash / file.name)
         in_hand = control[Word.HANDED_OVER] - control[Word.COMMITTED]
     finally:
         member.stop()
-        thread.join(10)
+        thread.join(60)
     assert state_of(crash) == STATES[point].get(discipline, NEITHER)
     assert in_hand == (0 if point == "committed" else 2)
     assert state_of(tmp_path / "app") == BOTH

@@ -237,13 +237,13 @@ def test_a_member_parks_where_it_is_told_and_goes_on_when_it_is_to_end(
     thread = threading.Thread(target=member.run)
     thread.start()
     try:
-        wait_until(lambda: member.control[Word.PARKED] == 1, "the member to park", 10)
+        wait_until(lambda: member.control[Word.PARKED] == 1, "the member to park", 60)
         before = [("subscribe", "the-topic"), *WORK[discipline][: len(WORK[discipline]) * 2 // 3]]
         assert before == client.did[: len(before)], "the batch before is done as ever"
         assert client.did[len(before) :] == STANDS[point][discipline]
     finally:
         member.stop()
-        thread.join(10)
+        thread.join(60)
     assert not thread.is_alive() and member.control[Word.PARKED] == 0
     assert member.control[Word.APPLIED] == 4 and client.did[-1] == ("close",)
     assert [event.batch for event in read_journal(life_folder(spec)) if event.what == "parked"] == [1]
@@ -263,11 +263,11 @@ def test_an_order_waits_for_a_batch_that_is_long_enough_and_another_order_ends_i
     thread = threading.Thread(target=member.run)
     thread.start()
     try:
-        wait_until(lambda: member.control[Word.PARKED] == 1, "the member to park", 10)
+        wait_until(lambda: member.control[Word.PARKED] == 1, "the member to park", 60)
         assert client.did[1:] == [("apply", 0), ("commit", 1), ("apply", 1), ("apply", 2)]
         order(member.control, "polled")
-        wait_until(lambda: not thread.is_alive(), "the member to go on and end", 10)
+        wait_until(lambda: not thread.is_alive(), "the member to go on and end", 60)
     finally:
         member.stop()
-        thread.join(10)
+        thread.join(60)
     assert client.did[-2:] == [("commit", 3), ("close",)]

@@ -257,11 +257,11 @@ def test_a_transform_parks_where_it_is_told(point: CrashPoint, discipline: Disci
     thread = threading.Thread(target=member.run)
     thread.start()
     try:
-        wait_until(lambda: member.control[Word.PARKED] == 1, "the member to park", 10)
+        wait_until(lambda: member.control[Word.PARKED] == 1, "the member to park", 60)
         assert client.did == WORK[discipline][: STANDS[point][discipline]]
     finally:
         member.stop()
-        thread.join(10)
+        thread.join(60)
     assert member.control[Word.PARKED] == 0 and client.did == [*WORK[discipline], ("close",)]
 
 

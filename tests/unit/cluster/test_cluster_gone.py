@@ -84,5 +84,5 @@ def test_what_fails_once_the_keeper_is_gone_failed_because_of_that(monkeypatch: 
         pytest.raises(lease.ClusterGone, match="is gone, and its brokers with it"),
         lease.renewed(Path("s"), told.set) as gone,
     ):
-        assert told.wait(10) and gone.is_set()
+        assert told.wait(60) and gone.is_set()
         raise TimeoutError("Spark asked in vain")

@@ -82,7 +82,7 @@ def seen(tmp_path: Path) -> Callable[[str], list[Observation]]:
 
 
 def until(predicate: Callable[[], Any], what: str) -> None:
-    wait_until(lambda: bool(predicate()), what, 30)
+    wait_until(lambda: bool(predicate()), what, 60)
 
 
 def test_a_broker_that_does_not_answer_delays_no_other_and_gets_no_second_question(
@@ -139,7 +139,7 @@ def looks(brokers: Brokers, observing: Observer) -> list[int]:
         before = dict(brokers.asked)
         until(lambda: all(brokers.asked[at] >= before[at] + more for at in answering), "answers")
 
-    wait_until(lambda: set(observing._believed) == {1, 2, 3} - brokers.stuck, "the last answers to lapse", 30)
+    wait_until(lambda: set(observing._believed) == {1, 2, 3} - brokers.stuck, "the last answers to lapse", 60)
     asked(3)
     seen: list[int] = []
     observing._heartbeat.beat = lambda at_us: seen.append(at_us)  # type: ignore[method-assign, assignment, func-returns-value]

@@ -79,7 +79,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_elapsed_counts_from_the_end_of_the_step_before() -> None:
     begun = time.monotonic()
     wait("elapsed", 0.2)
-    assert 0.19 < time.monotonic() - begun < 2
+    assert time.monotonic() - begun > 0.19
 
 
 def test_reported_counts_records_from_the_end_of_the_step_before() -> None:

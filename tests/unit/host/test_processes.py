@@ -23,7 +23,7 @@ def test_a_killed_leader_of_a_process_group_takes_its_group_with_it() -> None:
     identity.kill()
     leader.wait()
     leader.stdout.close()
-    wait_until(lambda: not child.alive, "the child to end", 10)
+    wait_until(lambda: not child.alive, "the child to end", 60)
     identity.kill()  # nothing is left to kill
 
 

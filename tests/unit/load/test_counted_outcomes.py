@@ -244,7 +244,7 @@ def test_the_counters_of_a_process_that_sigkill_ended_differ_by_no_more(tmp_path
     command = [sys.executable, "-m", "delivery_verifier.load.producer", str(tmp_path / "spec.json")]
     process = subprocess.Popen(command)
     try:
-        wait_until(lambda: control[Word.REPORTED] >= reported, "reports", 30, every_s=0.0001)
+        wait_until(lambda: control[Word.REPORTED] >= reported, "reports", 60, every_s=0.0001)
     finally:
         process.kill()
         process.wait()

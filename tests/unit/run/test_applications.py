@@ -90,7 +90,7 @@ def test_what_was_applied_up_to_the_marker_is_sealed(run: Run) -> None:
     try:
         pool.start()
         control = pool.members[0].control
-        wait_until(lambda: control[Word.COMMITTED] == 5, "all to be committed", 20)
+        wait_until(lambda: control[Word.COMMITTED] == 5, "all to be committed", 60)
         control[Word.KILLS] += 1
         pool.apply_commands()
     finally:

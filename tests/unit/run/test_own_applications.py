@@ -57,7 +57,7 @@ class Run:
         lines = pool.members[0].folder / "work" / "out.jsonl"
         try:
             pool.start()
-            wait_until(lambda: pool.check() and lines.exists() and lines.read_bytes().count(b"\n") == 5, "5 lines", 30)
+            wait_until(lambda: pool.check() and lines.exists() and lines.read_bytes().count(b"\n") == 5, "5 lines", 60)
             pool.members[0].control[Word.KILLS] += 1
             pool.apply_commands()
         finally:

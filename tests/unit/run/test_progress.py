@@ -132,7 +132,7 @@ def test_without_a_terminal_a_line_says_what_spark_does_when_that_has_changed(
         for number in (1, 2):
             reconciling(run, tmp_path / "w", LiveSpark("query", number, number, 64))
             before = len(looks)
-            wait_until(lambda before=before: len(looks) > before + 5, "some more looks", 30)  # type: ignore[misc]
+            wait_until(lambda before=before: len(looks) > before + 5, "some more looks", 60)  # type: ignore[misc]
     told = [line.split("  ")[-1] for line in capsys.readouterr().err.splitlines() if "Spark" in line]
     assert [line.split(";")[0] for line in told] == [
         "Spark: query 1, 1 of 64 tasks",

@@ -178,7 +178,7 @@ def test_an_interrupt_ends_the_reading_though_a_broker_does_not_answer(
     def fetch(broker: int, *_: object) -> None:
         if broker == 3:
             os.kill(os.getpid(), signal.SIGINT)
-        waited.append(over.wait(5))
+        waited.append(over.wait(60))
 
     monkeypatch.setattr(fake, "fetch", fetch)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started the tests without it

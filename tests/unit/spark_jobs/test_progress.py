@@ -26,7 +26,7 @@ from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs import progress
 from spark_jobs import reconcile as job
 
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 
 
 class Tracker:

@@ -59,7 +59,7 @@ class Keeper:
 
     def end(self) -> None:
         self.answers = False
-        self._thread.join(10)
+        self._thread.join(60)
 
 
 @pytest.fixture(autouse=True)

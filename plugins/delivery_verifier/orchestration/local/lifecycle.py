@@ -18,9 +18,10 @@ from msgspec import Struct
 
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import folders
+from delivery_verifier.host.ports import free_ports
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
-from delivery_verifier.orchestration.local import database, logs, settings, spark_server, supervisor, tree
+from delivery_verifier.orchestration.local import database, logs, settings, supervisor, tree
 from delivery_verifier.orchestration.local.client import AirflowError, Client
 
 START_WITHIN_S = 180.0
@@ -107,7 +108,7 @@ def _start(port: int, owner: ProcessId | None) -> supervisor.State:
     _require_free(port)
     settings.ensure_passwords()
     settings.ensure_configuration()
-    spark_port = None if settings.SPARK_VARIABLE in os.environ else spark_server.free_port()
+    spark_port = None if settings.SPARK_VARIABLE in os.environ else free_ports(1)[0]
     environment = settings.environment(port, spark_port)
     database.migrate(environment)
     _fail_unfinished_runs()

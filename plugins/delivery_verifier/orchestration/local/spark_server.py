@@ -48,13 +48,6 @@ FOREIGN = (
 Start = Callable[[int], "subprocess.Popen[bytes]"]
 
 
-def free_port() -> int:
-    """Returns a port of the loopback interface on which nothing listens at this moment."""
-    with socket.socket() as probe:
-        probe.bind((settings.SPARK_ADDRESS, 0))
-        return int(probe.getsockname()[1])
-
-
 def listens(port: int) -> bool:
     """Returns whether a process listens on `port` of the loopback interface."""
     try:

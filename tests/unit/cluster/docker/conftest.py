@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support.doors import Door, DoorProcess, door_process, door_thread
 from support.fake_engine import PROJECT, FakeEngine
+
+from delivery_verifier.cluster.docker import leases
 
 
 @pytest.fixture
@@ -29,6 +33,14 @@ def engine_socket(engine: FakeEngine) -> Iterator[Path]:
 def door(engine_socket: Path) -> Iterator[Door]:
     with door_thread(engine_socket, PROJECT) as door:
         yield door
+
+
+@pytest.fixture
+def pass_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Puts the clock of the door in this process forward by some seconds. The door ends leases by this clock."""
+    ahead = [0.0]
+    monkeypatch.setattr(leases, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + sum(ahead)))
+    return ahead.append
 
 
 @pytest.fixture
