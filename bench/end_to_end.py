@@ -4,16 +4,19 @@
 
 * kdv: `kdv run --direct`, flat out, without a fault. Compares every record with the ledger, finds canaries, balances
   the books, and gives a verdict. It sends a tenth more records than the others, as its control arm.
+* kdv, warm: the same run through a local Airflow that is up, and has made one such run before.
 * kgo-verifier's way: librdkafka produces, the last acknowledged offset of each partition is remembered, and one reading
   in order checks that no offset is missing (bench/kgo_way.py).
 * kafkatest's way: Kafka's VerifiableProducer and VerifiableConsumer, then the difference of two sets
   (bench/kafkatest_way.py).
 
 All send to 3 partitions with 3 replicas, min.insync.replicas=2 and acks=all. The start of the cluster does not count,
-that of every other process does. The ratios are seconds of kdv divided by seconds of the other way.
+that of every other process does, except the start of the local Airflow and of its Spark. The ratios are seconds of kdv
+divided by seconds of the other way.
 
 The figures go to docs/results/end-to-end-DATE.md, .json and .svg. The exit code is 1 if a median ratio is a fifth worse
-than the committed one (docs/results/ratios.json; `--commit` replaces it). A million records take two minutes per round.
+than the committed one (docs/results/ratios.json; `--commit` replaces it). A million records
+take three minutes per round.
 """
 
 from __future__ import annotations
@@ -32,7 +35,9 @@ from clusters import Bench, running
 from saved import option_parser, publish
 
 HERE = Path(__file__).parent
-KDV, KGO, KAFKATEST = "kdv", "kgo-verifier's way", "kafkatest's way"
+KDV, WARM, KGO, KAFKATEST = "kdv", "kdv, warm", "kgo-verifier's way", "kafkatest's way"
+RATIOS = {"end to end": KDV, "warm end to end": WARM}
+"""The first half of the name of a ratio, and the way that it is about."""
 
 
 def main() -> int:
@@ -48,8 +53,13 @@ def main() -> int:
             for row in _round(arguments.records, Path(name)):
                 rows.append({"round": number, **row, "records/s": round(arguments.records / row["s"])})
                 print(rows[-1], flush=True)
-    medians = {way: statistics.median(row["s"] for row in rows if row["way"] == way) for way in (KDV, KGO, KAFKATEST)}
-    by_peer = {f"end to end / {way}": round(medians[KDV] / medians[way], 2) for way in (KGO, KAFKATEST)}
+    ways = (KDV, WARM, KGO, KAFKATEST)
+    medians = {way: statistics.median(row["s"] for row in rows if row["way"] == way) for way in ways}
+    by_peer = {
+        f"{name} / {peer}": round(medians[way] / medians[peer], 2)
+        for name, way in RATIOS.items()
+        for peer in (KGO, KAFKATEST)
+    }
     notes = [f"{name}, in seconds: **{ratio}**." for name, ratio in by_peer.items()]
     bars = {f"{way}, s": seconds for way, seconds in medians.items()}
     name, sized = ratios.by_size("end-to-end", by_peer, arguments.records, 1_000_000)
@@ -59,10 +69,11 @@ def main() -> int:
 
 def _round(records: int, folder: Path) -> list[dict[str, Any]]:
     """Measures each way once. Returns one row per way."""
-    run = kdv_run.run(records, folder)
-    own = {kind: cpu_s for kind, cpu_s in run.cpu_s.items() if kind != "brokers"}
-    peak = max(peak for kind, peak in run.peak_mb.items() if kind != "brokers")
-    rows = [_row(KDV, Cost(run.seconds, sum(own.values()), peak), str(run.steps))]
+    rows = [_row_of_run(KDV, kdv_run.run(records, folder))]
+    runs = folder / "airflow"
+    with kdv_run.airflow(runs):
+        kdv_run.run_through_airflow(records, runs)
+        rows.append(_row_of_run(WARM, kdv_run.run_through_airflow(records, runs)))
     with running(folder, records) as bench:
         for way, work in ((KGO, _kgo), (KAFKATEST, _kafkatest)):
             costs = work(bench, records)
@@ -70,6 +81,12 @@ def _round(records: int, folder: Path) -> list[dict[str, Any]]:
             parts = {name: round(cost.seconds, 1) for name, cost in costs.items()}
             rows.append(_row(way, total._replace(peak_mb=max(cost.peak_mb for cost in costs.values())), str(parts)))
     return rows
+
+
+def _row_of_run(way: str, run: kdv_run.Measured) -> dict[str, Any]:
+    own = {kind: cpu_s for kind, cpu_s in run.cpu_s.items() if kind != "brokers"}
+    peak = max(peak for kind, peak in run.peak_mb.items() if kind != "brokers")
+    return _row(way, Cost(run.seconds, sum(own.values()), peak), str(run.steps))
 
 
 def _row(way: str, cost: Cost, parts: str) -> dict[str, Any]:

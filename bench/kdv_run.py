@@ -1,4 +1,5 @@
-"""One `kdv run --direct` of a benchmark: the seconds of each step, and what each kind of process cost."""
+"""One run of a benchmark, direct or through a local Airflow: the seconds of each step, and what each kind of process
+cost."""
 
 from __future__ import annotations
 
@@ -6,10 +7,11 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psutil
 
@@ -20,12 +22,16 @@ STEPS = ("produce", "settle", "read_topic", "reconcile", "validate", "conclude")
 KDV = (str(Path(sys.executable).with_name("kdv")),)
 TAG = "KDV_BENCH"
 """A variable of the environment. All processes of the run inherit it, so that they are known by it."""
+AIRFLOW_PORT = 18080
+"""The port of the local Airflow of a benchmark. A user's own Airflow has another one."""
+FIXED = ("--profile", "idempotent", "--fault", "none", "--pacing", "flat_out")
 KINDS = (
     ("kafka.Kafka", "brokers"),
     ("load.producer", "producers"),
     ("applications.process", "members"),
     ("SparkSubmit", "Spark"),
     ("keeper", "keeper"),
+    ("airflow", "Airflow"),
 )
 """Words in a command line, each with the kind of process that it tells."""
 
@@ -48,22 +54,41 @@ class Measured(NamedTuple):
 
 
 def run(records: int, folder: Path, *options: str, program: Sequence[str] = KDV) -> Measured:
-    """Makes a flat-out run of `records` records without a fault, below `folder`. `options` are further ones of `kdv
-    run`. `program` is the command of kdv. Raises CalledProcessError if the run has no verdict."""
-    fixed = ("run", "--direct", "--profile", "idempotent", "--fault", "none", "--pacing", "flat_out")
-    return measured((*program, *fixed, "--records", str(records), *options), folder / f"runs-{records}")
+    """Makes a flat-out direct run of `records` records without a fault, below `folder`. `options` are further ones of
+    `kdv run`. `program` is the command of kdv. Raises CalledProcessError if the run has no verdict."""
+    command = (*program, "run", "--direct", *FIXED, "--records", str(records), *options)
+    return measured(command, folder / f"runs-{records}")
+
+
+@contextmanager
+def airflow(runs: Path) -> Iterator[None]:
+    """Starts a local Airflow at AIRFLOW_PORT, whose runs are kept in the folder `runs`. Stops this Airflow at the end
+    of the block. Raises CalledProcessError if Airflow does not start or stop."""
+    environment = _environment(runs)
+    subprocess.run((*KDV, "up"), env=environment, stdout=subprocess.DEVNULL, check=True)
+    try:
+        yield
+    finally:
+        subprocess.run((*KDV, "down"), env=environment, stdout=subprocess.DEVNULL, check=True)
+
+
+def run_through_airflow(records: int, runs: Path) -> Measured:
+    """Makes the run that `run` makes, through the Airflow that `airflow` has started for the folder `runs`."""
+    return measured((*KDV, "run", *FIXED, "--records", str(records)), runs)
 
 
 def measured(command: Sequence[str], runs: Path) -> Measured:
     """Runs `command`, which makes one run in the folder `runs`, and measures it.
 
-    Raises CalledProcessError if the exit code is not that of a run with a verdict.
+    A process that lived before counts only with the CPU time that it takes from now on. Raises CalledProcessError if
+    the exit code is not that of a run with a verdict.
     """
-    tag = f"{os.getpid()}-{runs.name}"
-    process = subprocess.Popen(command, env=os.environ | {"KDV_RUNS": str(runs), TAG: tag}, stdout=subprocess.DEVNULL)
+    earlier, tag = _ended(runs), _tag(runs)
+    spent = {process: cpu_s for process, _, cpu_s, _ in _processes(tag, set())}
+    process = subprocess.Popen(command, env=_environment(runs), stdout=subprocess.DEVNULL)
     costs: dict[psutil.Process, tuple[str, float, int]] = {}
     done = threading.Event()
-    sampler = threading.Thread(target=_sample, args=(tag, costs, done))
+    sampler = threading.Thread(target=_sample, args=(tag, spent, costs, done))
     sampler.start()
     try:
         code = process.wait()
@@ -73,14 +98,27 @@ def measured(command: Sequence[str], runs: Path) -> Measured:
     if code not in (0, 1, 2):
         raise subprocess.CalledProcessError(code, command)
     kinds = sorted({kind for kind, _, _ in costs.values()})
-    directory = RunDirectory(next(file.parent for file in runs.glob("*/conclude.json")))
+    (ended,) = _ended(runs) - earlier
     return Measured(
-        steps_of(directory),
+        steps_of(RunDirectory(ended)),
         {kind: max(peak for other, _, peak in costs.values() if other == kind) for kind in kinds},
         {kind: round(sum(cpu for other, cpu, _ in costs.values() if other == kind), 1) for kind in kinds},
         code,
-        directory,
+        RunDirectory(ended),
     )
+
+
+def _tag(runs: Path) -> str:
+    return f"{os.getpid()}-{runs.name}"
+
+
+def _environment(runs: Path) -> dict[str, str]:
+    return os.environ | {"KDV_RUNS": str(runs), "KDV_PORT": str(AIRFLOW_PORT), TAG: _tag(runs)}
+
+
+def _ended(runs: Path) -> set[Path]:
+    """Returns the run directories in the folder `runs` that have ended. The link `latest` is no run of its own."""
+    return {file.resolve().parent for file in runs.glob("*/conclude.json")}
 
 
 def steps_of(run: RunDirectory) -> dict[str, float]:
@@ -91,26 +129,35 @@ def steps_of(run: RunDirectory) -> dict[str, float]:
     return {step: round((end - begin) / 1e6, 1) for step, (begin, end) in spans}
 
 
-def _sample(tag: str, costs: dict[Any, tuple[str, float, int]], done: threading.Event) -> None:
-    """Notes the kind, the CPU seconds and the peak memory (MB) of all processes of the run, until `done` is set."""
+def _sample(
+    tag: str,
+    spent: Mapping[psutil.Process, float],
+    costs: dict[psutil.Process, tuple[str, float, int]],
+    done: threading.Event,
+) -> None:
+    """Notes the kind, the CPU seconds and the peak memory (MB) of all processes of the run in `costs`, until `done` is
+    set. `spent`: the CPU seconds that do not count."""
     strangers: set[psutil.Process] = set()
     while not done.wait(0.5):
-        for process in psutil.process_iter():
-            if process in strangers:
+        for process, kind, cpu_s, memory in _processes(tag, strangers):
+            peak = costs[process][2] if process in costs else 0
+            costs[process] = (kind, cpu_s - spent.get(process, 0.0), max(memory, peak))
+
+
+def _processes(tag: str, strangers: set[psutil.Process]) -> Iterator[tuple[psutil.Process, str, float, int]]:
+    """Yields (process, kind, CPU seconds, MB) of each process with `tag` in its environment. Passes over `strangers`,
+    and adds every other process to them."""
+    for process in psutil.process_iter():
+        if process in strangers:
+            continue
+        try:
+            if process.environ().get(TAG) != tag:
+                strangers.add(process)
                 continue
-            try:
-                if process not in costs and process.environ().get(TAG) != tag:
-                    strangers.add(process)
-                    continue
-                times, memory = process.cpu_times(), process.memory_info().rss >> 20
-                known = costs.get(process, ("", 0.0, 0))
-                costs[process] = (
-                    kind_of(" ".join(process.cmdline())),
-                    times.user + times.system,
-                    max(memory, known[2]),
-                )
-            except (psutil.Error, OSError):
-                continue
+            times, memory = process.cpu_times(), process.memory_info().rss >> 20
+            yield process, kind_of(" ".join(process.cmdline())), times.user + times.system, memory
+        except (psutil.Error, OSError):
+            continue
 
 
 def kind_of(command: str) -> str:

@@ -36,6 +36,8 @@ BETTER: dict[str, Literal["higher", "lower"]] = {
     "books / DuckDB": "lower",
     "end to end / kgo-verifier's way": "lower",
     "end to end / kafkatest's way": "lower",
+    "warm end to end / kgo-verifier's way": "lower",
+    "warm end to end / kafkatest's way": "lower",
 }
 """For each ratio, whether a higher or a lower value is better. Loads are compared in records per second, all else in
 seconds."""

@@ -104,6 +104,7 @@ def test_processes_are_told_apart_by_their_command_lines(module_of: object) -> N
     assert kdv_run.kind_of("java -cp x org.apache.spark.deploy.SparkSubmit shell") == "Spark"
     assert kdv_run.kind_of("python -m delivery_verifier.load.producer spec.json") == "producers"
     assert kdv_run.kind_of("python kdv run --direct") == "kdv"
+    assert kdv_run.kind_of("airflow scheduler") == "Airflow"
 
 
 def test_the_steps_of_a_run_are_the_time_from_its_first_record_to_its_verdict(module_of: object) -> None:

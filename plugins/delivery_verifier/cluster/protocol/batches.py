@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from delivery_verifier.cluster.connection import Address
-from delivery_verifier.cluster.protocol.fetch import fetch, whole_batches
+from delivery_verifier.cluster.protocol.fetch import Bytes, fetch, whole_batches
 
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 """Bits in the attributes of a batch. A control batch is the commit marker or abort marker of a transaction."""
@@ -90,7 +90,7 @@ def _batches(address: Address, topic: str, partition: int, offset: int) -> Itera
             offset = batch.end
 
 
-def parse(data: bytes) -> Iterator[Batch]:
+def parse(data: Bytes) -> Iterator[Batch]:
     """Yields the complete batches in `data`, the bytes of a fetch. Raises the same errors as `whole_batches`.
 
     The content of a batch with a wrong checksum is unknown. Such a batch is yielded as a batch without records.
@@ -128,5 +128,5 @@ def _behind_varint(data: bytes, position: int) -> int:
     return position + 1
 
 
-def _fetch(address: Address, topic: str, partition: int, offset: int) -> bytes:
+def _fetch(address: Address, topic: str, partition: int, offset: int) -> Bytes:
     return fetch(address, topic, partition, offset).data

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.cluster.protocol import fetch, requests, transactions
-from delivery_verifier.cluster.protocol.encoding import Channel
+from delivery_verifier.cluster.protocol.encoding import Answer, Channel
 from delivery_verifier.cluster.protocol.requests import PartitionState
 
 
@@ -75,7 +75,7 @@ class RepeatedRequests(SocketRequests):
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self._channels = {broker: Channel(address) for broker, address in connection.brokers.items()}
-        self._last: dict[int, tuple[bytes, dict[tuple[str, int], PartitionState]]] = {}
+        self._last: dict[int, tuple[Answer, dict[tuple[str, int], PartitionState]]] = {}
 
     def describe_partitions(self, broker: int, topics: list[str]) -> dict[tuple[str, int], PartitionState]:
         """Returns the state of every partition of `topics`, by (topic, partition), as `broker` sees it.

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import google_crc32c
 
 from delivery_verifier.cluster.connection import Address
-from delivery_verifier.cluster.protocol.encoding import Reader, call, varint
+from delivery_verifier.cluster.protocol.encoding import Answer, Reader, call, varint
 
 FETCH_BYTES = 8 << 20
 """The greatest size of one answer, in bytes. A first batch that is larger is still sent whole."""
@@ -34,6 +34,9 @@ _CHECKED_FROM = 21
 """The CRC of a batch covers all bytes from this position on."""
 CORRUPT_MESSAGE = 2
 """Kafka's error code for a batch that a broker or a client cannot read."""
+
+Bytes = bytes | memoryview
+"""The bytes of batches. A view into an answer spares a copy of up to FETCH_BYTES."""
 
 
 class Refused(ConnectionError):
@@ -53,7 +56,7 @@ class Fetched(NamedTuple):
     """
 
     high_watermark: int
-    data: bytes
+    data: Bytes
 
 
 class RawBatch(NamedTuple):
@@ -97,7 +100,7 @@ def fetch(address: Address, topic: str, partition: int, offset: int, most_bytes:
         raise ConnectionError(f"the broker at {address} gave no answer that can be read: {error}") from None
 
 
-def _fetched(answer: bytes, name: str) -> Fetched:
+def _fetched(answer: Answer, name: str) -> Fetched:
     """Returns the content of `answer`, a FetchResponse v12 about one partition. `name` is the partition's name, for the
     error message."""
     reader = Reader(answer)
@@ -120,10 +123,10 @@ def _fetched(answer: bytes, name: str) -> Fetched:
         reader.skip(16)
         reader.tags()
     reader.skip(4)
-    return Fetched(high_watermark, reader.blob(reader.varint() - 1))
+    return Fetched(high_watermark, reader.view(reader.varint() - 1))
 
 
-def whole_batches(data: bytes) -> Iterator[RawBatch]:
+def whole_batches(data: Bytes) -> Iterator[RawBatch]:
     """Yields the complete batches in `data`, the bytes of a Fetch. Leaves out the last batch if the broker sent only a
     part of it.
 
@@ -138,5 +141,5 @@ def whole_batches(data: bytes) -> Iterator[RawBatch]:
             raise ConnectionError(f"offset {first} is in a batch of {length} bytes, which is too short")
         behind = position + _FRAME_BYTES + length
         if behind <= len(data):
-            yield RawBatch(first, first + last + 1, epoch, crc, attributes, data[position:behind])
+            yield RawBatch(first, first + last + 1, epoch, crc, attributes, bytes(data[position:behind]))
         position = behind

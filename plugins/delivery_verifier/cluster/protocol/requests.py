@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from delivery_verifier.cluster.connection import Address
-from delivery_verifier.cluster.protocol.encoding import Reader, call, short_text, varint
+from delivery_verifier.cluster.protocol.encoding import Answer, Reader, call, short_text, varint
 
 TIMEOUT_S = 0.7
 ASSIGNMENT_S = 10.0
@@ -56,7 +56,7 @@ def description_request(topics: list[str]) -> bytes:
     return body + struct.pack(">i", 2000) + b"\xff\0"
 
 
-def partition_states(address: Address, answer: bytes) -> dict[tuple[str, int], PartitionState]:
+def partition_states(address: Address, answer: Answer) -> dict[tuple[str, int], PartitionState]:
     """Returns the states of partitions in `answer`, a DescribeTopicPartitionsResponse v0, by (topic, partition). Leaves
     out a topic that does not exist.
 
@@ -197,7 +197,7 @@ def topic_setting(
     return _settings(address, call(address, body + b"\0", timeout_s), with_values=True)
 
 
-def _settings(address: Address, answer: bytes, with_values: bool) -> dict[str, str]:
+def _settings(address: Address, answer: Answer, with_values: bool) -> dict[str, str]:
     """Reads `answer`, a response of the broker at `address` about topic settings.
 
     If `with_values` is true, the answer is a DescribeConfigsResponse v1 about one setting, and the result maps each
