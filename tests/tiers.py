@@ -26,14 +26,15 @@ HERE = Path(__file__).parent
 MARK = "KDV_TEST_RUN"
 """The environment variable that all processes of a tier inherit. Its value names the run of the tests and the tier."""
 ENDS_WITHIN_S = 30.0
-LANES = (("kafka", "e2e"), ("unit", "airflow"), ("spark", "quality"))
-"""The lanes, side by side. The tiers of a lane run one after another. The tiers of the first lane start clusters, of
-which a host has one at a time. They spend much of their time waiting. The tiers of the other lanes mostly compute."""
-NICENESS = (0, 10, 10)
-"""The niceness of each lane. Whoever computes gives way to clusters, whose faults have moments."""
+LANES = (("kafka", "e2e"), ("unit", "airflow", "catalogue"), ("spark", "quality"))
+"""The lanes, side by side. The tiers of a lane run one after another. The tiers of the first lane, and the catalogue,
+start clusters, and spend much of their time waiting. The catalogue has a lock of its own, and comes last in its lane:
+hardly anything computes then. All other tiers mostly compute."""
+NICENESS = {"unit": 10, "airflow": 10, "spark": 10, "quality": 10}
+"""The niceness of a tier, if not 0. Whoever computes gives way to clusters, whose faults have moments."""
 WORKERS = {"unit": 2}
 """How many processes run the tests of a tier side by side, if not one. Many unit tests wait for child processes."""
-TIERS = ("unit", "airflow", "spark", "quality", "kafka", "e2e")
+TIERS = ("unit", "airflow", "spark", "quality", "kafka", "catalogue", "e2e")
 OUTCOMES = ("tests", "failures", "errors", "skipped")
 _interrupted = threading.Event()
 _running: set[subprocess.Popen[bytes]] = set()
@@ -57,13 +58,12 @@ def main() -> int:
     wanted = sys.argv[1:] or TIERS
     if unknown := sorted({*wanted} - {*TIERS}):
         sys.exit(f"no such tier: {', '.join(unknown)}; there are {', '.join(TIERS)}")
-    lanes = [([tier for tier in lane if tier in wanted], nice) for lane, nice in zip(LANES, NICENESS, strict=True)]
-    asked = [(lane, nice) for lane, nice in lanes if lane]
+    asked = [own for lane in LANES if (own := [tier for tier in lane if tier in wanted])]
     begun = time.monotonic()
     for number in (signal.SIGTERM, signal.SIGHUP) if len(asked) > 1 else ():
         signal.signal(number, signal.default_int_handler)  # ends all sessions, as Ctrl-C does
     with ThreadPoolExecutor(len(asked)) as pool:
-        done = pool.map(lambda lane: _lane(*lane) if len(asked) > 1 else _lane(lane[0]), asked)
+        done = pool.map(lambda lane: _lane(lane, alone=len(asked) == 1), asked)
         try:
             rows = [*itertools.chain(*done)]
         except KeyboardInterrupt:
@@ -74,8 +74,8 @@ def main() -> int:
     return _told(sorted(rows, key=lambda row: TIERS.index(row.tier)), time.monotonic() - begun)
 
 
-def _lane(tiers: Sequence[str], niceness: int | None = None) -> list[Row]:
-    return [_run(tier, niceness) for tier in tiers if not _interrupted.is_set()]
+def _lane(tiers: Sequence[str], alone: bool) -> list[Row]:
+    return [_run(tier, None if alone else NICENESS.get(tier, 0)) for tier in tiers if not _interrupted.is_set()]
 
 
 def _run(tier: str, niceness: int | None) -> Row:

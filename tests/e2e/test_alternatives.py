@@ -1,5 +1,5 @@
 """Tests that alternatives hold on real brokers. An arm that has what a report suggests keeps the claim that the subject
-beside it has broken, under the same fault. test_catalogue.py asks the same of the smoke scenarios.
+beside it has broken, under the same fault. tests/catalogue asks the same of the smoke scenarios.
 
 tests/unit/pages/test_alternatives.py tests every suggestion by the contract, and that some test tries each family.
 """

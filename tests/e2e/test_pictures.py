@@ -1,4 +1,4 @@
-"""Tests of the pictures in README and tour: this checkout shows the same labels as they do. test_catalogue.py has the
+"""Tests of the pictures in README and tour: this checkout shows the same labels as they do. tests/catalogue has the
 test of the picture of the matrix.
 
 `make pictures` takes them anew, from a run of the README's example that breaks.

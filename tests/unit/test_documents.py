@@ -37,7 +37,7 @@ def test_the_dag_promises_about_as_many_minutes_as_were_measured() -> None:
 
 
 def test_the_tour_has_seven_small_pictures_that_are_listed() -> None:
-    """tests/e2e/test_pictures.py and test_catalogue.py hold that they show what this checkout shows."""
+    """tests/e2e/test_pictures.py and tests/catalogue hold that they show what this checkout shows."""
     listed = pictures.read()
     files = {file.name: file.read_bytes() for file in pictures.FOLDER.glob("*.png")}
     assert {name: pictures.digest(png) for name, png in files.items()} == {

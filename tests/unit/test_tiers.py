@@ -32,6 +32,13 @@ def test_that_leaves_a_process_behind():
 """
 
 
+def test_every_folder_with_tests_is_a_tier_of_one_lane() -> None:
+    folders = {file.relative_to(tiers.HERE).parts[0] for file in tiers.HERE.rglob("test_*.py")}
+    assert folders - {"compose"} == {*tiers.TIERS}
+    assert sorted(tier for lane in tiers.LANES for tier in lane) == sorted(tiers.TIERS)
+    assert {*tiers.NICENESS} < {*tiers.TIERS}
+
+
 def test_a_failed_test_and_a_process_left_behind_are_named_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,7 +1,7 @@
 """Every suggested change holds by the contract: the command that tries it is planned, and the contract of the settings
 that this plan really has forbids, under the fault of the plan, whatever the claim forbids.
 
-One suggestion of each family is tried on real brokers, by tests/e2e/test_alternatives.py and test_catalogue.py, or by
+One suggestion of each family is tried on real brokers, by tests/e2e/test_alternatives.py and tests/catalogue, or by
 the campaign. The tests here hold that no family is forgotten.
 """
 
@@ -114,7 +114,8 @@ def _expected_to_break(scenario: Scenario) -> tuple[Arm, ...]:
 
 
 def tried_by_make_test() -> list[Trial]:
-    """Returns the trials of the runs that tests/e2e makes: smoke scenarios, SIDE_BY_SIDE, the README's example."""
+    """Returns the trials of the runs that tests/e2e and tests/catalogue make: smoke scenarios, SIDE_BY_SIDE, and the
+    README's example."""
     (example,) = (line for line in commands() if line.startswith(".venv/bin/kdv run "))
     planned = plan(example.removeprefix(".venv/bin/"))
     assert isinstance(planned, Scenario)

@@ -28,7 +28,7 @@ Run = Callable[..., tuple[int, CatalogueRun]]
 
 
 @pytest.fixture(scope="module")
-def kdv_catalogue(kafka_spark: SparkSession, e2e_host: Path) -> Iterator[Run]:
+def kdv_catalogue(kafka_spark: SparkSession, host_folder: Path) -> Iterator[Run]:
     """A function that runs `kdv catalogue --direct` with the given arguments, in the Spark session of the tests. It
     returns the exit code and the record of the catalogue run."""
     own = directly.runner
@@ -45,10 +45,10 @@ def kdv_catalogue(kafka_spark: SparkSession, e2e_host: Path) -> Iterator[Run]:
 
 
 @pytest.fixture(scope="module")
-def smoke(kdv_catalogue: Run, e2e_host: Path) -> tuple[int, CatalogueRun]:
+def smoke(kdv_catalogue: Run, host_folder: Path) -> tuple[int, CatalogueRun]:
     """The exit code and the record of a catalogue run with the smoke scenarios that do not go through Airflow. The
     cluster of the next scenario boots while the last scenario is judged."""
-    told = ("--out", str(e2e_host / "matrix.html"), "--results", str(e2e_host))
+    told = ("--out", str(host_folder / "matrix.html"), "--results", str(host_folder))
     return kdv_catalogue(*DIRECTLY, *told, *expect_unavailable(DIRECTLY))
 
 
@@ -85,21 +85,21 @@ def test_every_suggested_alternative_that_an_arm_of_the_same_run_tries_has_held(
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
 def test_the_picture_of_the_matrix_shows_what_a_catalogue_of_this_checkout_shows(
     smoke: tuple[int, CatalogueRun],
-    e2e_host: Path,
+    host_folder: Path,
     browser: Browser,  # noqa: F811
 ) -> None:
     if lacking := [item.name for item in smoke[1].items if item.state == "unavailable"]:
         pytest.skip(f"the picture shows scenarios that are unavailable on this host: {', '.join(lacking)}")
-    pictures.check(pictures.take_matrix(browser, e2e_host / "matrix.html"))
+    pictures.check(pictures.take_matrix(browser, host_folder / "matrix.html"))
 
 
-def test_its_page_leads_to_the_reports_of_its_runs(smoke: tuple[int, CatalogueRun], e2e_host: Path) -> None:
-    html = (e2e_host / "matrix.html").read_text()
+def test_its_page_leads_to_the_reports_of_its_runs(smoke: tuple[int, CatalogueRun], host_folder: Path) -> None:
+    html = (host_folder / "matrix.html").read_text()
     for item in smoke[1].items:
         for run in (attempt.run for attempt in item.attempts[-1:]):
             assert f'href="../../{run}/report.html"' in html
             assert (catalogue_runs.folder().parent / run / "report.html").is_file()
-    assert BREAKS in next(e2e_host.glob("catalogue-*.md")).read_text()
+    assert BREAKS in next(host_folder.glob("catalogue-*.md")).read_text()
 
 
 def test_nothing_is_left_and_its_runs_are_kept_with_it(smoke: tuple[int, CatalogueRun]) -> None:

@@ -1,0 +1,16 @@
+"""Gives all tests of the catalogue a home, a lock and workspaces that no other run shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.own_host import own_host
+
+
+@pytest.fixture(scope="session", autouse=True)
+def host_folder() -> Iterator[Path]:
+    """The folder with the home, the lock and the workspaces of all runs of the catalogue."""
+    with own_host() as folder:
+        yield folder
