@@ -41,7 +41,7 @@ RATIOS = {"end to end": KDV, "warm end to end": WARM}
 
 
 def main() -> int:
-    """Measures the three ways, publishes the figures, and returns the exit code."""
+    """Measures the four ways, publishes the figures, and returns the exit code."""
     parser = option_parser(__doc__)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)

@@ -23,7 +23,8 @@ KDV = (str(Path(sys.executable).with_name("kdv")),)
 TAG = "KDV_BENCH"
 """A variable of the environment. All processes of the run inherit it, so that they are known by it."""
 AIRFLOW_PORT = 18080
-"""The port of the local Airflow of a benchmark. A user's own Airflow has another one."""
+"""The port of the local Airflow of a benchmark. This Airflow has a home of its own (`KDV_HOME`), too, so that a user's
+own Airflow is neither used nor stopped."""
 FIXED = ("--profile", "idempotent", "--fault", "none", "--pacing", "flat_out")
 KINDS = (
     ("kafka.Kafka", "brokers"),
@@ -64,9 +65,9 @@ def run(records: int, folder: Path, *options: str, program: Sequence[str] = KDV)
 def airflow(runs: Path) -> Iterator[None]:
     """Starts a local Airflow at AIRFLOW_PORT, whose runs are kept in the folder `runs`. Stops this Airflow at the end
     of the block. Raises CalledProcessError if Airflow does not start or stop."""
-    environment = _environment(runs)
-    subprocess.run((*KDV, "up"), env=environment, stdout=subprocess.DEVNULL, check=True)
+    environment = _environment_of_airflow(runs)
     try:
+        subprocess.run((*KDV, "up"), env=environment, stdout=subprocess.DEVNULL, check=True)
         yield
     finally:
         subprocess.run((*KDV, "down"), env=environment, stdout=subprocess.DEVNULL, check=True)
@@ -74,18 +75,18 @@ def airflow(runs: Path) -> Iterator[None]:
 
 def run_through_airflow(records: int, runs: Path) -> Measured:
     """Makes the run that `run` makes, through the Airflow that `airflow` has started for the folder `runs`."""
-    return measured((*KDV, "run", *FIXED, "--records", str(records)), runs)
+    return measured((*KDV, "run", *FIXED, "--records", str(records)), runs, _environment_of_airflow(runs))
 
 
-def measured(command: Sequence[str], runs: Path) -> Measured:
+def measured(command: Sequence[str], runs: Path, environment: Mapping[str, str] | None = None) -> Measured:
     """Runs `command`, which makes one run in the folder `runs`, and measures it.
 
-    A process that lived before counts only with the CPU time that it takes from now on. Raises CalledProcessError if
-    the exit code is not that of a run with a verdict.
+    `environment`: that of the command, if not `_environment(runs)`. A process that lived before counts only with the
+    CPU time that it takes from now on. Raises CalledProcessError if the exit code is not that of a run with a verdict.
     """
     earlier, tag = _ended(runs), _tag(runs)
     spent = {process: cpu_s for process, _, cpu_s, _ in _processes(tag, set())}
-    process = subprocess.Popen(command, env=_environment(runs), stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command, env=environment or _environment(runs), stdout=subprocess.DEVNULL)
     costs: dict[psutil.Process, tuple[str, float, int]] = {}
     done = threading.Event()
     sampler = threading.Thread(target=_sample, args=(tag, spent, costs, done))
@@ -113,7 +114,13 @@ def _tag(runs: Path) -> str:
 
 
 def _environment(runs: Path) -> dict[str, str]:
-    return os.environ | {"KDV_RUNS": str(runs), "KDV_PORT": str(AIRFLOW_PORT), TAG: _tag(runs)}
+    return os.environ | {"KDV_RUNS": str(runs), TAG: _tag(runs)}
+
+
+def _environment_of_airflow(runs: Path) -> dict[str, str]:
+    # Without SPT_NOENV, the titles that Airflow gives its processes overwrite their environment, and the tag with it.
+    own = {"KDV_HOME": str(runs.with_name("home")), "KDV_PORT": str(AIRFLOW_PORT), "SPT_NOENV": "1"}
+    return _environment(runs) | own
 
 
 def _ended(runs: Path) -> set[Path]:

@@ -6,7 +6,7 @@ noticed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -44,9 +44,12 @@ def write_log(
     """
     offsets = read_offsets_of(run)
     with run.writing(READ) as output:
-        raw_counts, committed_counts = Observation("read"), Observation("read_committed")
-        raw = read_topics(spark, offsets, connection=connection)
-        lines = _counted(parse(raw, scenario, view(offsets)), raw_counts, SNAPSHOT, scenario.arm_names)
+        raw_counts = Observation("read")
+        views = view(offsets)
+        counters = [F.count_if((F.col("arm") == arm) & (views == SNAPSHOT)).alias(arm) for arm in scenario.arm_names]
+        raw = read_topics(spark, offsets, connection=connection).observe(raw_counts, *counters)
+        committed_counts = Observation("read_committed")
+        lines = parse(raw, scenario, views)
         if scenario.transactional:
             lines = lines.unionByName(_committed(spark, scenario, offsets, committed_counts, connection))
         if (unread := unreadable.lines(spark, offsets)) is not None:
@@ -77,19 +80,10 @@ def _committed(
     the number of rows of view `committed.VIEW` that came from Kafka.
     """
     arms = scenario.transactional
-    raw = read_committed(spark, offsets, arms, connection)
-    lines = parse(raw, scenario, view(offsets, committed.VIEW, committed.TAIL))
-    return _counted(lines, counts, committed.VIEW, arms)
-
-
-def _counted(lines: DataFrame, counts: Observation, of_view: str, arms: Sequence[str]) -> DataFrame:
-    """Returns `lines`, rows of LOG. When they are computed, `counts` receives, per arm, the number of rows of the view
-    `of_view`.
-
-    Spark copies every row that it counts. So the rows are counted after the parsing: they no longer hold the values.
-    """
-    counters = [F.count_if((F.col("arm") == arm) & (F.col("view") == of_view)).alias(arm) for arm in arms]
-    return lines.observe(counts, *counters)
+    views = view(offsets, committed.VIEW, committed.TAIL)
+    counters = [F.count_if((F.col("arm") == arm) & (views == committed.VIEW)).alias(arm) for arm in arms]
+    raw = read_committed(spark, offsets, arms, connection).observe(counts, *counters)
+    return parse(raw, scenario, views)
 
 
 def read_offsets_of(run: RunDirectory) -> Offsets:

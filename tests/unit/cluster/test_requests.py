@@ -3,7 +3,9 @@ look like a cluster without disturbances."""
 
 from __future__ import annotations
 
+import socket
 import struct
+import threading
 from contextlib import suppress
 
 import pytest
@@ -14,6 +16,7 @@ from pytest import MonkeyPatch
 from delivery_verifier.cluster.connection import Address
 from delivery_verifier.cluster.protocol import requests as wire
 from delivery_verifier.cluster.protocol import transactions
+from delivery_verifier.cluster.protocol.encoding import call
 
 BROKER = Address("nowhere", 1)
 
@@ -112,3 +115,37 @@ def test_a_transaction_is_open_only_while_its_coordinator_says_ongoing() -> None
         patch.setattr(transactions, "call", lambda *_: described((16, b"a", b"")))
         with pytest.raises(OSError, match="error 16 for a"):
             transactions.open_transactions(BROKER, ["a"])
+
+
+@pytest.mark.parametrize(
+    ("announced", "sent", "outcome"),
+    [
+        (6, [b"abc", b"def"], b"abcdef"),
+        (0, [], b""),
+        (7, [b"abc"], "the broker closed the connection"),
+        (int.from_bytes(b"HTTP"), [b"/1.1 400"], "an answer of 1213486160 bytes was announced"),
+    ],
+)
+def test_an_answer_is_received_in_pieces_or_is_an_oserror(
+    announced: int, sent: list[bytes], outcome: bytes | str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(100)
+                for piece in (struct.pack(">i", announced), *sent):
+                    connection.sendall(piece)
+                if not isinstance(outcome, str):
+                    connection.recv(1)  # until the other side closes
+
+        broker = threading.Thread(target=answer)
+        broker.start()
+        address = Address("127.0.0.1", server.getsockname()[1])
+        if isinstance(outcome, bytes):
+            assert call(address, b"request", 60) == outcome
+        else:
+            with pytest.raises(ConnectionError, match=outcome):
+                call(address, b"request", 60)
+        broker.join()

@@ -10,6 +10,10 @@ from delivery_verifier.cluster.connection import Address
 
 Answer = bytes | bytearray
 """The bytes of an answer, without the size field that precedes them."""
+MOST_BYTES = 256 << 20
+"""The largest answer that is read. Kafka takes requests, and with them batches, of up to 100 MiB
+(`socket.request.max.bytes`). Who announces more is no broker: the bytes "HTTP" or a TLS alert, read as a size, are
+larger."""
 
 
 class Reader:
@@ -148,8 +152,12 @@ def call(address: Address, request: bytes, timeout_s: float) -> Answer:
 
 
 def _exactly(connection: socket.socket, count: int) -> bytearray:
-    """Receives `count` bytes. Copies no byte twice, because the replicas of a large run are gigabytes. Raises
-    ConnectionError if the broker closes the connection before."""
+    """Receives `count` bytes into one buffer, without a copy, because the replicas of a large run are gigabytes.
+
+    Raises ConnectionError if `count` is above MOST_BYTES, or if the broker closes the connection before.
+    """
+    if count > MOST_BYTES:
+        raise ConnectionError(f"an answer of {count} bytes was announced, which no broker of Kafka sends")
     received, data = 0, bytearray(max(count, 0))
     view = memoryview(data)
     while received < count:
