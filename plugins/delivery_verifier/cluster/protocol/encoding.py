@@ -12,8 +12,8 @@ Answer = bytes | bytearray
 """The bytes of an answer, without the size field that precedes them."""
 MOST_BYTES = 256 << 20
 """The largest answer that is read. Kafka takes requests, and with them batches, of up to 100 MiB
-(`socket.request.max.bytes`). Who announces more is no broker: the bytes "HTTP" or a TLS alert, read as a size, are
-larger."""
+(`socket.request.max.bytes`). A sender that announces more is no broker of Kafka. Examples: the bytes "HTTP" or a
+TLS alert, read as a size."""
 
 
 class Reader:
