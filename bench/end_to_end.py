@@ -15,8 +15,8 @@ that of every other process does, except the start of the local Airflow and of i
 divided by seconds of the other way.
 
 The figures go to docs/results/end-to-end-DATE.md, .json and .svg. The exit code is 1 if a median ratio is a fifth worse
-than the committed one (docs/results/ratios.json; `--commit` replaces it). A million records
-take three minutes per round.
+than the committed one (docs/results/ratios.json; `--commit` replaces it). A million records take
+three minutes per round.
 """
 
 from __future__ import annotations
