@@ -1,5 +1,6 @@
 """Tests that alternatives hold on real brokers. An arm that has what a report suggests keeps the claim that the subject
-beside it has broken, under the same fault. tests/catalogue asks the same of the smoke scenarios.
+beside it has broken, under the same fault. tests/catalogue asks the same of the smoke scenarios,
+and of the scenario SIDE_BY_SIDE.
 
 tests/unit/pages/test_alternatives.py tests every suggestion by the contract, and that some test tries each family.
 """
@@ -11,13 +12,11 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from support.alternatives import SIDE_BY_SIDE, Trial, assert_tried_and_held
+from support.alternatives import assert_tried_and_held
 from support.readme import Example, quoted
 
-from delivery_verifier import catalogue
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.command_line.stored import read_verdict
-from delivery_verifier.host import folders
 from delivery_verifier.model.scenario import FEWEST_RECORDS
 from delivery_verifier.pages.material import read
 from delivery_verifier.pages.report.changes import advices
@@ -25,34 +24,9 @@ from delivery_verifier.run import direct
 from delivery_verifier.store.run_directory import RunDirectory
 
 
-@pytest.fixture(scope="module")
-def side_by_side(kafka_spark: SparkSession) -> RunDirectory:
-    """The run of SIDE_BY_SIDE. If a disturbance that nobody planned leaves it INCONCLUSIVE, it runs once more."""
-    for name in (SIDE_BY_SIDE.name, f"{SIDE_BY_SIDE.name}-again"):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setitem(catalogue.SCENARIOS, SIDE_BY_SIDE.name, SIDE_BY_SIDE)
-            verdict = direct.run({"scenario": SIDE_BY_SIDE.name}, name, lambda progress: None, kafka_spark)
-        if verdict.exit_code != 2:
-            break
-    assert verdict.green, verdict.sentence
-    return RunDirectory(folders.runs_dir() / name)
-
-
-def _tried(run: RunDirectory) -> list[Trial]:
-    return assert_tried_and_held(run, read_verdict(run.path))
-
-
-def test_settings_that_are_weak_elsewhere_hold_where_no_leader_changes(side_by_side: RunDirectory) -> None:
-    tried = {(trial.change, trial.claim) for trial in _tried(side_by_side)}
-    assert tried == {
-        *(("acks=1", "at_least_once"), ("acks=all", "at_least_once")),
-        *(("max.in.flight.requests.per.connection=1", "ordered"), ("retries=0", "ordered")),
-        *(("acks=0", "at_most_once"), ("retries=0", "at_most_once")),
-    }
-
-
 def test_the_control_of_the_example_in_the_readme_has_what_its_report_suggests(breaking_example: Example) -> None:
-    (trial,) = _tried(breaking_example.run)
+    run = breaking_example.run
+    (trial,) = assert_tried_and_held(run, read_verdict(run.path))
     assert (trial.change, trial.arm) == ("acks=all and enable.idempotence=true", "control-safe")
 
 

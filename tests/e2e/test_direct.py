@@ -52,7 +52,7 @@ def forgotten(half_acknowledged: tuple[RunDirectory, RunVerdict]) -> tuple[RunDi
     acks=1 is a control."""
     copy = copy_of(half_acknowledged[0], "acks-0-frozen")
     with_scenario(copy, _asked_about_the_weakest)
-    return copy, judge_again(copy)
+    return copy, judge_again(copy, report=True)
 
 
 def _asked_about_the_weakest(scenario: Scenario) -> Scenario:
@@ -119,7 +119,7 @@ def test_without_the_claim_the_same_loss_is_permitted_and_still_counted(
 ) -> None:
     copy = copy_of(forgotten[0], "acks-0-unclaimed")
     with_scenario(copy, claiming("contract"))
-    verdict = judge_again(copy)
+    verdict = judge_again(copy, report=True)
     assert (verdict.verdict, verdict.green, verdict.exit_code) == ("HELD", True, 0)
     assert lost(verdict, WEAKEST) == lost(forgotten[1], WEAKEST) > 0
     finding = next(item for item in arm(verdict, WEAKEST).findings if item.anomaly == "LOST")

@@ -39,7 +39,7 @@ def copy(good: RunDirectory, request: pytest.FixtureRequest) -> RunDirectory:
 
 def test_a_copy_that_nobody_touched_is_judged_as_the_original(copy: RunDirectory, kafka_spark: SparkSession) -> None:
     before = (copy.path / "verdict.json").read_bytes()
-    assert judge_again(copy, kafka_spark).exit_code == 0
+    assert judge_again(copy, kafka_spark, report=True).exit_code == 0
     assert (copy.path / "verdict.json").read_bytes() == before
 
 
@@ -48,7 +48,7 @@ def test_a_record_behind_the_snapshot_is_a_doubt_and_the_page_names_it(
 ) -> None:
     """The manifest says that one record was found behind the snapshot."""
     reseal(copy, "read_topic", {f"tail/{SUBJECT}/0": 1})
-    verdict = judge_again(copy, kafka_spark)
+    verdict = judge_again(copy, kafka_spark, report=True)
     assert (verdict.verdict, verdict.green, verdict.exit_code) == ("INCONCLUSIVE", False, 2)
     assert arm(verdict, SUBJECT).verdict == "INCONCLUSIVE"
     assert ("checker", "log_moved") in doubts(verdict, SUBJECT)

@@ -87,7 +87,7 @@ def test_a_verdict_says_where_the_second_opinion_is_missing(
     assert not [file for file in run.path.rglob("*") if "opinion" in file.name]
 
     monkeypatch.setattr(books, "SECOND_OPINION_RECORDS", 10)
-    alone = judge_again(run, spark)
+    alone = judge_again(run, spark, report=True)
     assert judgement(alone) == judgement(confirmed) and not _equations(run)
     (limit,) = [text for text in alone.limits if "second_opinion" in text]
     assert limit.startswith("This run has ") and limit in (run.path / "report.html").read_text()

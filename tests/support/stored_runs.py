@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from delivery_verifier.judgement.judge import load_and_judge
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.run.steps.conclude import judge_and_report
@@ -72,15 +73,16 @@ def rewrite(file: Path, change: Callable[[pa.Table], pa.Table]) -> None:
     pq.write_table(altered, file)
 
 
-def judge_again(run: RunDirectory, spark: SparkSession | None = None) -> RunVerdict:
+def judge_again(run: RunDirectory, spark: SparkSession | None = None, report: bool = False) -> RunVerdict:
     """Validates and judges a run again, without Kafka, and returns the verdict.
 
-    With a Spark session, reconciles the run from its log first.
+    With a Spark session, reconciles the run from its log first. Writes verdict.json and report.html only if `report` is
+    true, because the page takes longer than the judgement.
     """
     if spark is not None:
         reconcile(run.path, lambda: spark)
     validate(run.path)
-    return judge_and_report(run.path)
+    return judge_and_report(run.path) if report else load_and_judge(run.path)
 
 
 def arm(verdict: RunVerdict, name: str) -> ArmVerdict:

@@ -85,8 +85,17 @@ def test_a_violated_run_shows_its_cases_and_tells_the_story_of_one(tmp_path: Pat
     assert "broker 2 1, 2, 3 #1 kill broker 2" in told
 
 
+@pytest.fixture
+def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages have no plots, which take most of the time of a page. Other tests of this file draw them."""
+    for owner, plot in ((page.timeline, "timeline"), (page.timeline, "rates"), (page, "distribution")):
+        monkeypatch.setattr(owner, plot, lambda *inputs: None)
+
+
 @pytest.mark.parametrize("kind", Anomaly)
-def test_a_case_of_any_kind_that_is_the_only_one_has_its_story(tmp_path: Path, kind: Anomaly) -> None:
+def test_a_case_of_any_kind_that_is_the_only_one_has_its_story(
+    tmp_path: Path, without_plots: None, kind: Anomaly
+) -> None:
     path, verdict = report_material.violated(tmp_path)
     (file,) = (path / "anomalies").iterdir()
     cases = pq.read_table(file)
