@@ -1,9 +1,10 @@
-"""Tests of the warm start: the scheduler of the local Airflow imports beforehand what the tasks need, and no other
-process of Airflow does. A task imports edited code anew. `tests/e2e/test_local_airflow.py` looks at a real local
+"""Tests of the warm start: the scheduler of the local Airflow imports beforehand what the tasks need, and its
+dag-processor the libraries that the DAG files need. No other process of Airflow does. A task imports edited code anew. `tests/e2e/test_local_airflow.py` looks at a real local
 Airflow."""
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import subprocess
@@ -29,6 +30,26 @@ warm.on_starting(component=type(kind, (), {{}})())
 print(sorted(name for name in ("great_expectations", "pandas", "pyarrow", "confluent_kafka") if name in sys.modules))
 """
 
+READ = """
+import importlib.util, os, sys
+from pathlib import Path
+from delivery_verifier.orchestration.plugin import warm
+mark = sys.argv[1]
+os.environ.pop("{mark}", None)
+if mark:
+    os.environ["{mark}"] = mark
+sys.argv = ["airflow", "dag-processor"]
+first = set(sys.modules)
+warm.on_starting(component=type("Job", (), {{}})())
+second = set(sys.modules)
+for file in sorted(Path("{dags}").glob("*.py")):
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+own = sorted(name for name in second - first if name.partition(".")[0] in warm.PACKAGES)
+print((own, [name for name in warm.DAG_LIBRARIES if name in second], sorted(set(sys.modules) - second)))
+"""
+DAGS = Path(__file__).parents[2] / "dags"
+
 
 @pytest.mark.parametrize(
     ("kind", "command", "mark", "loaded"),
@@ -42,16 +63,32 @@ print(sorted(name for name in ("great_expectations", "pandas", "pyarrow", "confl
 def test_it_is_the_scheduler_of_a_local_airflow_that_imports_them(
     tmp_path: Path, kind: str, command: str, mark: str, loaded: bool
 ) -> None:
-    script = tmp_path / "called.py"  # a file: PySpark takes `python -c` for its doctests, and exits
-    script.write_text(CALLED.format(mark=MARK))
-    said = subprocess.run(
-        [sys.executable, script, kind, command, mark],
+    said = _said(CALLED.format(mark=MARK), tmp_path, kind, command, mark)
+    assert said == (str(["confluent_kafka", "great_expectations", "pandas", "pyarrow"]) if loaded else "[]")
+
+
+def _said(program: str, folder: Path, *arguments: str) -> str:
+    """Returns the last line that the Python program prints."""
+    script = folder / "called.py"  # a file: PySpark takes `python -c` for its doctests, and exits
+    script.write_text(program)
+    return subprocess.run(
+        [sys.executable, script, *arguments],
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     ).stdout.splitlines()[-1]
-    assert said == (str(["confluent_kafka", "great_expectations", "pandas", "pyarrow"]) if loaded else "[]")
+
+
+@pytest.mark.parametrize("mark", ["home", ""])
+def test_the_dag_processor_of_a_local_airflow_imports_the_libraries_of_the_dags_and_nothing_of_the_project(
+    tmp_path: Path, mark: str
+) -> None:
+    own, libraries, of_dags = ast.literal_eval(_said(READ.format(mark=MARK, dags=DAGS), tmp_path, mark))
+    assert own == [] and libraries == ([*warm.DAG_LIBRARIES] if mark else [])
+    assert "delivery_verifier.orchestration.tasks.form" in of_dags, "a DAG file is read with the newest code"
+    providers = [name for name in of_dags if name.startswith("airflow.providers")]
+    assert (providers == []) if mark else (warm.DAG_LIBRARIES[0] in providers)
 
 
 @pytest.fixture
@@ -64,7 +101,8 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv(MARK, "home")
     monkeypatch.setattr(sys, "argv", ["airflow", "scheduler"])
-    for name, value in {"LIBRARIES": (), "PACKAGES": ("made_up",), "STEPS": ("made_up.step",), "_imported": {}}.items():
+    names = {"DAG_LIBRARIES": (), "LIBRARIES": (), "PACKAGES": ("made_up",), "STEPS": ("made_up.step",)}
+    for name, value in {**names, "_imported": {}}.items():
         monkeypatch.setattr(warm, name, value)
     yield file
     for module in ("made_up", "made_up.step"):

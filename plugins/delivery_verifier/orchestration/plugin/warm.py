@@ -1,7 +1,10 @@
-"""Warm start: the scheduler of the local Airflow imports what tasks need, before it forks its workers.
+"""Warm start: the scheduler of the local Airflow imports what tasks need, before it forks its workers. The
+dag-processor imports the libraries that the DAG files need, before it forks the processes that read these files.
 
 LocalExecutor forks its workers from the scheduler, and the workers fork the tasks. So a task already has the modules
 that the scheduler has imported. Without this, each task would import Great Expectations, pandas and this project again.
+The dag-processor reads each DAG file again every few seconds, and needs the libraries each time. It imports only
+libraries, because an edited module of this project must be read anew.
 
 If a module of this project is edited while Airflow runs, the next task must use the edited code. So each task compares
 the project's files with those that the scheduler has imported. If a file differs, the task forgets all modules of this
@@ -16,6 +19,7 @@ import importlib
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from airflow.listeners import hookimpl
@@ -24,13 +28,22 @@ from delivery_verifier.orchestration.local.settings import MARK
 
 _log = logging.getLogger(__name__)
 
-LIBRARIES = (
+DAG_LIBRARIES = (
     "airflow.providers.apache.spark.operators.spark_submit",
+    "airflow.providers.common.io.assets.file",
     "airflow.providers.smtp.notifications.smtp",
     "airflow.providers.standard.decorators.python",
+    "airflow.providers.standard.operators.empty",
+    "airflow.providers.standard.operators.trigger_dagrun",
     "airflow.sdk.definitions.decorators.setup_teardown",
     "airflow.sdk.definitions.timetables.interval",
     "airflow.sdk.definitions.timetables.trigger",
+    "javaproperties",
+)
+"""The modules of libraries that the DAG files import, directly or through this project. The dag-processor and the
+scheduler import them at their start."""
+
+LIBRARIES = (
     "bokeh.embed",
     "bokeh.plotting",
     "confluent_kafka.admin",
@@ -42,8 +55,8 @@ LIBRARIES = (
     "pyarrow.parquet",
     "pyspark.sql.connect.session",
 )
-"""The modules that the scheduler imports at its start, because tasks need them later. Great Expectations is not among
-them: `expectations.library` imports it, without libraries that no suite needs."""
+"""The modules that the scheduler imports beside DAG_LIBRARIES, because tasks need them later. Great Expectations is not
+among them: `expectations.library` imports it, without libraries that no suite needs."""
 
 
 STEPS = (
@@ -85,8 +98,9 @@ scheduler."""
 
 @hookimpl
 def on_starting(component: object) -> None:
-    """In the scheduler of a local Airflow, imports LIBRARIES and STEPS. In a task of such a scheduler, forgets the
-    modules of this project when one of their files has been edited.
+    """In the scheduler of a local Airflow, imports DAG_LIBRARIES, LIBRARIES and STEPS. In its dag-processor, imports
+    DAG_LIBRARIES. In a task of such a scheduler, forgets the modules of this project when one of their files has been
+    edited.
 
     Does nothing in any other Airflow, because the modules take memory. Airflow calls this function in these processes:
 
@@ -102,8 +116,14 @@ def on_starting(component: object) -> None:
     elif sys.argv[1:2] == ["scheduler"]:
         logging.getLogger("great_expectations").setLevel(logging.WARNING)  # its import logs 200 lines
         _imported.update(_files())  # an edit during the imports counts as an edit afterwards
-        for name in LIBRARIES + STEPS:
-            importlib.import_module(name)
+        _import(DAG_LIBRARIES + LIBRARIES + STEPS)
+    elif sys.argv[1:2] == ["dag-processor"]:
+        _import(DAG_LIBRARIES)
+
+
+def _import(names: Sequence[str]) -> None:
+    for name in names:
+        importlib.import_module(name)
 
 
 def _is_unedited() -> bool:
