@@ -1,6 +1,6 @@
 """Tests of the warm start: the scheduler of the local Airflow imports beforehand what the tasks need, and its
-dag-processor the libraries that the DAG files need. No other process of Airflow does. A task imports edited code anew. `tests/e2e/test_local_airflow.py` looks at a real local
-Airflow."""
+dag-processor the libraries that the DAG files need. No other process of Airflow does. A task imports edited code anew.
+`tests/e2e/test_local_airflow.py` looks at a real local Airflow."""
 
 from __future__ import annotations
 
