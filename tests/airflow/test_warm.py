@@ -18,35 +18,29 @@ from delivery_verifier.model.steps import TIMEOUTS
 from delivery_verifier.orchestration.local.settings import MARK
 from delivery_verifier.orchestration.plugin import warm
 
-CALLED = """
-import os, sys
+START = """
+import importlib.util, os, sys
+from pathlib import Path
 from delivery_verifier.orchestration.plugin import warm
 kind, command, mark = sys.argv[1:]
 os.environ.pop("{mark}", None)
 if mark:
     os.environ["{mark}"] = mark
 sys.argv = ["airflow", command]
+before = set(sys.modules)
 warm.on_starting(component=type(kind, (), {{}})())
-print(sorted(name for name in ("great_expectations", "pandas", "pyarrow", "confluent_kafka") if name in sys.modules))
+after = set(sys.modules)
 """
-
+"""A program that calls the listener, as Airflow does when a process of the kind `kind` starts with the command."""
+LIBRARIES = """
+print(sorted({"great_expectations", "pandas", "pyarrow", "confluent_kafka"} & after))
+"""
 READ = """
-import importlib.util, os, sys
-from pathlib import Path
-from delivery_verifier.orchestration.plugin import warm
-mark = sys.argv[1]
-os.environ.pop("{mark}", None)
-if mark:
-    os.environ["{mark}"] = mark
-sys.argv = ["airflow", "dag-processor"]
-first = set(sys.modules)
-warm.on_starting(component=type("Job", (), {{}})())
-second = set(sys.modules)
 for file in sorted(Path("{dags}").glob("*.py")):
     spec = importlib.util.spec_from_file_location(file.stem, file)
     spec.loader.exec_module(importlib.util.module_from_spec(spec))
-own = sorted(name for name in second - first if name.partition(".")[0] in warm.PACKAGES)
-print((own, [name for name in warm.DAG_LIBRARIES if name in second], sorted(set(sys.modules) - second)))
+own = sorted(name for name in after - before if name.partition(".")[0] in warm.PACKAGES)
+print((own, [name for name in warm.DAG_LIBRARIES if name in after], sorted(set(sys.modules) - after)))
 """
 DAGS = Path(__file__).parents[2] / "dags"
 
@@ -63,14 +57,14 @@ DAGS = Path(__file__).parents[2] / "dags"
 def test_it_is_the_scheduler_of_a_local_airflow_that_imports_them(
     tmp_path: Path, kind: str, command: str, mark: str, loaded: bool
 ) -> None:
-    said = _said(CALLED.format(mark=MARK), tmp_path, kind, command, mark)
-    assert said == (str(["confluent_kafka", "great_expectations", "pandas", "pyarrow"]) if loaded else "[]")
+    imported = _last_line(LIBRARIES, tmp_path, kind, command, mark)
+    assert imported == (str(["confluent_kafka", "great_expectations", "pandas", "pyarrow"]) if loaded else "[]")
 
 
-def _said(program: str, folder: Path, *arguments: str) -> str:
-    """Returns the last line that the Python program prints."""
+def _last_line(rest: str, folder: Path, *arguments: str) -> str:
+    """Returns the last line that the program START and `rest` prints. `arguments`: kind, command and mark."""
     script = folder / "called.py"  # a file: PySpark takes `python -c` for its doctests, and exits
-    script.write_text(program)
+    script.write_text(START.format(mark=MARK) + rest)
     return subprocess.run(
         [sys.executable, script, *arguments],
         capture_output=True,
@@ -84,7 +78,8 @@ def _said(program: str, folder: Path, *arguments: str) -> str:
 def test_the_dag_processor_of_a_local_airflow_imports_the_libraries_of_the_dags_and_nothing_of_the_project(
     tmp_path: Path, mark: str
 ) -> None:
-    own, libraries, of_dags = ast.literal_eval(_said(READ.format(mark=MARK, dags=DAGS), tmp_path, mark))
+    printed = _last_line(READ.format(dags=DAGS), tmp_path, "Job", "dag-processor", mark)
+    own, libraries, of_dags = ast.literal_eval(printed)
     assert own == [] and libraries == ([*warm.DAG_LIBRARIES] if mark else [])
     assert "delivery_verifier.orchestration.tasks.form" in of_dags, "a DAG file is read with the newest code"
     providers = [name for name in of_dags if name.startswith("airflow.providers")]

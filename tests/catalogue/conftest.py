@@ -1,4 +1,4 @@
-"""Gives all tests of the catalogue a home, a lock and workspaces that no other run shares."""
+"""Gives all tests of this folder a home, a lock and workspaces that no other run shares."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from support.own_host import own_host
 
 @pytest.fixture(scope="session", autouse=True)
 def host_folder() -> Iterator[Path]:
-    """The folder with the home, the lock and the workspaces of all runs of the catalogue."""
+    """The folder with the home, the lock and the workspaces of all runs of this folder."""
     with own_host() as folder:
         yield folder

@@ -1,4 +1,5 @@
-"""Tests that alternatives hold where no leader changes. Each arm of one run has what a report suggests."""
+"""Tests that alternatives hold where no leader changes. In one run, three arms break their claims. The arms beside them
+have what the report suggests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Tests that alternatives hold on real brokers. An arm that has what a report suggests keeps the claim that the subject
-beside it has broken, under the same fault. tests/catalogue asks the same of the smoke scenarios,
-and of the scenario SIDE_BY_SIDE.
+beside it has broken, under the same fault. tests/catalogue asks the same of the smoke scenarios, and of the scenario
+SIDE_BY_SIDE.
 
 tests/unit/pages/test_alternatives.py tests every suggestion by the contract, and that some test tries each family.
 """

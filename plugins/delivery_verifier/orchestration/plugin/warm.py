@@ -3,8 +3,8 @@ dag-processor imports the libraries that the DAG files need, before it forks the
 
 LocalExecutor forks its workers from the scheduler, and the workers fork the tasks. So a task already has the modules
 that the scheduler has imported. Without this, each task would import Great Expectations, pandas and this project again.
-The dag-processor reads each DAG file again every few seconds, and needs the libraries each time. It imports only
-libraries, because an edited module of this project must be read anew.
+The dag-processor forks a process for each reading of a DAG file. It imports only libraries beforehand, because an
+edited module of this project must be read anew.
 
 If a module of this project is edited while Airflow runs, the next task must use the edited code. So each task compares
 the project's files with those that the scheduler has imported. If a file differs, the task forgets all modules of this
