@@ -26,7 +26,9 @@ help: ## list what can be made
 	@echo "making the environment (first time: about a minute)"
 	@$(PYTHON) -m venv .venv-uv && .venv-uv/bin/pip install --quiet --disable-pip-version-check uv==0.13.8
 
-# Java comes with the environment only where the machine has none from version 17 on.
+# Java comes with the environment only where the machine has none from version 17 on. uv compiles all modules to bytecode. Otherwise
+# Python compiles them at their first import: at each import, where PYTHONDONTWRITEBYTECODE is set.
+.venv/.synced: export UV_COMPILE_BYTECODE = 1
 .venv/.synced: .venv-uv/bin/uv pyproject.toml uv.lock
 	@if [ "$(JAVA)" != wheel ]; then $(UV) sync --quiet --frozen --python $(PYTHON); fi
 	@if [ "$(JAVA)" = wheel ] || ! .venv/bin/python -m delivery_verifier.host.java.runtime; then \
@@ -47,7 +49,11 @@ help: ## list what can be made
 	@echo "preparing the database of the local Airflow (once)"
 	@if .venv/bin/python -m delivery_verifier.orchestration.local.database; then touch $@; else echo "not prepared now: kdv up makes its own"; fi
 
-setup: .venv/.synced .venv/.archives-$(KAFKA) .venv/.airflow-database ## the environment and the jars, fetched once
+# What changed since the last time is compiled.
+.bytecode: .venv/.synced
+	@.venv/bin/python -m compileall -q -j 0 plugins spark_jobs expectations dags
+
+setup: .venv/.synced .bytecode .venv/.archives-$(KAFKA) .venv/.airflow-database ## the environment and the jars, fetched once
 	@.venv/bin/python -m delivery_verifier.host.java.jars $(KAFKA)
 
 verify: setup ## the main job: a million records, the leader killed and back
@@ -127,5 +133,5 @@ test-compose: setup ## docker-compose.yml on a real engine; skipped where none c
 clean: down ## remove the environment, state and runs
 	@rm -rf .venv .venv-uv .kdv runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup verify test check format docs pictures dist campaign mutants catalogue bench lint up down clean \
+.PHONY: help setup .bytecode verify test check format docs pictures dist campaign mutants catalogue bench lint up down clean \
   compose-env compose-up compose-down compose-verify test-compose

@@ -82,7 +82,6 @@ def _measure(arguments: argparse.Namespace) -> tuple[int, list[Path]]:
 
     started_at, code = time.strftime("%Y%m%dT%H%M%S"), 0
     runs: list[Path] = []
-    direct.import_ahead().join()  # beside the first load, the imports would make it slower than the others
     spark = local_session()
     try:
         for number, name in enumerate(names, 1):

@@ -129,6 +129,8 @@ def _conclude(run_dir: Path) -> RunVerdict:
 def import_ahead() -> threading.Thread:
     """Begins to import LATE_MODULES in another thread, and returns this thread.
 
+    `judge` calls this beside the step reconcile, which leaves a processor idle for seconds. No earlier step does.
+
     If an import fails, the step that needs the module tries it again, and raises the error.
     """
 
@@ -171,8 +173,6 @@ def _load_under_fault(run_dir: Path, steps: _Steps) -> None:
     def inject() -> None:
         try:
             steps.work("inject_fault", lambda: inject_fault(run_dir))
-            if _leaves_time(run_dir):
-                import_ahead()
         except BaseException as error:  # raised again below, in the thread of the run
             failures.append(error)
 
@@ -189,15 +189,6 @@ def _load_under_fault(run_dir: Path, steps: _Steps) -> None:
         injector.join()
     if failures:
         raise failures[0]
-
-
-def _leaves_time(run_dir: Path) -> bool:
-    """Returns whether the load leaves the host time for other work after the last fault.
-
-    A load without pacing takes all the time there is. Without a fault, the whole load is still to come.
-    """
-    scenario = RunDirectory(run_dir).read_scenario()
-    return bool(scenario.fault.steps) and scenario.load.pacing != "flat_out"
 
 
 class _Steps:

@@ -16,13 +16,11 @@ from pyspark.sql import SparkSession
 from delivery_verifier.host.waiting import pause
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.model.steps import DECLARED
-from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.run import direct, local_spark
 from delivery_verifier.run.local_spark import OwnSession
 from delivery_verifier.run.steps import conclude
 
 FUNCTIONS = {"plan": "plan_from_params"}
-LEAVES_TIME = direct._leaves_time
 SPARK = cast("SparkSession", object())
 """A stand-in for a living Spark session. No step of these tests uses it."""
 
@@ -47,7 +45,6 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setattr(direct.Cluster, "of_run", lambda run: SimpleNamespace(socket=tmp_path))
     monkeypatch.setattr(direct.lease, "renewed", lambda socket: nullcontext())
     monkeypatch.setattr(direct, "import_ahead", lambda: None)
-    monkeypatch.setattr(direct, "_leaves_time", lambda run_dir: True)
     monkeypatch.setattr(direct, "_removing_unjudged_workspace", lambda run_dir: nullcontext())
     return noted
 
@@ -134,21 +131,12 @@ def test_an_import_ahead_that_fails_leaves_its_error_to_the_step(monkeypatch: py
     assert sys.getswitchinterval() == pytest.approx(usual_s)
 
 
-@pytest.mark.parametrize(
-    ("fault", "pacing", "there_is"),
-    [("kill_leader", "spread", True), ("kill_leader", "flat_out", False), ("none", "spread", False)],
-)
-def test_what_only_the_last_steps_need_is_imported_after_the_last_fault_if_there_is_time(
-    fault: str, pacing: str, there_is: bool, calls: list[str], monkeypatch: pytest.MonkeyPatch
+def test_what_only_the_last_steps_need_is_imported_beside_reconcile_and_not_beside_the_load(
+    calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scenario = scenario_from_params({"fault": fault, "pacing": pacing}, "r")
-    monkeypatch.setattr(direct, "_leaves_time", LEAVES_TIME)
-    monkeypatch.setattr(direct.RunDirectory, "read_scenario", lambda run: scenario)
     monkeypatch.setattr(direct, "import_ahead", lambda: calls.append("import"))
     direct.run({}, "r", lambda progress: None, SPARK)
-    imports = [at for at, call in enumerate(calls) if call == "import"]
-    after_fault = [at for at in imports if calls.index("inject_fault") < at < calls.index("settle")]
-    assert len(after_fault) == there_is and imports[-1] + 1 == calls.index("reconcile")
+    assert calls.count("import") == 1 and calls.index("import") + 1 == calls.index("reconcile")
 
 
 def test_steps_that_need_the_cluster_are_worked_while_it_is_up_and_no_other_step_is(calls: list[str]) -> None:
