@@ -181,10 +181,15 @@ def test_a_mutant_whose_tests_took_too_long_is_counted_apart_and_tried_again(tmp
 def test_a_shard_that_would_try_nothing_or_another_part_is_refused(shard: str) -> None:
     import mutants
 
-    assert mutants.part_of("4/4") == (4, 4)
     with pytest.raises(ValueError, match="1 <= I <= N"):
         mutants.part_of(shard)
-    command = (sys.executable, "mutants.py", f"--shard={shard}")
+
+
+def test_the_command_says_what_a_shard_is() -> None:
+    import mutants
+
+    assert mutants.part_of("4/4") == (4, 4)
+    command = (sys.executable, "mutants.py", "--shard=5/4")
     refused = subprocess.run(command, cwd=BENCH, capture_output=True, text=True)
     assert refused.returncode == 2 and "a shard is I/N" in refused.stderr
 

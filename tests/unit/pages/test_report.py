@@ -32,6 +32,13 @@ LIMIT_BYTES = 1_600_000
 POISON = "\"><img src=x onerror=alert(1)></script><script>alert(2)</script>{{7*7}}'\x1b[31m\u202e$$x$$"
 
 
+@pytest.fixture
+def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages have no plots, which take most of the time of a page. Other tests of this file draw them."""
+    for owner, plot in ((page.timeline, "timeline"), (page.timeline, "rates"), (page, "distribution")):
+        monkeypatch.setattr(owner, plot, lambda *inputs: None)
+
+
 def visible(text: str) -> str:
     """Returns the text of the page that a person reads, without scripts, styles and tags."""
     body = re.sub(r"<(script|style)\b.*?</\1>", " ", text, flags=re.S)
@@ -61,6 +68,7 @@ def test_a_held_run_says_so_with_its_limits_and_every_arm(tmp_path: Path) -> Non
     assert "Not everything this page should show" not in told
 
 
+@pytest.mark.usefixtures("without_plots")
 def test_a_command_in_a_limit_is_shown_as_code_and_everything_in_it_is_escaped(tmp_path: Path) -> None:
     path, verdict = report_material.held(tmp_path)
     limits = ["Repeat it: `kdv run --profile '<b>'` <i>29</i> times."]
@@ -85,13 +93,6 @@ def test_a_violated_run_shows_its_cases_and_tells_the_story_of_one(tmp_path: Pat
     assert "broker 2 1, 2, 3 #1 kill broker 2" in told
 
 
-@pytest.fixture
-def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages have no plots, which take most of the time of a page. Other tests of this file draw them."""
-    for owner, plot in ((page.timeline, "timeline"), (page.timeline, "rates"), (page, "distribution")):
-        monkeypatch.setattr(owner, plot, lambda *inputs: None)
-
-
 @pytest.mark.parametrize("kind", Anomaly)
 def test_a_case_of_any_kind_that_is_the_only_one_has_its_story(
     tmp_path: Path, without_plots: None, kind: Anomaly
@@ -107,6 +108,7 @@ def test_a_case_of_any_kind_that_is_the_only_one_has_its_story(
     )
 
 
+@pytest.mark.usefixtures("without_plots")
 def test_a_lost_record_says_at_which_leader_epoch_it_was_cut_off(tmp_path: Path) -> None:
     run, verdict = report_material.violated(tmp_path)
     assert "cut off" not in visible(page.render(run, verdict)), "a run without the table is not said to miss it"
@@ -130,6 +132,7 @@ def test_only_a_fault_done_to_the_leader_led_the_partition() -> None:
         assert text.endswith(f" bites{told}.")
 
 
+@pytest.mark.usefixtures("without_plots")
 def test_a_duplicate_gets_a_story_of_its_own_with_where_its_copies_stand(tmp_path: Path) -> None:
     told = visible(page.render(*report_material.violated(tmp_path)))
     assert told.count("One record's story.") == 2
@@ -141,6 +144,7 @@ def test_a_duplicate_gets_a_story_of_its_own_with_where_its_copies_stand(tmp_pat
     assert "the log that was read holds no record" in story  # nothing stands there in this made-up log
 
 
+@pytest.mark.usefixtures("without_plots")
 @pytest.mark.parametrize("acks", ["1", "all"])
 def test_a_loss_is_explained_only_where_the_settings_and_what_was_seen_explain_it(tmp_path: Path, acks: str) -> None:
     path, verdict = report_material.violated(tmp_path)
@@ -158,6 +162,7 @@ def test_a_loss_is_explained_only_where_the_settings_and_what_was_seen_explain_i
     )
 
 
+@pytest.mark.usefixtures("without_plots")
 def test_the_page_says_what_would_have_been_violated_and_what_was_asked(tmp_path: Path) -> None:
     held = visible(page.render(*report_material.held(tmp_path)))
     assert "One single record would have led to VIOLATED: one that is damaged, in the log though" in held
@@ -172,6 +177,7 @@ def test_the_page_says_what_would_have_been_violated_and_what_was_asked(tmp_path
     assert "the claim “every reported record exactly once” ( exactly_once )" in violated
 
 
+@pytest.mark.usefixtures("without_plots")
 def test_headings_are_in_order_and_every_table_names_its_columns(tmp_path: Path) -> None:
     text = re.sub(r"<(script|style)\b.*?</\1>", "", page.render(*report_material.violated(tmp_path)), flags=re.S)
     levels = [int(level) for level in re.findall(r"<h([1-6])[ >]", text)]
@@ -181,6 +187,7 @@ def test_headings_are_in_order_and_every_table_names_its_columns(tmp_path: Path)
     assert text.count("<table") == text.count('class="scroll"><table')  # none can push the page sideways
 
 
+@pytest.mark.usefixtures("without_plots")
 def test_a_line_that_nobody_sent_is_told_without_inventing_a_sender(tmp_path: Path) -> None:
     path, verdict = report_material.violated(tmp_path)
     unknown = ("producer", "session", "sequence", "attempt", "partition_sequence", "outcome", "acked_offset")
@@ -192,6 +199,7 @@ def test_a_line_that_nobody_sent_is_told_without_inventing_a_sender(tmp_path: Pa
     assert "None" not in told
 
 
+@pytest.mark.usefixtures("without_plots")
 def test_the_story_says_that_the_log_ends_before_the_acknowledged_offset(tmp_path: Path) -> None:
     path, verdict = report_material.violated(tmp_path)
     offsets = json.loads((path / "offsets.json").read_bytes())
@@ -201,6 +209,7 @@ def test_the_story_says_that_the_log_ends_before_the_acknowledged_offset(tmp_pat
     assert "At offset 1,333 there is nothing: the log ends before it." in visible(page.render(path, verdict))
 
 
+@pytest.mark.usefixtures("without_plots")
 def test_doubts_stand_on_top_each_with_what_to_do(tmp_path: Path) -> None:
     text = page.render(*report_material.inconclusive(tmp_path))
     told = visible(text)
@@ -268,6 +277,7 @@ def test_a_column_that_is_missing_is_named(tmp_path: Path) -> None:
     assert "No law was evaluated" in told
 
 
+@pytest.mark.usefixtures("without_plots")
 def test_no_case_is_said_only_when_the_books_counted_none(tmp_path: Path) -> None:
     path, verdict = report_material.quiet(tmp_path)
     assert "There is no case of any anomaly" in visible(page.render(path, verdict))
@@ -278,6 +288,7 @@ def test_no_case_is_said_only_when_the_books_counted_none(tmp_path: Path) -> Non
     assert "There is no case of any anomaly" not in visible(page.render(path, verdict))
 
 
+@pytest.mark.usefixtures("without_plots")
 def test_ten_thousand_cases_are_bounded_and_the_cut_is_said(tmp_path: Path) -> None:
     text = page.render(*report_material.large(tmp_path))
     told = visible(text)
@@ -357,6 +368,7 @@ def test_the_page_is_one_file_of_bounded_size(tmp_path: Path, make: object) -> N
     assert visible((tmp_path / "other.html").read_text()) == visible((tmp_path / "report.html").read_text())
 
 
+@pytest.mark.usefixtures("without_plots")
 def test_settings_that_differ_are_marked_and_the_run_can_be_repeated(tmp_path: Path) -> None:
     path, verdict = report_material.held(tmp_path)
     text = page.render(path, verdict)
@@ -366,6 +378,7 @@ def test_settings_that_differ_are_marked_and_the_run_can_be_repeated(tmp_path: P
     assert f"kdv reconcile runs/{verdict.run_id}" in text
 
 
+@pytest.mark.usefixtures("without_plots")
 def test_a_law_whose_sides_are_both_unknown_does_not_balance(tmp_path: Path) -> None:
     path, verdict = report_material.held(tmp_path)
     laws = pq.read_table(path / "books" / "laws.parquet").to_pylist()
@@ -374,6 +387,7 @@ def test_a_law_whose_sides_are_both_unknown_does_not_balance(tmp_path: Path) -> 
     assert "1 of 4 laws do not balance" in visible(page.render(path, verdict))
 
 
+@pytest.mark.usefixtures("without_plots")
 def test_the_page_repeats_the_verdict_and_decides_nothing(tmp_path: Path) -> None:
     path, verdict = report_material.violated(tmp_path)
     other = msgspec.structs.replace(verdict, verdict="INCONCLUSIVE", green=False)
