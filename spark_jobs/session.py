@@ -81,7 +81,9 @@ def java_options(records: int) -> list[str]:
     logging = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
     # Without the second compiler, the JVM reserves 48 MB for compiled code. A session that is used often fills
     # them, and then compiles nothing any more.
-    return ["-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=240m", logging, *quick, *class_archive().options()]
+    # By its default of 21 MB, the JVM collects its whole heap at the moment at which a run has loaded so many classes.
+    memory = ["-XX:ReservedCodeCacheSize=240m", "-XX:MetaspaceSize=256m"]
+    return ["-XX:+UseSerialGC", *memory, logging, *quick, *class_archive().options()]
 
 
 def executor_options(records: int) -> list[str]:
