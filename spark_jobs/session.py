@@ -81,7 +81,7 @@ def java_options(records: int) -> list[str]:
     logging = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
     # Without the second compiler, the JVM reserves 48 MB for compiled code. A session that is used often fills
     # them, and then compiles nothing any more.
-    # By its default of 21 MB, the JVM collects its whole heap at the moment at which a run has loaded so many classes.
+    # When the loaded classes first fill MetaspaceSize, the JVM collects its whole heap. A run fills the default, 21 MB.
     memory = ["-XX:ReservedCodeCacheSize=240m", "-XX:MetaspaceSize=256m"]
     return ["-XX:+UseSerialGC", *memory, logging, *quick, *class_archive().options()]
 

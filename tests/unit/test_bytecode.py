@@ -1,4 +1,4 @@
-"""`make setup` compiles all modules, those that a process may import and those that no process has imported yet.
+"""`make setup` compiles all modules to bytecode, also modules that no process has imported yet.
 
 Python compiles a module without bytecode when it imports the module. Where PYTHONDONTWRITEBYTECODE is set, each process
 does so anew.
@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize("name", ["great_expectations", "pyspark", "airflow", "delivery_verifier", "spark_jobs"])
+@pytest.mark.parametrize(
+    "name", ["great_expectations", "pyspark", "airflow", "delivery_verifier", "spark_jobs", "expectations"]
+)
 def test_make_setup_compiled_every_module(name: str) -> None:
     spec = find_spec(name)
     assert spec is not None and spec.submodule_search_locations

@@ -178,20 +178,18 @@ def test_a_mutant_whose_tests_took_too_long_is_counted_apart_and_tried_again(tmp
 
 
 @pytest.mark.parametrize("shard", ["0/4", "5/4", "1/0", "-1/4", "1", "a/b"])
-def test_a_shard_that_would_try_nothing_or_another_part_is_refused(shard: str) -> None:
-    import mutants
-
-    with pytest.raises(ValueError, match="1 <= I <= N"):
-        mutants.part_of(shard)
-
-
-def test_the_command_says_what_a_shard_is() -> None:
+def test_a_shard_that_would_try_nothing_or_another_part_is_refused(
+    shard: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     import mutants
 
     assert mutants.part_of("4/4") == (4, 4)
-    command = (sys.executable, "mutants.py", "--shard=5/4")
-    refused = subprocess.run(command, cwd=BENCH, capture_output=True, text=True)
-    assert refused.returncode == 2 and "a shard is I/N" in refused.stderr
+    with pytest.raises(ValueError, match="1 <= I <= N"):
+        mutants.part_of(shard)
+    monkeypatch.setattr(sys, "argv", ["mutants.py", f"--shard={shard}"])
+    with pytest.raises(SystemExit) as refused:
+        mutants.main()
+    assert refused.value.code == 2 and "a shard is I/N" in capsys.readouterr().err
 
 
 IN_PLACE = """

@@ -34,7 +34,7 @@ POISON = "\"><img src=x onerror=alert(1)></script><script>alert(2)</script>{{7*7
 
 @pytest.fixture
 def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages have no plots, which take most of the time of a page. Other tests of this file draw them."""
+    """Lets pages have no plots. Drawing plots takes most of the time of a page. Other tests of this file draw them."""
     for owner, plot in ((page.timeline, "timeline"), (page.timeline, "rates"), (page, "distribution")):
         monkeypatch.setattr(owner, plot, lambda *inputs: None)
 
@@ -93,10 +93,9 @@ def test_a_violated_run_shows_its_cases_and_tells_the_story_of_one(tmp_path: Pat
     assert "broker 2 1, 2, 3 #1 kill broker 2" in told
 
 
+@pytest.mark.usefixtures("without_plots")
 @pytest.mark.parametrize("kind", Anomaly)
-def test_a_case_of_any_kind_that_is_the_only_one_has_its_story(
-    tmp_path: Path, without_plots: None, kind: Anomaly
-) -> None:
+def test_a_case_of_any_kind_that_is_the_only_one_has_its_story(tmp_path: Path, kind: Anomaly) -> None:
     path, verdict = report_material.violated(tmp_path)
     (file,) = (path / "anomalies").iterdir()
     cases = pq.read_table(file)
@@ -177,7 +176,6 @@ def test_the_page_says_what_would_have_been_violated_and_what_was_asked(tmp_path
     assert "the claim “every reported record exactly once” ( exactly_once )" in violated
 
 
-@pytest.mark.usefixtures("without_plots")
 def test_headings_are_in_order_and_every_table_names_its_columns(tmp_path: Path) -> None:
     text = re.sub(r"<(script|style)\b.*?</\1>", "", page.render(*report_material.violated(tmp_path)), flags=re.S)
     levels = [int(level) for level in re.findall(r"<h([1-6])[ >]", text)]
@@ -288,7 +286,6 @@ def test_no_case_is_said_only_when_the_books_counted_none(tmp_path: Path) -> Non
     assert "There is no case of any anomaly" not in visible(page.render(path, verdict))
 
 
-@pytest.mark.usefixtures("without_plots")
 def test_ten_thousand_cases_are_bounded_and_the_cut_is_said(tmp_path: Path) -> None:
     text = page.render(*report_material.large(tmp_path))
     told = visible(text)

@@ -146,10 +146,11 @@ def test_no_secret_of_the_file_is_in_any_file_of_the_run(
         assert secret not in workspace and not any(secret in file for file in everything)
 
 
-def test_a_run_leaves_nothing_but_its_run_directory(
+def test_a_run_leaves_nothing_but_its_run_directory_also_where_others_crashed(
     own: tuple[RunDirectory, RunVerdict, list[ProducerSpec], bytes],
 ) -> None:
-    """Only the workspaces of VIOLATED runs are kept on purpose."""
+    """`test_crashes` runs before this run, on the same host. Only the workspaces of VIOLATED runs are kept on
+    purpose."""
     assert lease.holder() is None
     assert not (workspaces.folder() / own[0].read_scenario().run_token).exists()
     assert alive("KDV_LOCK", os.environ["KDV_LOCK"], r"embedded\.keeper|kafka\.Kafka|load\.producer") == {}
