@@ -129,8 +129,8 @@ def _conclude(run_dir: Path) -> RunVerdict:
 def import_ahead() -> threading.Thread:
     """Begins to import LATE_MODULES in another thread, and returns this thread.
 
-    `judge` calls this function beside the step reconcile, which leaves a processor idle for seconds. The load, settle and
-    the planning of the read leave none.
+    `judge` calls this function beside the step reconcile, which leaves a processor idle for seconds. The load, settle
+    and the planning of the read leave none.
 
     If an import fails, the step that needs the module tries it again, and raises the error.
     """
