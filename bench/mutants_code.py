@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -16,6 +16,8 @@ from mutants_operators import Position, operators
 
 Placed = tuple[parso.tree.NodeOrLeaf, int, int]
 """A node of a module, and the indices of its begin and its end in the text."""
+Change = tuple[str, str, str]
+"""What identifies a mutant, even if its lines move: (scope, lines before the change, lines after the change)."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +34,8 @@ class Mutant:
     first_line: int
 
     @cached_property
-    def change(self) -> tuple[str, str, str]:
-        """What identifies the mutant, even if its lines move: (scope, lines before the change, lines after the
-        change)."""
+    def change(self) -> Change:
+        """What identifies the mutant, apart from other mutants of its scope with equal lines (see `by_change`)."""
         before, after = self.source.splitlines(), self.code.splitlines()
         for side in (0, -1):
             while before and after and before[side] == after[side]:
@@ -65,12 +66,14 @@ def _is_text(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
-def mutants(source: str) -> list[Mutant]:
+def mutants(source: str, wanted: Collection[Change] | None = None) -> list[Mutant]:
     """Returns all mutants of a module, except those that do not change what the module does.
 
     Such mutants change annotations, or the options of a class (`frozen=True`) or of a decorator. If several mutants
-    have the same text, only the first is returned.
+    have the same text, only the first is returned. `wanted`: keys of `by_change`. If it is given, mutants with other
+    lines are left out before their text is parsed. Parsing takes most of the time.
     """
+    lines = wanted if wanted is None else {(before, after) for _, before, after in wanted}
     tree = ast.parse(source)
     idle, scopes, functions = list(_idle(tree)), list(_scopes(tree)), list(bodies(tree))
     candidates, nodes = [], nodes_of(source)
@@ -81,7 +84,9 @@ def mutants(source: str) -> list[Mutant]:
             scope = max((scope for scope in scopes if scope[0] <= start[0] <= scope[1]), default=(0, 0, ""))[2]
             inner = ((body[0], line) for _, body, line in functions if body[0] <= start < body[1])
             first_line = max(inner, default=(0, 0))[1]
-            candidates.append(Mutant(source, code, scope, first_line))
+            mutant = Mutant(source, code, scope, first_line)
+            if lines is None or mutant.change[1:] in lines:
+                candidates.append(mutant)
     different = {mutant.code: mutant for mutant in reversed(candidates) if _is_code(mutant.code, source)}
     return list(different.values())[::-1]
 
@@ -138,10 +143,10 @@ def _is_code(code: str, source: str) -> bool:
     return code != source
 
 
-def by_change(mutants_of_module: list[Mutant]) -> dict[tuple[str, str, str], Mutant]:
+def by_change(mutants_of_module: list[Mutant]) -> dict[Change, Mutant]:
     """Maps each change to its mutant. If several mutants of a scope have the same change, `#2` and so on is added to
     the scope of the later mutants."""
-    named: dict[tuple[str, str, str], Mutant] = {}
+    named: dict[Change, Mutant] = {}
     for mutant in mutants_of_module:
         scope, before, after = mutant.change
         names = itertools.chain([scope], (f"{scope}#{number}" for number in itertools.count(2)))

@@ -35,9 +35,10 @@ CONSUMER = {
     "kafkaConsumer.pollTimeoutMs": "30000",
     # how long Spark asks the brokers for offsets before it tries again (three times), in ms; Kafka's own is a minute
     "kafka.default.api.timeout.ms": "30000",
-    # Spark asks the broker for the bounds of the log at every poll, so polls should be few and large
-    "kafka.max.poll.records": "50000",
-    "kafka.max.partition.fetch.bytes": str(8 << 20),
+    # Spark asks the broker for the bounds of the log at every poll, so polls should be few and large. But what a poll
+    # returns must fit into the young generation of the JVM's heap, or the JVM collects its whole heap again and again.
+    "kafka.max.poll.records": "20000",
+    "kafka.max.partition.fetch.bytes": str(4 << 20),
     "kafka.fetch.max.bytes": str(64 << 20),
     # how long a broker holds back the answer about an end of the log, in ms; Spark's next question about the bounds of
     # the log waits behind this answer; Kafka's own is 500, for each task

@@ -1,11 +1,9 @@
-"""Tests of real runs without Airflow. Losses that the claim forbids are found and proven, cases that the settings
-permit are counted, and doubts are named."""
+"""Tests of a real run without Airflow, and of copies of this run. Losses that the claim forbids are found and proven,
+cases that the settings permit are counted, and doubts are named."""
 
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -16,27 +14,17 @@ from pyspark.sql import SparkSession
 from support.readme import Example
 from support.stored_runs import arm, claiming, copy_of, doubts, judge_again, reseal, with_scenario
 
-from delivery_verifier import catalogue
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.command_line.stored import read_verdict
-from delivery_verifier.host import folders
-from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import LEAD_US, read_injections
 from delivery_verifier.model.scenario import Expectation, Scenario
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.run import direct, local_spark
-from delivery_verifier.run.signals import Signals
+from delivery_verifier.run import local_spark
 from delivery_verifier.store.run_directory import RunDirectory
 
 WEAKEST = "control-acks_0"
-
-
-def run_directly(name: str, spark: SparkSession, **params: Any) -> tuple[RunDirectory, RunVerdict]:
-    verdict = direct.run(params, name, lambda progress: None, spark)
-    return RunDirectory(folders.runs_dir() / name), verdict
 
 
 @pytest.fixture(scope="module")
@@ -204,54 +192,3 @@ def test_a_load_that_was_over_before_the_fault_had_healed_is_inconclusive(
     verdict = judge_again(copy)
     assert (verdict.verdict, verdict.exit_code) == ("INCONCLUSIVE", 2)
     assert ("coverage", "load_over_too_early") in doubts(verdict, WEAKEST)
-
-
-@pytest.fixture
-def short_pause(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A fault that freezes the leader for a shorter time than the broker's session timeout, so that no other broker
-    becomes leader."""
-    steps = (
-        FaultStep(trigger=Trigger(kind="reported", value=0.15), action="pause", target="leader"),
-        FaultStep(trigger=Trigger(kind="elapsed", value=0.5), action="resume"),
-    )
-    plan = FaultPlan(name="short_pause", summary="Freeze a leader for half a second.", duration_s=3, steps=steps)
-    monkeypatch.setitem(catalogue.FAULTS, plan.name, plan)
-    yield plan.name
-
-
-def test_a_fault_that_did_not_bite_is_inconclusive(short_pause: str, kafka_spark: SparkSession) -> None:
-    run, verdict = run_directly(
-        "short-pause", kafka_spark, profile="safe", fault=short_pause, records=1500, duration_s=3, min_exposed=1
-    )
-    (injection,) = read_injections((run.path / "injections.json").read_bytes())
-    assert injection.proof["process"] and not injection.bit
-    assert (verdict.verdict, verdict.exit_code) == ("INCONCLUSIVE", 2)
-    assert ("coverage", "fault_did_not_bite") in doubts(verdict, "safe")
-    assert cli.main(["report", run.path.name]) == 2
-
-
-def test_an_election_that_nobody_planned_is_inconclusive(kafka_spark: SparkSession) -> None:
-    """The plan has no fault, but a second thread kills a broker during the load. The observer must see the election."""
-    name = "election"
-    killed: list[int] = []
-
-    def kill_a_broker() -> None:
-        run = RunDirectory(folders.runs_dir() / name)
-        wait_until((run.path / "create_topics.json").exists, "the topics to be created", 120)
-        cluster = Cluster.of_run(run)
-        signals = Signals(cluster.workspace)
-        wait_until(lambda: signals.has_begun("produce"), "the load to flow", 60)
-        topic = run.read_scenario().subjects[0].topic_name
-        leader = cluster.partitions([topic])[topic, 0].leader
-        cluster.send(leader, "SIGKILL")
-        killed.append(leader)
-
-    stranger = threading.Thread(target=kill_a_broker)
-    stranger.start()
-    run, verdict = run_directly(name, kafka_spark, profile="safe", fault="none", records=2000, duration_s=6)
-    stranger.join()
-    assert killed
-    assert (verdict.verdict, verdict.exit_code) == ("INCONCLUSIVE", 2)
-    assert doubts(verdict, "safe") == {("coverage", "unplanned_disturbance")}
-    assert lost(verdict, "safe") == 0
-    assert "<b>unplanned disturbance</b>" in (run.path / "report.html").read_text()

@@ -101,6 +101,18 @@ def test_a_change_of_a_docstring_leaves_every_outcome_as_it_is() -> None:
     assert digests[0] == digests[1] != digests[2]
 
 
+def test_mutants_that_are_wanted_are_known_as_they_are_among_all_mutants() -> None:
+    import mutants_code
+
+    source = CODE + "def twice(x):\n    return [f(x == 1),\n    f(x == 1)]\n"
+    every = {change: mutant.digest for change, mutant in mutants_code.by_change(mutants_code.mutants(source)).items()}
+    assert any("#2" in scope for scope, _, _ in every)
+    for change, digest in every.items():
+        found = mutants_code.by_change(mutants_code.mutants(source, {change}))
+        assert found[change].digest == digest and len(found) < len(every) / 2, change
+    assert mutants_code.mutants(source, [("", "f()", "g()")]) == []
+
+
 def test_every_explanation_has_its_mutant() -> None:
     import mutants
 
