@@ -35,7 +35,7 @@ class Mutant:
 
     @cached_property
     def change(self) -> Change:
-        """What identifies the mutant, apart from other mutants of its scope with equal lines (see `by_change`)."""
+        """The mutant's key in `by_change`, without `#2`."""
         before, after = self.source.splitlines(), self.code.splitlines()
         for side in (0, -1):
             while before and after and before[side] == after[side]:
@@ -73,7 +73,7 @@ def mutants(source: str, wanted: Collection[Change] | None = None) -> list[Mutan
     have the same text, only the first is returned. `wanted`: keys of `by_change`. If it is given, mutants with other
     lines are left out before their text is parsed. Parsing takes most of the time.
     """
-    lines = wanted if wanted is None else {(before, after) for _, before, after in wanted}
+    lines = None if wanted is None else {(before, after) for _, before, after in wanted}
     tree = ast.parse(source)
     idle, scopes, functions = list(_idle(tree)), list(_scopes(tree)), list(bodies(tree))
     candidates, nodes = [], nodes_of(source)

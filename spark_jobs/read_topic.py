@@ -35,8 +35,8 @@ CONSUMER = {
     "kafkaConsumer.pollTimeoutMs": "30000",
     # how long Spark asks the brokers for offsets before it tries again (three times), in ms; Kafka's own is a minute
     "kafka.default.api.timeout.ms": "30000",
-    # Spark asks the broker for the bounds of the log at every poll, so polls should be few and large. But what a poll
-    # returns must fit into the young generation of the JVM's heap, or the JVM collects its whole heap again and again.
+    # Spark asks the broker for the bounds of the log at every poll, so polls should be few and large. But the records
+    # of a larger poll overflow the survivor spaces of the JVM's heap, and the JVM then collects its whole heap often.
     "kafka.max.poll.records": "20000",
     "kafka.max.partition.fetch.bytes": str(4 << 20),
     "kafka.fetch.max.bytes": str(64 << 20),

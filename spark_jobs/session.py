@@ -76,7 +76,7 @@ def java_options(records: int) -> list[str]:
 
     `records`: the approximate number of records of the run. For fewer than SMALL_RECORDS, the options also switch off
     the JVM's optimizing compiler. For more records, they give the young generation of the heap a fixed size. By
-    default, it would have 125 MB at first, and much of what was fetched from Kafka would move to the old generation.
+    default, it would begin with 1/192 of the host's memory.
     """
     by_size = ["-XX:TieredStopAtLevel=1"] if records < SMALL_RECORDS else ["-Xmn384m"]
     logging = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"

@@ -28,9 +28,8 @@ MARK = "KDV_TEST_RUN"
 ENDS_WITHIN_S = 30.0
 LANES = (("kafka", "e2e"), ("unit", "spark"), ("quality", "catalogue", "airflow"))
 """The lanes, side by side. The tiers of a lane run one after another. The tiers of the first lane, and the catalogue,
-start clusters, and spend much of their time waiting. All other tiers mostly compute. Each lane has a lock of its own,
-so clusters of two lanes may run side by side. The catalogue comes after quality/, which takes longer than kafka/, so
-that kafka/ has normally ended by then: kafka/ looks at the packet filter of the whole host."""
+start clusters, and spend much of their time waiting. All other tiers mostly compute. Clusters of two tiers may run side
+by side, because each tier has a lock of its own."""
 NICENESS = {"unit": 10, "airflow": 10, "spark": 10, "quality": 10}
 """The niceness of a tier, if not 0. Whoever computes gives way to clusters, whose faults have moments."""
 WORKERS = {"unit": 2}

@@ -1,4 +1,5 @@
-"""Tests of direct runs whose fault is not what the plan says. The verdict is INCONCLUSIVE, and names the doubt."""
+"""Tests of two direct runs: the planned fault has no effect, or nobody planned the disturbance. The verdict is
+INCONCLUSIVE, and names the doubt."""
 
 from __future__ import annotations
 

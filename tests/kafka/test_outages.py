@@ -140,7 +140,7 @@ def test_an_isolation_whose_rule_was_removed_behind_our_back_has_not_bitten(clus
     victim, run = leader(cluster, made), runner(cluster, made)
     run._perform(FaultStep(trigger=AT_ONCE, action="isolate", target="leader"), [victim], 0)
     wait_until(lambda: leader(cluster, made) != victim, "another broker to lead", 30)
-    chain = packet_filter.Chain(chains()[0])
+    chain = packet_filter.Chain(chains(cluster.workspace)[0])
     chain.remove([packet_filter.FilterRule(f"{victim}.controller", controller_rule(cluster, victim))])
     run._perform(FaultStep(trigger=AT_ONCE, action="rejoin"), [victim], 0)
     (injection,) = run.injections.all
@@ -153,10 +153,11 @@ def controller_rule(cluster: Cluster, broker: int) -> str:
     return f"-m owner --gid-owner {group} -m tcp --dport {cluster.backend.layout.controller_port}"
 
 
-def chains() -> list[str]:
-    """Returns the names of all keepers' chains in the packet filter, newest chain first."""
+def chains(workspace: Path) -> list[str]:
+    """Returns the names of the packet filter's chains of one keeper, newest chain first."""
     listed = subprocess.run(["iptables", "-w", "-S"], capture_output=True, text=True, check=True).stdout
-    return [line.split()[1] for line in reversed(listed.splitlines()) if line.startswith(f"-N {packet_filter.PREFIX}-")]
+    begin = f"-N {packet_filter.PREFIX}-{workspace.name}-"
+    return [line.split()[1] for line in reversed(listed.splitlines()) if line.startswith(begin)]
 
 
 def test_a_broker_that_is_cut_off_from_its_clients_only_leads_on_and_has_not_bitten(
@@ -219,7 +220,7 @@ def alone(_own_host: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
         cluster.wait_up()
         ACTIONS["isolate"].do(ActionContext(cluster, [1], {"links": "controller"}))
         cluster.power_off([1])
-        assert disks.mounts(kept.workspace) and of(kept)
+        assert disks.mounts(kept.workspace) and chains(kept.workspace)
         return kept
 
     yield start
@@ -229,21 +230,21 @@ def alone(_own_host: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
         disks.release(kept.workspace)
 
 
-def of(kept: Kept) -> list[str]:
-    """Returns the packet filter's chains of one keeper."""
-    return [name for name in chains() if name.startswith(f"{packet_filter.PREFIX}-{kept.workspace.name}-")]
-
-
 def loops(kept: Kept) -> str:
     found = subprocess.run(["losetup", "-a"], capture_output=True, text=True, check=True).stdout
     return "\n".join(line for line in found.splitlines() if kept.workspace.name in line)
+
+
+def assert_nothing_is_left(kept: Kept) -> None:
+    assert not chains(kept.workspace) and not disks.mounts(kept.workspace)
+    assert not loops(kept) and not kept.workspace.exists()
 
 
 def test_a_keeper_leaves_no_rule_no_mount_and_no_loop_device_behind(alone: Callable[[], Kept]) -> None:
     kept = alone()
     lease.call(kept.socket, "finish")
     kept.is_gone()
-    assert not of(kept) and not disks.mounts(kept.workspace) and not loops(kept) and not kept.workspace.exists()
+    assert_nothing_is_left(kept)
 
 
 def test_what_a_killed_keeper_left_on_the_host_goes_with_the_next_sweep(
@@ -253,7 +254,7 @@ def test_what_a_killed_keeper_left_on_the_host_goes_with_the_next_sweep(
     kept = alone()
     kept.process.kill()
     kept.process.wait()
-    assert of(kept) and disks.mounts(kept.workspace) and loops(kept)
+    assert chains(kept.workspace) and disks.mounts(kept.workspace) and loops(kept)
     assert kept.workspace in workspaces.sweep()
-    assert not of(kept) and not disks.mounts(kept.workspace) and not loops(kept) and not kept.workspace.exists()
+    assert_nothing_is_left(kept)
     assert cluster.cut_off()[1]["replication"] and disks.mounts(cluster.workspace)
