@@ -66,14 +66,14 @@ def _is_text(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
-def mutants(source: str, wanted: Collection[Change] | None = None) -> list[Mutant]:
+def mutants(source: str, keys: Collection[Change] | None = None) -> list[Mutant]:
     """Returns all mutants of a module, except those that do not change what the module does.
 
     Such mutants change annotations, or the options of a class (`frozen=True`) or of a decorator. If several mutants
-    have the same text, only the first is returned. `wanted`: keys of `by_change`. If it is given, mutants with other
+    have the same text, only the first is returned. `keys`: keys of `by_change`. If they are given, mutants with other
     lines are left out before their text is parsed. Parsing takes most of the time.
     """
-    lines = None if wanted is None else {(before, after) for _, before, after in wanted}
+    lines = None if keys is None else {(before, after) for _, before, after in keys}
     tree = ast.parse(source)
     idle, scopes, functions = list(_idle(tree)), list(_scopes(tree)), list(bodies(tree))
     candidates, nodes = [], nodes_of(source)
