@@ -159,10 +159,9 @@ def explanations(root: Path) -> list[Explanation]:
 
 def without_mutant(root: Path, explained: list[Explanation]) -> list[Explanation]:
     """Returns those of `explained` whose mutant does not exist."""
+    keys = {explanation.change for explanation in explained}
     changes = {
-        module: by_change(mutants((root / module).read_text(), {each.change for each in explained}))
-        if (root / module).is_file()
-        else {}
+        module: by_change(mutants((root / module).read_text(), keys)) if (root / module).is_file() else {}
         for module in {explanation.module for explanation in explained}
     }
     return [explanation for explanation in explained if explanation.change not in changes[explanation.module]]
