@@ -161,9 +161,10 @@ def write_books(
 
 
 def _frames(spark: SparkSession, run: RunDirectory) -> tuple[DataFrame, DataFrame, bool]:
-    """Returns LEDGER, LOG, and a flag: whether LEDGER and LOG are in one Spark partition each, because both are
-    small."""
+    """Returns LEDGER, LOG, and whether each is in one Spark partition, because both are small."""
     together = _rows(run, "ledger") + _rows(run, "log") <= SMALL_ROWS
+    # Adaptive execution plans a query anew after each stage. If a query is one task, the new plan is the old one.
+    spark.conf.set("spark.sql.adaptive.enabled", str(not together).lower())
     sides = (("ledger", LEDGER), ("log", LOG))
     frames = [spark.read.schema(schema).parquet(str(run.path / name)) for name, schema in sides]
     ledger, log = (frame.coalesce(1) if together else frame for frame in frames)

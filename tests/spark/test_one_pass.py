@@ -33,21 +33,25 @@ MAX_QUERIES, MAX_JOBS = 6, 12
 
 @contextmanager
 def _counting(spark: SparkSession) -> Iterator[dict[str, int]]:
-    """Yields a dictionary. After the block, it has the numbers of `queries` and `jobs` that ran in the block."""
+    """Yields a dictionary. After the block, it has the numbers of `queries` and `jobs` that ran in the block, and
+    of the `adaptive` queries among them."""
 
-    def so_far() -> tuple[int, int]:
+    def so_far() -> tuple[dict[int, bool], int]:
         context = spark.sparkContext._jsc.sc()
         context.listenerBus().waitUntilEmpty()
         queries = spark._jsparkSession.sharedState().statusStore().executionsList()
-        numbers = [queries.apply(at).executionId() for at in range(queries.size())]
+        every = [queries.apply(at) for at in range(queries.size())]
+        adaptive = {query.executionId(): "AdaptiveSparkPlan" in query.physicalPlanDescription() for query in every}
         jobs = context.statusStore().jobsList(None)
-        return max(numbers, default=-1), max((jobs.apply(at).jobId() for at in range(jobs.size())), default=-1)
+        return adaptive, max((jobs.apply(at).jobId() for at in range(jobs.size())), default=-1)
 
     counts: dict[str, int] = {}
     before = so_far()
     yield counts
     after = so_far()
-    counts |= {"queries": after[0] - before[0], "jobs": after[1] - before[1]}
+    last = max(before[0], default=-1)
+    counts |= {"queries": max(after[0], default=-1) - last, "jobs": after[1] - before[1]}
+    counts["adaptive"] = sum(adaptive for number, adaptive in after[0].items() if number > last)
 
 
 def _canary() -> tuple[list[Row], list[Row]]:
@@ -121,6 +125,7 @@ def test_the_books_of_a_clean_run_take_few_queries_and_jobs_and_are_those_of_the
     assert len(found) > 5 and {arm for arm, _ in found} == {"canary"}, "the canary was searched, and found"
     assert 0 < counts["queries"] <= MAX_QUERIES, counts
     assert 0 < counts["jobs"] <= MAX_JOBS, counts
+    assert bool(counts["adaptive"]) == (small_rows == 0), counts
     assert clean.manifest("reconcile").counts["screen/examined"] < RECORDS / 10, "what is proven clean is not joined"
     assert _published(clean) == matched
 
