@@ -161,9 +161,9 @@ def write_books(
 
 
 def _frames(spark: SparkSession, run: RunDirectory) -> tuple[DataFrame, DataFrame, bool]:
-    """Returns LEDGER, LOG, and whether each is in one Spark partition, because both are small."""
+    """Returns LEDGER, LOG, and whether both are small and in one partition. Sets a property of `spark`."""
     together = _rows(run, "ledger") + _rows(run, "log") <= SMALL_ROWS
-    # Adaptive execution plans a query anew after each stage. If a query is one task, the new plan is the old one.
+    # Adaptive execution plans a query anew after each stage. Where no row is shuffled, this gains nothing.
     spark.conf.set("spark.sql.adaptive.enabled", str(not together).lower())
     sides = (("ledger", LEDGER), ("log", LOG))
     frames = [spark.read.schema(schema).parquet(str(run.path / name)) for name, schema in sides]
