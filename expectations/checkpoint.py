@@ -68,12 +68,12 @@ def evaluate(evidence: Evidence, runs: Path) -> Validation:
         planned = [*expected_guarantees(evidence), *expected_evidence(evidence)]
         left_out = {*Anomaly, *LAWS, *UNEXPLAINED.values()} - {plan.about for plan in planned}
         session = _Session(runs, evidence.scenario.run_id, left_out)
-        evaluated: list[Evaluated] = []
         for arm in evidence.loaded:
             rows = with_totals(evidence.books.rows("producers", arm=arm.name), arm.late_convicts)
             plans = [plan for plan in planned if (plan.suite, plan.arm) == ("guarantee", arm.name)]
-            evaluated += session.run("guarantee", arm.name, with_unexplained(rows, arm), plans)
-        evaluated += session.run("evidence", "", evidence_table(evidence), expected_evidence(evidence))
+            session.run("guarantee", arm.name, with_unexplained(rows, arm), plans)
+        session.run("evidence", "", evidence_table(evidence), expected_evidence(evidence))
+        evaluated = session.results_with_pages()
     return Validation(run_id=evidence.scenario.run_id, great_expectations_version=session.version, evaluated=evaluated)
 
 
@@ -87,40 +87,47 @@ class _Session:
         gx = vocabulary.great_expectations
 
         self._gx, self._runs, self.version = gx, runs, str(gx.__version__)
-        self._run_name = re.sub(r"[^A-Za-z0-9_.-]", "_", run_id)
+        # Without a time, Great Expectations would read the time off the run's name. In `20260101T000000-2764`, it would
+        # take `-2764` for a time zone 27 hours from Greenwich.
+        self._run = gx.RunIdentifier(run_name=re.sub(r"[^A-Za-z0-9_.-]", "_", run_id), run_time=datetime.now(UTC))
         self._context = gx.get_context(mode="ephemeral", project_config=_configuration(runs / SITE))
         self._source = self._context.data_sources.add_pandas("books")
         self._suites: dict[Suite, Any] = {}
+        self._outcomes: list[tuple[Suite, str, list[ExpectedEvaluation], Any]] = []
         self._left_out = left_out
 
-    def run(self, suite: Suite, arm: str, table: pa.Table, plans: list[ExpectedEvaluation]) -> list[Evaluated]:
-        """Evaluates one suite over one table. Returns all results, including results that no item of `plans` asked for,
-        because the judgement must see them."""
-        checkpoint = self._checkpoint(suite, arm or suite)
-        outcome = checkpoint.run(
+    def run(self, suite: Suite, arm: str, table: pa.Table, plans: list[ExpectedEvaluation]) -> None:
+        """Evaluates one suite over one table, and stores the results below the site of Data Docs."""
+        name = f"{suite}-{arm or suite}"
+        batch = self._source.add_dataframe_asset(arm or suite).add_batch_definition_whole_dataframe("all")
+        definition = self._gx.ValidationDefinition(name=name, data=batch, suite=self._suite(suite))
+        outcome = self._context.validation_definitions.add(definition).run(
             batch_parameters={"dataframe": table.to_pandas()},
             expectation_parameters=_tolerances(plans),
-            # Without a time, Great Expectations would read the time off the run's name. In `20260101T000000-2764`, it
-            # would take `-2764` for a time zone 27 hours from Greenwich.
-            run_id=self._gx.RunIdentifier(run_name=self._run_name, run_time=datetime.now(UTC)),
+            result_format="SUMMARY",
+            run_id=self._run,
         )
-        ((identifier, result),) = outcome.run_results.items()
-        plans_by_subject = {plan.about: plan for plan in plans}
-        url = self._url(identifier)
-        return [_evaluated(suite, arm, plans_by_subject, item.to_json_dict(), url) for item in result.results]
+        self._outcomes.append((suite, arm, plans, outcome))
 
-    def _checkpoint(self, suite: Suite, asset: str) -> Any:
-        gx, name = self._gx, f"{suite}-{asset}"
-        batch = self._source.add_dataframe_asset(asset).add_batch_definition_whole_dataframe("all")
-        definition = gx.ValidationDefinition(name=name, data=batch, suite=self._suite(suite))
-        return self._context.checkpoints.add(
-            gx.Checkpoint(
-                name=name,
-                validation_definitions=[self._context.validation_definitions.add(definition)],
-                actions=[gx.checkpoint.UpdateDataDocsAction(name="docs", site_names=[SITE])],
-                result_format={"result_format": "SUMMARY"},
-            )
-        )
+    def results_with_pages(self) -> list[Evaluated]:
+        """Writes one page of Data Docs for each suite and for each call of `run`, and then the index page once.
+
+        Returns all results, including results that no item of `plans` asked for, because the judgement must see them.
+        """
+        from expectations.library import ExpectationSuiteIdentifier, ValidationResultIdentifier
+
+        suites = {suite: ExpectationSuiteIdentifier(name=suite) for suite in self._suites}
+        pages = [
+            ValidationResultIdentifier(suites[suite], self._run, outcome.batch_id)
+            for suite, _, _, outcome in self._outcomes
+        ]
+        self._context.build_data_docs(site_names=[SITE], resource_identifiers=[*pages, *suites.values()])
+        return [
+            _evaluated(suite, arm, {plan.about: plan for plan in plans}, item.to_json_dict(), url)
+            for page, (suite, arm, plans, outcome) in zip(pages, self._outcomes, strict=True)
+            for url in [self._url(page)]
+            for item in outcome.results
+        ]
 
     def _suite(self, name: Suite) -> Any:
         """Returns the suite `name` from its committed JSON file.

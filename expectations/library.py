@@ -63,6 +63,10 @@ with _lean_imports():
     import great_expectations.render.renderer.site_builder  # else imported when the first page is written
     from great_expectations import ExpectationSuite
     from great_expectations.data_context.types.base import DataContextConfig, ProgressBarsConfig
+    from great_expectations.data_context.types.resource_identifiers import (
+        ExpectationSuiteIdentifier,
+        ValidationResultIdentifier,
+    )
     from great_expectations.expectations.core.expect_column_pair_values_to_be_equal import (
         ExpectColumnPairValuesToBeEqual,
     )
@@ -81,8 +85,10 @@ __all__ = [
     "ExpectColumnPairValuesToBeEqual",
     "ExpectColumnValuesToBeBetween",
     "ExpectationSuite",
+    "ExpectationSuiteIdentifier",
     "ProgressBarsConfig",
     "Renderer",
+    "ValidationResultIdentifier",
     "ValidationResultsPageRenderer",
     "great_expectations",
 ]

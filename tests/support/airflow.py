@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from delivery_verifier.host import processes
+from delivery_verifier.host.http_clients import client_of
 from delivery_verifier.host.ports import free_ports
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.orchestration.local import lifecycle, settings
@@ -69,7 +70,7 @@ class LocalAirflow:
 
     def http(self, user: str | None) -> httpx.Client:
         """Returns a plain HTTP client that sends the user's token. If `user` is None, the client is anonymous."""
-        client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=20, trust_env=False)
+        client = client_of(f"http://127.0.0.1:{self.port}", timeout=20)
         if user:
             with self.environment():
                 credentials = {"username": user, "password": settings.ensure_passwords()[user]}

@@ -16,6 +16,7 @@ import uvicorn
 from delivery_verifier.cluster.docker.door import app
 from delivery_verifier.cluster.docker.door_client import DoorClient
 from delivery_verifier.cluster.docker.engine import Engine
+from delivery_verifier.host.http_clients import client_of
 from delivery_verifier.host.ports import free_ports
 from delivery_verifier.host.waiting import wait_until
 from support.fake_engine import served
@@ -72,7 +73,7 @@ class DoorProcess(Door):
     def _listens(self) -> bool:
         assert self._process.poll() is None, "the door ended"
         try:
-            return httpx.get(f"{self.url}/health", timeout=5).status_code == 200
+            return client_of(self.url, timeout=5).get("/health").status_code == 200
         except httpx.HTTPError:
             return False
 

@@ -6,6 +6,7 @@ derived from the contract and the books. An `Evaluated` is one result of Great E
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Literal
 
 import msgspec
@@ -192,9 +193,9 @@ def expected_evidence(evidence: Evidence) -> list[ExpectedEvaluation]:
 
     Each side is a count. The counts of the law CANARY come from `canary_pairs`. All other counts come from the books.
     """
-    expected = []
+    expected, by_law = [], _pairs(evidence)
     for law in laws_of(evidence):
-        pairs = canary_pairs(evidence) if law == CANARY else _pairs(evidence, law)
+        pairs = canary_pairs(evidence) if law == CANARY else by_law[law]
         unequal = sum(first != second for _, first, second in pairs)
         expected.append(
             ExpectedEvaluation(suite="evidence", arm="", about=law, tolerance=0, rows=len(pairs), count=unequal)
@@ -240,9 +241,13 @@ def evidence_table(evidence: Evidence) -> pa.Table:
     return pa.concat_tables([laws, pa.table(planted)], promote_options="permissive")
 
 
-def _pairs(evidence: Evidence, law: str) -> list[Pair]:
-    """Returns (law, left count, right count) for every row about `law` in the table books/laws."""
-    rows = evidence.books.rows("laws", law=law)
-    if not {"left", "right"} <= set(rows.column_names):
-        return []
-    return [(law, row["left"], row["right"]) for row in rows.select(["left", "right"]).to_pylist()]
+def _pairs(evidence: Evidence) -> dict[str, list[Pair]]:
+    """Maps each law to (law, left count, right count) for every row about the law in the table books/laws.
+
+    A law without rows has no pairs. If the table lacks one of these columns, no law has pairs.
+    """
+    rows, pairs = evidence.books.rows("laws"), defaultdict[str, list[Pair]](list)
+    if {"law", "left", "right"} <= set(rows.column_names):
+        for law, left, right in zip(*(rows[name].to_pylist() for name in ("law", "left", "right")), strict=True):
+            pairs[law].append((law, left, right))
+    return pairs

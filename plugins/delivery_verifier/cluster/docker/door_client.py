@@ -10,6 +10,7 @@ import msgspec
 
 from delivery_verifier.cluster.docker.nodes import Node
 from delivery_verifier.host import variables
+from delivery_verifier.host.http_clients import client_of
 from delivery_verifier.model.errors import VerifierError
 
 ANSWER_S = 10.0
@@ -34,9 +35,7 @@ class DoorClient:
     """
 
     def __init__(self, url: str, token: str, answer_s: float = ANSWER_S) -> None:
-        self._http = httpx.Client(
-            base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=answer_s, trust_env=False
-        )
+        self._http = client_of(url, headers={"Authorization": f"Bearer {token}"}, timeout=answer_s)
 
     def nodes(self) -> list[Node]:
         """Returns the brokers and controllers that Docker Compose runs, sorted by node id."""

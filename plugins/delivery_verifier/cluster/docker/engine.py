@@ -25,6 +25,7 @@ from delivery_verifier.cluster.docker.nodes import (
     Node,
     node_of,
 )
+from delivery_verifier.host.http_clients import WITHOUT_AUTHORITIES
 from delivery_verifier.model.errors import VerifierError
 
 VERSION = (1, 41)
@@ -57,7 +58,9 @@ class Engine:
 
     def __init__(self, socket: Path, project: str) -> None:
         self._http = httpx.AsyncClient(
-            transport=httpx.AsyncHTTPTransport(uds=str(socket)), base_url="http://engine", timeout=TIMEOUT_S
+            transport=httpx.AsyncHTTPTransport(uds=str(socket), verify=WITHOUT_AUTHORITIES),
+            base_url="http://engine",
+            timeout=TIMEOUT_S,
         )
         self._version = ""
         self._labels = {FAULT_LABEL: ALLOWED, PROJECT_LABEL: project}

@@ -14,13 +14,16 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import httpx
 import platformdirs
 from filelock import FileLock
 
 from delivery_verifier.host import variables
 from delivery_verifier.model.errors import VerifierError
+
+if TYPE_CHECKING:
+    import httpx  # only a download imports it: it brings Click and Rich along, and every process that starts Java waits
 
 LOCK_FILE = Path(__file__).with_name("jars.lock.json")
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
@@ -80,6 +83,8 @@ def fetch(name: str, progress: Callable[[str], None] = lambda line: None) -> lis
         if missing:
             size = sum(int(entry["bytes"]) for entry in missing) / 1e6
             progress(f"fetching {len(missing)} jars ({size:.0f} MB) from {mirror()}")
+            import httpx
+
             with httpx.Client(follow_redirects=True, timeout=60) as client, ThreadPoolExecutor(8) as pool:
                 list(pool.map(lambda entry: _download(client, folder / entry["path"], entry), missing))
     return [folder / entry["path"] for entry in entries]
@@ -119,6 +124,8 @@ def _download(client: httpx.Client, file: Path, entry: dict[str, str]) -> None:
 
     Raises JarError if every try fails, or if the checksum of the jar is wrong.
     """
+    import httpx
+
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_suffix(".part")
     url = f"{mirror()}/{entry['path']}"
@@ -145,6 +152,8 @@ def _resume(client: httpx.Client, url: str, partial: Path) -> None:
     If the server can only send the whole file, overwrites `partial` with the whole file. Raises httpx.HTTPError if the
     download fails.
     """
+    import httpx
+
     fetched_bytes = partial.stat().st_size if partial.exists() else 0
     with client.stream("GET", url, headers={"Range": f"bytes={fetched_bytes}-"} if fetched_bytes else {}) as response:
         if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:

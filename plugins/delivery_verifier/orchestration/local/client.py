@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 from msgspec import Struct
 
+from delivery_verifier.host.http_clients import client_of
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.orchestration.local import settings
 
@@ -55,7 +56,7 @@ class Client:
     def __init__(self, url: str, user: str, password: str, timeout_s: float = 20.0) -> None:
         self.url = url
         self._credentials = {"username": user, "password": password}
-        self._http = httpx.Client(base_url=url, timeout=timeout_s, trust_env=False)
+        self._http = client_of(url, timeout=timeout_s)
         self._token: str | None = None
 
     @classmethod

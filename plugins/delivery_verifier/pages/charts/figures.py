@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from bokeh.core.types import ID
-from bokeh.embed import json_item
+import bokeh
+from bokeh.document import Document
 from bokeh.layouts import gridplot
 from bokeh.models import CrosshairTool, HoverTool, NumeralTickFormatter, Range1d, WheelZoomTool
 from bokeh.models.annotations import Span
@@ -98,8 +98,11 @@ def column(plots: list[Figure], target: str, axis_label: str) -> dict[str, Any]:
         toolbar_location="above",
         toolbar_options={"logo": None},
     )
-    item: dict[str, Any] = json_item(layout, ID(target))  # type: ignore[assignment]
-    return item
+    # `bokeh.embed.json_item` gives the same, but visits every model several times more, which takes twice as long.
+    document = Document(title="")
+    document.add_root(layout)
+    content = document.to_json(deferred=False)
+    return {"target_id": target, "root_id": layout.id, "doc": content, "version": bokeh.__version__}
 
 
 def seconds_axis(end_s: float) -> Range1d:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 
-import httpx
 import pytest
 from support.doors import TOKEN, Door, DoorProcess
 from support.fake_engine import NETWORK, FakeEngine
@@ -14,6 +13,7 @@ from support.fake_engine import NETWORK, FakeEngine
 from delivery_verifier.cluster.docker import leases
 from delivery_verifier.cluster.docker.door_client import DoorGone, DoorRefused
 from delivery_verifier.cluster.docker.engine import OPERATIONS
+from delivery_verifier.host.http_clients import client_of
 from delivery_verifier.host.waiting import wait_until
 
 
@@ -90,7 +90,7 @@ def test_anything_else_is_refused_with_403_and_changes_nothing(engine: FakeEngin
     engine.add("elsewhere", 5, **{"com.docker.compose.project": "other"})
     lease = door.client().begin("run", 60)
     answers = {}
-    with httpx.Client(base_url=door.url, headers={"Authorization": f"Bearer {TOKEN}"}) as http:
+    with client_of(door.url, headers={"Authorization": f"Bearer {TOKEN}"}) as http:
         for method, path, body in REFUSED_PATHS:
             answer = http.request(method, path, json={"lease": lease, **body})
             answers[method, path, str(body)] = answer.status_code
@@ -104,7 +104,7 @@ def test_anything_else_is_refused_with_403_and_changes_nothing(engine: FakeEngin
 @pytest.mark.parametrize("header", ["", "Bearer ", f"Bearer {TOKEN} ", "Bearer another token for tests", TOKEN])
 def test_nothing_is_done_without_the_token(header: str, engine: FakeEngine, door: Door) -> None:
     lease = door.client().begin("run", 60)
-    with httpx.Client(base_url=door.url, headers={"Authorization": header.strip()} if header.strip() else {}) as http:
+    with client_of(door.url, headers={"Authorization": header.strip()} if header.strip() else {}) as http:
         expected = 200 if header.strip() == f"Bearer {TOKEN}" else 401
         assert http.get("/nodes").status_code == expected
         if expected == 401:
