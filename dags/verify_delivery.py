@@ -110,3 +110,8 @@ with DAG(
     # stop_cluster waits for produce, inject_fault and reconcile: the brokers must not vanish during an injection.
     start_cluster >> stop_cluster
     [produce, inject_fault, reconcile] >> stop_cluster
+
+    # Airflow gives each task a copy of the form, and writes all copies into its database whenever it looks at this
+    # file. A task gets the values of the form from the run, so it needs no copy.
+    for each in dag.tasks:
+        each.params = {}

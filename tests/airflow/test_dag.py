@@ -135,6 +135,10 @@ def test_the_timeout_of_the_load_is_longer_than_the_longest_deadline_a_scenario_
     assert min(TIMEOUTS["produce"], TIMEOUTS["inject_fault"]).total_seconds() > longest_s
 
 
+def test_only_the_dag_has_the_form_and_no_task_a_copy_of_it(dag: DAG) -> None:
+    assert len(dag.params) > 20 and [task.task_id for task in dag.tasks if task.params] == []
+
+
 def test_one_run_at_a_time_and_none_by_itself(dag: DAG) -> None:
     assert dag.max_active_runs == 1
     assert dag.schedule is None

@@ -4,8 +4,9 @@ other commits what it has not yet written to a topic. Each has two members, whic
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from delivery_verifier.planning.own_applications import known
 from delivery_verifier.run import direct
 from delivery_verifier.store.run_directory import RunDirectory
 
+NEW_S = 10.0
+"""How old a process may be, in seconds, if its command line may still change."""
 PLAN = FaultPlan(
     name="killed_and_started_again",
     summary="",
@@ -66,15 +69,17 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def leaks_in_the_process_list() -> Iterator[set[str]]:
-    """Watches all processes of the host. Yields the command lines that hold the secret."""
+    """Watches the new processes of the host. Yields the command lines that hold the secret."""
     leaks, ended = set[str](), threading.Event()
 
     def watch() -> None:
         while not ended.wait(0.2):
-            for process in psutil.process_iter(["cmdline"]):
-                line = " ".join(process.info["cmdline"] or [])
-                if SECRET in line or "orders.sqlite" in line:
-                    leaks.add(line)
+            for process in psutil.process_iter():
+                with suppress(psutil.NoSuchProcess):
+                    is_new = time.time() - process.create_time() < NEW_S
+                    line = " ".join(process.cmdline()) if is_new else ""
+                    if SECRET in line or "orders.sqlite" in line:
+                        leaks.add(line)
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
