@@ -87,9 +87,7 @@ class _Session:
         gx = vocabulary.great_expectations
 
         self._gx, self._runs, self.version = gx, runs, str(gx.__version__)
-        # Without a time, Great Expectations would read the time off the run's name. In `20260101T000000-2764`, it would
-        # take `-2764` for a time zone 27 hours from Greenwich.
-        self._run = gx.RunIdentifier(run_name=re.sub(r"[^A-Za-z0-9_.-]", "_", run_id), run_time=datetime.now(UTC))
+        self._run_name = re.sub(r"[^A-Za-z0-9_.-]", "_", run_id)
         self._context = gx.get_context(mode="ephemeral", project_config=_configuration(runs / SITE))
         self._source = self._context.data_sources.add_pandas("books")
         self._suites: dict[Suite, Any] = {}
@@ -101,11 +99,14 @@ class _Session:
         name = f"{suite}-{arm or suite}"
         batch = self._source.add_dataframe_asset(arm or suite).add_batch_definition_whole_dataframe("all")
         definition = self._gx.ValidationDefinition(name=name, data=batch, suite=self._suite(suite))
+        # Without a time, Great Expectations would read the time off the run's name. In `20260101T000000-2764`, it would
+        # take `-2764` for a time zone 27 hours from Greenwich. The index of Data Docs is sorted by this time.
+        run = self._gx.RunIdentifier(run_name=self._run_name, run_time=datetime.now(UTC))
         outcome = self._context.validation_definitions.add(definition).run(
             batch_parameters={"dataframe": table.to_pandas()},
             expectation_parameters=_tolerances(plans),
             result_format="SUMMARY",
-            run_id=self._run,
+            run_id=run,
         )
         self._outcomes.append((suite, arm, plans, outcome))
 
@@ -118,7 +119,7 @@ class _Session:
 
         suites = {suite: ExpectationSuiteIdentifier(name=suite) for suite in self._suites}
         pages = [
-            ValidationResultIdentifier(suites[suite], self._run, outcome.batch_id)
+            ValidationResultIdentifier(suites[suite], outcome.meta["run_id"], outcome.batch_id)
             for suite, _, _, outcome in self._outcomes
         ]
         self._context.build_data_docs(site_names=[SITE], resource_identifiers=[*pages, *suites.values()])

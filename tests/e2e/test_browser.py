@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, FrameLocator, expect
 from support.airflow import LocalAirflow
-from support.browser import CHROMIUM, RUN_ID, SIZES, Visitor, check_width, chromium
+from support.browser import CHROMIUM, LOOKS, RUN_ID, SIZES, Visitor, check_look, chromium
 
 from delivery_verifier.orchestration.local.settings import DAG_ID
 from delivery_verifier.store.run_directory import RunDirectory
@@ -105,33 +105,33 @@ def test_the_page_of_all_runs_leads_out_of_its_frame_to_the_form(admin: Visitor,
 
 
 @pytest.fixture(scope="module")
-def viewer(browser: Browser, finished: str, local_airflow: LocalAirflow, shots: Path) -> Visitor:
+def viewer(browser: Browser, admin: Visitor, local_airflow: LocalAirflow, shots: Path) -> Visitor:
+    admin.rest()
     return Visitor(browser, local_airflow, shots).log_in(local_airflow, "viewer")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("size", ["wide", "narrow"])
+OF_RUN = f"/dags/{DAG_ID}/runs/{RUN_ID}/plugin"
+
+
+@pytest.mark.parametrize(
+    ("path", "heading", "first"),
+    [
+        ("/plugin/delivery", "Delivery", 0),
+        (f"{OF_RUN}/delivery-report", "acknowledged records", 1),
+        (f"{OF_RUN}/data-docs", "Data Docs", 2),
+    ],
+    ids=["all-runs", "tab-report", "tab-docs"],
+)
 def test_a_viewer_reads_every_page_in_every_look_and_none_is_wider_than_its_frame(
-    viewer: Visitor, theme: str, size: str
+    viewer: Visitor, path: str, heading: str, first: int
 ) -> None:
-    viewer.turn(theme, size)
-    of_run = f"/dags/{DAG_ID}/runs/{RUN_ID}/plugin"
-    pages = {
-        "all-runs": ("/plugin/delivery", "Delivery"),
-        "tab-report": (f"{of_run}/delivery-report", "acknowledged records"),
-    }
-    pages |= {"tab-docs": (f"{of_run}/data-docs", "Data Docs")}
-    for name, (path, heading) in pages.items():
-        frame = viewer.frame(path, heading)
-        viewer.shoot(name)
-        check_width(frame)
-        background = frame.locator("body").evaluate("body => getComputedStyle(body).backgroundColor")
-        assert (_brightness(background) > 128) == (theme == "light"), f"{name} is {background}"
+    """Opens each page in another look (`first`), and turns it to all others."""
+    looks = LOOKS[first:] + LOOKS[:first]
+    frame = viewer.turn(*looks[0]).frame(path, heading)
+    for theme, size in looks:
+        viewer.turn(theme, size).shoot(path.rsplit("/", 1)[-1])
+        check_look(frame, theme)
     assert (viewer.strangers, viewer.errors) == ([], [])
-
-
-def _brightness(colour: str) -> int:
-    return max(int(part) for part in re.findall(r"\d+", colour)[:3])
 
 
 def test_no_page_asked_another_host_for_anything_or_complained(admin: Visitor, finished: str) -> None:

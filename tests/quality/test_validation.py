@@ -24,6 +24,7 @@ from support.evidence import (
     RUN,
     SUBJECT,
     WEAK,
+    WEAK,
     Rows,
     a_scenario,
     arm,
@@ -77,6 +78,9 @@ def test_healthy_books_pass_every_expectation_and_are_held(tmp_path: Path) -> No
     assert all(item.success and not item.exception for item in found.evaluated)
     assert all((tmp_path / item.url).is_file() for item in found.evaluated)
     the_site_is_whole(tmp_path, found)
+    index = (tmp_path / "data_docs" / "index.html").read_text()
+    listed = [index.index(f">{name}</a>") for name in (SUBJECT, WEAK, "evidence")]
+    assert listed == sorted(listed), "in the order of the evaluations, the subject first"
 
 
 def test_an_anomaly_for_which_an_older_run_was_not_searched_is_not_evaluated(tmp_path: Path) -> None:
