@@ -24,7 +24,6 @@ from support.evidence import (
     RUN,
     SUBJECT,
     WEAK,
-    WEAK,
     Rows,
     a_scenario,
     arm,
