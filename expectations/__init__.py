@@ -2,7 +2,7 @@
 
 The books are tables of exact counts, which `spark_jobs` writes. `judgement` derives the verdict from the evaluations.
 
-Owns: the vocabulary of expectations, the suites (JSON files in this package), the checkpoint, Data Docs.
+Owns: the vocabulary of expectations, the suites (JSON files in this package), the validation, Data Docs.
 May use: judgement, store, model.
 Weak spot: Great Expectations fails open: for example, an empty table passes. So `judgement` believes only the
     evaluations that were planned. The views of Data Docs open HTML templates of `pages` by their paths. Great

@@ -1,1 +1,1 @@
-"""Data Docs that need no network: views and renderers that Great Expectations loads by name (see `checkpoint`)."""
+"""Data Docs that need no network: views and renderers that Great Expectations loads by name (see `validation`)."""

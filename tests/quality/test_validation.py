@@ -46,8 +46,8 @@ from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store.books import Books
 from delivery_verifier.store.run_directory import RunDirectory
 from delivery_verifier.store.tables import EXCUSES_SINCE, FORMAT_VERSION
-from expectations import checkpoint as module
-from expectations.checkpoint import evaluate, validate
+from expectations import validation as module
+from expectations.validation import evaluate, validate
 
 
 def validated(evidence: Evidence, folder: Path) -> tuple[RunVerdict, Validation]:
@@ -326,7 +326,7 @@ def test_the_step_fails_at_its_entry_when_it_is_told_to(tmp_path: Path) -> None:
 def test_the_library_does_not_import_great_expectations_by_itself() -> None:
     import subprocess
 
-    modules = "delivery_verifier.judgement.judge, expectations.checkpoint"
+    modules = "delivery_verifier.judgement.judge, expectations.validation"
     code = f"import sys, {modules}; sys.exit('great_expectations' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert module.SITE == "data_docs"

@@ -242,10 +242,7 @@ def evidence_table(evidence: Evidence) -> pa.Table:
 
 
 def _pairs(evidence: Evidence) -> dict[str, list[Pair]]:
-    """Maps each law to (law, left count, right count) for every row about the law in the table books/laws.
-
-    A law without rows has no pairs. If the table lacks one of these columns, no law has pairs.
-    """
+    """Maps each law to (law, left count, right count) for every row about it in books/laws. No row: no pair."""
     rows, pairs = evidence.books.rows("laws"), defaultdict[str, list[Pair]](list)
     if {"law", "left", "right"} <= set(rows.column_names):
         for law, left, right in zip(*(rows[name].to_pylist() for name in ("law", "left", "right")), strict=True):

@@ -9,9 +9,9 @@ problems is listed in `Books.problems`, and forbids the verdicts HELD and VIOLAT
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +85,8 @@ class Books:
         """
         needed = BOOKS if applied else tuple(table for table in BOOKS if table is not EFFECT_BOOKS)
         problems = [problem for table in needed for problem in _problems(table, tables.get(table.file), version)]
-        missing = {table.file: _empty(table) for table in BOOKS if table.file not in tables}
-        return cls({table.file: (tables | missing)[table.file] for table in BOOKS}, problems)
+        whole = {table.file: tables[table.file] if table.file in tables else _empty(table) for table in BOOKS}
+        return cls(whole, problems)
 
     @classmethod
     def read(cls, run_dir: Path, version: int = declared.FORMAT_VERSION, applied: bool = False) -> Books:
@@ -112,10 +112,8 @@ class Books:
         return table
 
     def values(self, name: str, column_name: str, **where: object) -> list[Any]:
-        """Returns the values of one column of `rows(name, **where)`, without nulls.
-
-        If the column is missing, the result is empty, and `problems` names the column.
-        """
+        """Returns the values of one column of `rows(name, **where)`, without nulls. If the column is missing, the
+        result is empty, and `problems` names the column."""
         rows = self.rows(name, **where)
         values = rows[column_name].to_pylist() if column_name in rows.column_names else []
         return [value for value in values if value is not None]
@@ -126,20 +124,10 @@ class Books:
         A column that the table lacks is missing in the result, because 0 would say that nothing was found. If the arm
         has rows in books/effects, the result also has the sums of their columns, under the keys `effects_<column>`.
         """
-        effects = {f"effects_{name}": total for name, total in self._sums_of_effects.get(arm, {}).items()}
-        return self._sums.get(arm, self._zeros) | effects
-
-    @cached_property
-    def _zeros(self) -> dict[str, int]:
-        return dict.fromkeys(_present(self.tables[declared.PRODUCERS.file], COUNTS), 0)
-
-    @cached_property
-    def _sums(self) -> dict[str, dict[str, int]]:
-        return _sums_by_arm(self.tables[declared.PRODUCERS.file], COUNTS)
-
-    @cached_property
-    def _sums_of_effects(self) -> dict[str, dict[str, int]]:
-        return _sums_by_arm(self.tables[EFFECT_BOOKS.file], [count.name for count in EFFECT_COUNTS])
+        effects = self.rows("effects", arm=arm)
+        names = [count.name for count in EFFECT_COUNTS if effects.num_rows]
+        of_effects = {f"effects_{name}": total for name, total in _sums(effects, names).items()}
+        return _sums(self.rows("producers", arm=arm), COUNTS) | of_effects
 
     def cases_at(self, arm: str, anomaly: Anomaly, partition: int) -> int:
         """Returns how many attempts and records in `partition` of the arm show `anomaly`, even as cases of another
@@ -225,26 +213,9 @@ def _file(name: str) -> str:
     return next(file for file in TABLES if file.endswith(f"/{name}.parquet"))
 
 
-def _sums_by_arm(table: pa.Table, columns: Iterable[str]) -> dict[str, dict[str, int]]:
-    """Maps each arm to the sums of its rows in the columns of `columns` that the table has. Nulls count as 0.
-
-    Plain Python sums a table of a few rows several times faster than one call of Arrow for each arm and column.
-    """
-    names = _present(table, columns)
-    if not _present(table, ["arm"]):
-        return {}
-    arms = table["arm"].to_pylist()
-    sums = {arm: dict.fromkeys(names, 0) for arm in arms}
-    for name in names:
-        for arm, value in zip(arms, table[name].to_pylist(), strict=True):
-            sums[arm][name] += value or 0
-    return sums
-
-
-def _present(table: pa.Table, columns: Iterable[str]) -> list[str]:
-    """Returns the columns of `columns` that the table has."""
-    present = {*table.column_names}  # pyarrow makes a new list at each access
-    return [name for name in columns if name in present]
+def _sums(rows: pa.Table, columns: Collection[str]) -> dict[str, int]:
+    present = set(rows.column_names)  # plain Python sums a few rows faster than Arrow
+    return {name: int(sum(value or 0 for value in rows[name].to_pylist())) for name in columns if name in present}
 
 
 def _empty(table: Table) -> pa.Table:

@@ -73,7 +73,7 @@ STEPS = (
     "delivery_verifier.run.steps.start_cluster",
     "delivery_verifier.run.steps.stop_cluster",
     "delivery_verifier.run.steps.validate",
-    "expectations.checkpoint",
+    "expectations.validation",
     "expectations.data_docs.views",
     "expectations.suites",
     "spark_jobs.connect",

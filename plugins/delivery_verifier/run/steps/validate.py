@@ -16,6 +16,6 @@ def validate(run_dir: Path) -> None:
     Raises IncompleteRun if the output of the step reconcile is missing or altered. Raises filelock.Timeout if another
     process takes too long to write the Data Docs.
     """
-    from expectations.checkpoint import validate as evaluate  # imports Great Expectations, which takes seconds
+    from expectations.validation import validate as evaluate  # imports Great Expectations, which takes seconds
 
     evaluate(run_dir)
