@@ -111,7 +111,7 @@ with DAG(
     start_cluster >> stop_cluster
     [produce, inject_fault, reconcile] >> stop_cluster
 
-    # Airflow gives each task a copy of the form, and writes all copies into its database whenever it looks at this
-    # file. A task gets the values of the form from the run, so it needs no copy.
+    # Airflow gives each task a copy of the form, and serializes all copies whenever it reads this file. A task takes
+    # the default values from the DAG and the chosen values from the run, so it needs no copy.
     for each in dag.tasks:
         each.params = {}

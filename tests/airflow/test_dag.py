@@ -3,6 +3,7 @@ run."""
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 from itertools import pairwise
@@ -12,10 +13,11 @@ import msgspec
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
+from airflow.sdk.definitions.param import process_params
 
 from delivery_verifier.model.scenario import Load
 from delivery_verifier.model.steps import BEFORE_GATE, DECLARED, STEPS, TIMEOUTS
-from delivery_verifier.orchestration.tasks import verdict_event
+from delivery_verifier.orchestration.tasks import form, verdict_event
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
 WORK = ["plan", "start_cluster", "create_topics", "produce", "settle", "reconcile", "validate", "conclude"]
@@ -137,6 +139,9 @@ def test_the_timeout_of_the_load_is_longer_than_the_longest_deadline_a_scenario_
 
 def test_only_the_dag_has_the_form_and_no_task_a_copy_of_it(dag: DAG) -> None:
     assert len(dag.params) > 20 and [task.task_id for task in dag.tasks if task.params] == []
+    own = copy.deepcopy(dag)  # asking for the values changes them
+    values = process_params(own, own.get_task("plan"), {"records": 1234}, suppress_exception=False)
+    assert (values["records"], values["profile"]) == (1234, form.DEFAULTS["profile"]), "the run's, and the form's"
 
 
 def test_one_run_at_a_time_and_none_by_itself(dag: DAG) -> None:

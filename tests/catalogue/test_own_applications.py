@@ -30,7 +30,7 @@ from delivery_verifier.run import direct
 from delivery_verifier.store.run_directory import RunDirectory
 
 NEW_S = 10.0
-"""How old a process may be, in seconds, if its command line may still change."""
+"""The watch reads only the command lines of processes that are younger than this, in seconds."""
 PLAN = FaultPlan(
     name="killed_and_started_again",
     summary="",
@@ -70,16 +70,14 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @contextmanager
 def leaks_in_the_process_list() -> Iterator[set[str]]:
     """Watches the new processes of the host. Yields the command lines that hold the secret."""
-    leaks, ended = set[str](), threading.Event()
+    leaks, seen, ended = set[str](), set[str](), threading.Event()
 
     def watch() -> None:
         while not ended.wait(0.2):
             for process in psutil.process_iter():
-                with suppress(psutil.NoSuchProcess):
-                    is_new = time.time() - process.create_time() < NEW_S
-                    line = " ".join(process.cmdline()) if is_new else ""
-                    if SECRET in line or "orders.sqlite" in line:
-                        leaks.add(line)
+                with suppress(psutil.Error):
+                    if time.time() - process.create_time() < NEW_S:
+                        seen.add(" ".join(process.cmdline()))
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
@@ -88,6 +86,8 @@ def leaks_in_the_process_list() -> Iterator[set[str]]:
     finally:
         ended.set()
         thread.join()
+    leaks.update(line for line in seen if SECRET in line or "orders.sqlite" in line)
+    assert any("kafka.Kafka" in line for line in seen), "the watch saw no process of the run"
 
 
 def run_directly(name: str, spark: SparkSession, **params: Any) -> tuple[RunDirectory, RunVerdict]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, FrameLocator, expect
 from support.airflow import LocalAirflow
-from support.browser import CHROMIUM, LOOKS, RUN_ID, SIZES, Visitor, check_look, chromium
+from support.browser import CHROMIUM, OPENED, RUN_ID, SIZES, Visitor, check_look, chromium
 
 from delivery_verifier.orchestration.local.settings import DAG_ID
 from delivery_verifier.store.run_directory import RunDirectory
@@ -40,7 +40,7 @@ def admin(browser: Browser, finished: str, local_airflow: LocalAirflow, shots: P
     return Visitor(browser, local_airflow, shots).log_in(local_airflow, "admin")
 
 
-def test_a_run_that_is_started_with_the_form_is_watched_until_its_report_stands_in_the_tab(
+def test_the_report_of_a_run_that_was_started_with_the_form_and_watched_stands_in_the_tab(
     admin: Visitor, finished: str
 ) -> None:
     tab = admin.frame(f"/dags/{DAG_ID}/runs/{RUN_ID}/plugin/delivery-report", "acknowledged records")
@@ -113,24 +113,24 @@ def viewer(browser: Browser, admin: Visitor, local_airflow: LocalAirflow, shots:
 OF_RUN = f"/dags/{DAG_ID}/runs/{RUN_ID}/plugin"
 
 
+@OPENED
 @pytest.mark.parametrize(
-    ("path", "heading", "first"),
+    ("name", "path", "heading"),
     [
-        ("/plugin/delivery", "Delivery", 0),
-        (f"{OF_RUN}/delivery-report", "acknowledged records", 1),
-        (f"{OF_RUN}/data-docs", "Data Docs", 2),
+        ("all-runs", "/plugin/delivery", "Delivery"),
+        ("tab-report", f"{OF_RUN}/delivery-report", "acknowledged records"),
+        ("tab-docs", f"{OF_RUN}/data-docs", "Data Docs"),
     ],
     ids=["all-runs", "tab-report", "tab-docs"],
 )
 def test_a_viewer_reads_every_page_in_every_look_and_none_is_wider_than_its_frame(
-    viewer: Visitor, path: str, heading: str, first: int
+    viewer: Visitor, name: str, path: str, heading: str, looks: list[tuple[str, str]]
 ) -> None:
-    """Opens each page in another look (`first`), and turns it to all others."""
-    looks = LOOKS[first:] + LOOKS[:first]
     frame = viewer.turn(*looks[0]).frame(path, heading)
     for theme, size in looks:
-        viewer.turn(theme, size).shoot(path.rsplit("/", 1)[-1])
+        viewer.turn(theme, size)
         check_look(frame, theme)
+        viewer.shoot(name)
     assert (viewer.strangers, viewer.errors) == ([], [])
 
 

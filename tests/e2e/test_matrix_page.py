@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 from support.airflow import LocalAirflow
-from support.browser import CHROMIUM, LOOKS, Visitor, browser, check_look  # noqa: F401  (browser is a fixture)
+from support.browser import CHROMIUM, OPENED, Visitor, browser, check_look  # noqa: F401  (browser is a fixture)
 from support.catalogue_runs import catalogue, item
 
 from delivery_verifier.store import catalogue_runs
@@ -31,10 +31,12 @@ def viewer(browser: Browser, local_airflow: LocalAirflow, shots: Path) -> Visito
     return Visitor(browser, local_airflow, shots).log_in(local_airflow, "viewer")
 
 
-def test_the_matrix_is_read_in_airflow_in_every_look(viewer: Visitor) -> None:
-    frame = viewer.frame("/plugin/delivery-matrix", "Not green: 1 of 2")
-    for theme, size in LOOKS:
-        viewer.turn(theme, size).shoot("matrix")
+@OPENED
+def test_the_matrix_is_read_in_airflow_in_every_look(viewer: Visitor, looks: list[tuple[str, str]]) -> None:
+    frame = viewer.turn(*looks[0]).frame("/plugin/delivery-matrix", "Not green: 1 of 2")
+    for theme, size in looks:
+        viewer.turn(theme, size)
         assert frame.get_by_text("acks_1.frozen_followers").first.is_visible()
         check_look(frame, theme)
+        viewer.shoot("matrix")
     assert (viewer.strangers, viewer.errors) == ([], [])

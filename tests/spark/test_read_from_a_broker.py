@@ -96,7 +96,7 @@ def run(brokers: str, tmp_path: Path, request: pytest.FixtureRequest) -> RunDire
     arms = tuple(msgspec.structs.replace(arm, topic_name=f"{title}-{arm.name}") for arm in plain.arms)
     made = msgspec.structs.replace(plain, arms=arms)
     topics = [NewTopic(arm.topic_name, 2, 1, config={"retention.ms": "-1"}) for arm in arms]
-    create_topics({"bootstrap.servers": brokers}, *topics)
+    create_topics({"bootstrap.servers": brokers}, *topics, may_be_fenced=True)
     _produce(brokers, made, range(RECORDS), 0)
     for arm in arms:
         for partition in (0, 1):

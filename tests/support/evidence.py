@@ -45,7 +45,6 @@ SECOND = 1_000_000
 BITE, HEALED, RECOVERED, LAST = 100 * SECOND, 105 * SECOND, 108 * SECOND, 112 * SECOND
 RECORDS = 1200
 Rows = dict[str, list[dict[str, Any]]]
-_PLANTED: dict[tuple[bytes, int], dict[str, int]] = {}
 Change = Callable[[Rows], object]
 
 
@@ -60,7 +59,7 @@ def the_rows(of: Scenario, version: int = FORMAT_VERSION) -> Rows:
     `version` is the version of the run's format.
     """
     rows: Rows = {name: [] for name in TABLES}
-    planted = planted_counts(of, version)
+    planted = expected_counts(of, version)
     for arm in of.arms:
         for producer in (-1, *range(arm.producers)):
             rows["books/producers.parquet"] += [
@@ -125,25 +124,17 @@ def the_rows(of: Scenario, version: int = FORMAT_VERSION) -> Rows:
             "markers": 1,
             "drained": 1,
         }
-        planted = {key.removeprefix("effects_"): count for key, count in planted_counts(of, version).items()}
+        of_effects = {key.removeprefix("effects_"): count for key, count in planted.items()}
         rows["books/effects.parquet"] += [
             {"arm": name, "partition": at}
             | counts
-            | (healthy if name != of.canary.name else {key: planted[key] if not at else 0 for key in counts})
+            | (healthy if name != of.canary.name else {key: of_effects[key] if not at else 0 for key in counts})
             for at in range(3)
         ]
     rows["books/exposure.parquet"] = [
         {"arm": arm.name, "injection": 1, "reported": 150, "outstanding": 20} for arm in of.loaded if of.fault.steps
     ]
     return rows
-
-
-def planted_counts(of: Scenario, version: int) -> dict[str, int]:
-    """Returns the counts of the canary. They are laid out once for all runs of the same plan."""
-    plan = msgspec.json.encode(of), version
-    if plan not in _PLANTED:
-        _PLANTED[plan] = expected_counts(of, version)
-    return dict(_PLANTED[plan])
 
 
 def _load_counts(profile: str, producer: int) -> dict[str, int]:
@@ -255,7 +246,7 @@ def evidence_of(of: Scenario, change: Change = lambda rows: None, **more: Any) -
         observations=observations,
         offsets=Offsets(bootstrap_servers="", taken_at_us=LAST, partitions=snapshot),
         books=Books.from_tables(tables, applied=bool(of.applied)),
-        canary_expected=planted_counts(of, version),
+        canary_expected=expected_counts(of, version),
         replicas=replicas(snapshot),
         format_version=version,
         searched=searched_for(version, bool(of.applied)),

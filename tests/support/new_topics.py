@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -14,24 +15,25 @@ DEADLINE_S = 180.0
 slow host."""
 
 
-def create_topics(client: Mapping[str, str], *wanted: NewTopic) -> None:
+def create_topics(client: Mapping[str, str], *wanted: NewTopic, may_be_fenced: bool = False) -> None:
     """Creates topics, and waits until they exist. `client`: properties of a client, e.g. its brokers.
 
-    A busy host may starve a broker until the controller fences it. So an error about too few brokers only means to ask
-    again. Raises KafkaException with the broker's reason if a topic cannot be created, and DeadlinePassed if there
-    were too few brokers for DEADLINE_S.
+    A busy host may starve a broker until the controller fences it. With `may_be_fenced`, this function asks again for
+    DEADLINE_S if the broker says that there are too few brokers, and then raises DeadlinePassed. Otherwise it raises
+    KafkaException with the broker's reason if a topic cannot be created.
     """
     admin = AdminClient(dict(client))  # must live until its futures are done
-    for new in wanted:
-        wait_until(lambda new=new: _is_created(admin, new), f"brokers for the replicas of {new.topic}", DEADLINE_S)
+    reasons: list[str] = []
 
-
-def _is_created(admin: AdminClient, new: NewTopic) -> bool:
-    """Asks for a topic. Returns False if there are too few brokers for the topic's replicas."""
-    try:
-        admin.create_topics([new], request_timeout=DEADLINE_S)[new.topic].result()
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.INVALID_REPLICATION_FACTOR:
+    def ask(new: NewTopic) -> bool:
+        try:
+            admin.create_topics([new], request_timeout=DEADLINE_S)[new.topic].result()
+        except KafkaException as error:
+            if not may_be_fenced or error.args[0].code() != KafkaError.INVALID_REPLICATION_FACTOR:
+                raise
+            reasons.append(str(error))
             return False
-        raise
-    return True
+        return True
+
+    for new in wanted:
+        wait_until(partial(ask, new), f"the topic {new.topic}", DEADLINE_S, detail=lambda: reasons[-1])

@@ -1,4 +1,4 @@
-"""Clients of the two HTTP servers that a run talks to: the fault door and Airflow's API."""
+"""Clients of the HTTP servers that a run talks to: the fault door, the container engine and Airflow's API."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 
 WITHOUT_AUTHORITIES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""The TLS settings of clients that use plain HTTP. They trust no certificate, so an HTTPS server is refused. httpx
-would read all certificate authorities for each client, which takes about 50 ms."""
+"""The TLS settings of clients of plain HTTP. A client with these settings trusts no certificate, so it refuses every
+HTTPS server. Otherwise httpx reads all certificate authorities for each client, which takes about 50 ms."""
 
 
 def client_of(url: str, **options: Any) -> httpx.Client:

@@ -101,9 +101,7 @@ class Books:
 
     def rows(self, name: str, **where: object) -> pa.Table:
         """Returns the rows of the table called `name`, e.g. `laws`, that match `where`. `where` maps columns to values.
-
-        If the table lacks a column of `where`, returns no rows. `problems` then names the missing column.
-        """
+        If the table lacks a column of `where`, returns no rows. `problems` then names the missing column."""
         table = self.tables[_file(name)]
         for key, value in where.items():
             if key not in table.column_names:
@@ -215,7 +213,8 @@ def _file(name: str) -> str:
 
 def _sums(rows: pa.Table, columns: Collection[str]) -> dict[str, int]:
     present = set(rows.column_names)  # plain Python sums a few rows faster than Arrow
-    return {name: int(sum(value or 0 for value in rows[name].to_pylist())) for name in columns if name in present}
+    values = {name: rows[name].to_pylist() for name in columns if name in present}
+    return {name: int(sum(value for value in found if value is not None)) for name, found in values.items()}
 
 
 def _empty(table: Table) -> pa.Table:

@@ -51,3 +51,12 @@ def test_healthy_books_have_no_problem_and_exact_totals() -> None:
     assert books.totals("idempotent")["acked"] == sum(
         row["acked"] for row in the_rows(RUN)["books/producers.parquet"] if row["arm"] == "idempotent"
     )
+
+
+@pytest.mark.parametrize("wrong", ["", b"", [], float("nan")], ids=["text", "bytes", "list", "nan"])
+def test_what_is_no_number_does_not_pass_for_zero(wrong: object) -> None:
+    tables = dict(evidence_of(RUN).books.tables)
+    rows = [row | {"lost": wrong} for row in tables["books/producers.parquet"].to_pylist()]
+    books = Books.from_tables(tables | {"books/producers.parquet": pa.Table.from_pylist(rows)})
+    with pytest.raises((TypeError, ValueError)):
+        books.totals("idempotent")

@@ -23,7 +23,7 @@ from delivery_verifier.host import variables
 from delivery_verifier.model.errors import VerifierError
 
 if TYPE_CHECKING:
-    import httpx  # only a download imports it: it brings Click and Rich along, and every process that starts Java waits
+    import httpx  # httpx imports Click and Rich, and only a download needs it
 
 LOCK_FILE = Path(__file__).with_name("jars.lock.json")
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
