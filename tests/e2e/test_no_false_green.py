@@ -22,6 +22,7 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.orchestration.local.client import ENDED, Task
 from delivery_verifier.orchestration.local.run import RunFailed, patiently, trigger
 from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.run.signals import Signals
 from delivery_verifier.store.run_directory import RunDirectory
 
 TINY = {"profile": "safe", "fault": "none", "records": 1000, "pacing": "flat_out"}
@@ -56,7 +57,10 @@ def test_a_run_that_is_marked_failed_is_red_however_far_it_was(local_airflow: Lo
         patiently(lambda: client.end_run(DAG_ID, "ended-at-once"))
         wait_until(lambda: ended("ended-at-once"), "the run that had not begun to end", 90)
         trigger(client, DAG_ID, "ended-at-work", {**TINY, "records": 20_000, "pacing": "spread", "duration_s": 60})
-        wait_until(lambda: states()["produce"] == "running", "the load to flow", 120)
+        wait_until(lambda: states()["produce"] == "running", "the step produce to be at work", 120)
+        # Until then, produce can be killed before it can signal its end. inject_fault then waits for it for 240 s.
+        at_work = RunDirectory(local_airflow.runs / folders.run_directory_name("ended-at-work"))
+        wait_until(lambda: Signals(Cluster.of_run(at_work).workspace).has_begun("produce"), "the load to flow", 120)
         patiently(lambda: client.end_run(DAG_ID, "ended-at-work"))
         wait_until(lambda: ended("ended-at-work"), "the run that was at work to end", 120, detail=lambda: str(states()))
         for run_id in ("ended-at-once", "ended-at-work"):

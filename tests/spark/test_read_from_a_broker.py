@@ -23,6 +23,7 @@ from support.new_topics import create_topics
 from support.record_batches import damage_on_disk
 from support.run_directories import TOKEN, attempt, scenario, table, write
 
+from delivery_verifier.cluster import damage
 from delivery_verifier.cluster.connection import Address
 from delivery_verifier.cluster.damage import unreadable
 from delivery_verifier.cluster.embedded import nodes as embedded
@@ -37,6 +38,12 @@ from spark_jobs import read_topic
 from spark_jobs.reconcile import read, reconcile
 
 RECORDS, BOOT_S = 5000, 60
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of requests to a broker, one after another, took more than a minute beside two other lanes of tests."""
+    monkeypatch.setattr(damage, "SEARCH_S", 600.0)
 
 
 @pytest.fixture(scope="module")
