@@ -25,6 +25,9 @@ from delivery_verifier.orchestration.local.settings import DAG_ID
 from delivery_verifier.run.signals import Signals
 from delivery_verifier.store.run_directory import RunDirectory
 
+pytestmark = pytest.mark.timeout(1200)
+PATIENCE_S = 300.0
+"""How long a test waits, in seconds, for what takes some on an idle host. Two other lanes of tests may run beside."""
 TINY = {"profile": "safe", "fault": "none", "records": 1000, "pacing": "flat_out"}
 FAILING = {
     "inject_fault": "another task works at the same time and must end, too",
@@ -38,7 +41,7 @@ first step fails."""
 @pytest.fixture(autouse=True)
 def _free_host() -> Iterator[None]:
     yield
-    wait_until(lambda: lease.holder() is None, "no other run uses this host", 2 * lease.LEASE_S)
+    wait_until(lambda: lease.holder() is None, "no other run uses this host", PATIENCE_S)
 
 
 def test_a_run_that_is_marked_failed_is_red_however_far_it_was(local_airflow: LocalAirflow) -> None:
@@ -55,14 +58,18 @@ def test_a_run_that_is_marked_failed_is_red_however_far_it_was(local_airflow: Lo
     with local_airflow.environment():  # `patiently` asks again only while this Airflow lives
         trigger(client, DAG_ID, "ended-at-once", TINY)
         patiently(lambda: client.end_run(DAG_ID, "ended-at-once"))
-        wait_until(lambda: ended("ended-at-once"), "the run that had not begun to end", 90)
+        wait_until(lambda: ended("ended-at-once"), "the run that had not begun to end", PATIENCE_S)
         trigger(client, DAG_ID, "ended-at-work", {**TINY, "records": 20_000, "pacing": "spread", "duration_s": 60})
-        wait_until(lambda: states()["produce"] == "running", "the step produce to be at work", 120)
+        wait_until(lambda: states()["produce"] == "running", "the step produce to be at work", PATIENCE_S)
         # Until then, produce can be killed before it can signal its end. inject_fault then waits for it for 240 s.
         at_work = RunDirectory(local_airflow.runs / folders.run_directory_name("ended-at-work"))
-        wait_until(lambda: Signals(Cluster.of_run(at_work).workspace).has_begun("produce"), "the load to flow", 120)
+        wait_until(
+            lambda: Signals(Cluster.of_run(at_work).workspace).has_begun("produce"), "the load to flow", PATIENCE_S
+        )
         patiently(lambda: client.end_run(DAG_ID, "ended-at-work"))
-        wait_until(lambda: ended("ended-at-work"), "the run that was at work to end", 120, detail=lambda: str(states()))
+        wait_until(
+            lambda: ended("ended-at-work"), "the run that was at work to end", PATIENCE_S, detail=lambda: str(states())
+        )
         for run_id in ("ended-at-once", "ended-at-work"):
             assert client.state(DAG_ID, run_id) == "failed", run_id
             assert not (local_airflow.runs / folders.run_directory_name(run_id) / "verdict.json").exists()
@@ -81,9 +88,9 @@ def test_a_step_that_is_cleared_alone_leaves_the_verdict_of_a_green_run_as_it_wa
     def validate() -> Task:
         return next(task for task in patiently(lambda: client.tasks(DAG_ID, RUN_ID)) if task.task_id == "validate")
 
-    wait_until(lambda: validate().state == "failed", "the step to refuse", 120, detail=lambda: str(validate()))
+    wait_until(lambda: validate().state == "failed", "the step to refuse", PATIENCE_S, detail=lambda: str(validate()))
     assert "conclude has let this run through already" in "\n".join(client.log_tail(DAG_ID, RUN_ID, validate()))
-    wait_until(lambda: client.state(DAG_ID, RUN_ID) in ENDED, "the run to end", 60)
+    wait_until(lambda: client.state(DAG_ID, RUN_ID) in ENDED, "the run to end", PATIENCE_S)
     assert (plain_run.path / "conclude.json").read_bytes() == sealed and read_verdict(plain_run.path).green
 
 
