@@ -214,7 +214,7 @@ def _file(name: str) -> str:
 def _sums(rows: pa.Table, columns: Collection[str]) -> dict[str, int]:
     present = set(rows.column_names)  # plain Python sums a few rows faster than Arrow
     values = {name: rows[name].to_pylist() for name in columns if name in present}
-    return {name: int(sum(value for value in found if value is not None)) for name, found in values.items()}
+    return {name: int(sum(value for value in cells if value is not None)) for name, cells in values.items()}
 
 
 def _empty(table: Table) -> pa.Table:
