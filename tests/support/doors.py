@@ -73,7 +73,8 @@ class DoorProcess(Door):
     def _listens(self) -> bool:
         assert self._process.poll() is None, "the door ended"
         try:
-            return client_of(self.url, timeout=5).get("/health").status_code == 200
+            with client_of(self.url, timeout=5) as http:
+                return http.get("/health").status_code == 200
         except httpx.HTTPError:
             return False
 

@@ -9,7 +9,7 @@ import httpx
 
 WITHOUT_AUTHORITIES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """The TLS settings of clients of plain HTTP. A client with these settings trusts no certificate, so it refuses every
-HTTPS server. Otherwise httpx reads all certificate authorities for each client, which takes about 50 ms."""
+HTTPS server. Otherwise httpx reads all certificate authorities for each client, which takes longer than a request."""
 
 
 def client_of(url: str, **options: Any) -> httpx.Client:

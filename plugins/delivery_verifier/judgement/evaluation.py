@@ -242,7 +242,7 @@ def evidence_table(evidence: Evidence) -> pa.Table:
 
 
 def _pairs(evidence: Evidence) -> dict[str, list[Pair]]:
-    """Maps each law to (law, left count, right count) for every row about it in books/laws. No row: no pair."""
+    """Maps each law to its pairs: (law, left count, right count) for each row about the law in books/laws."""
     rows, pairs = evidence.books.rows("laws"), defaultdict[str, list[Pair]](list)
     if {"law", "left", "right"} <= set(rows.column_names):
         for law, left, right in zip(*(rows[name].to_pylist() for name in ("law", "left", "right")), strict=True):

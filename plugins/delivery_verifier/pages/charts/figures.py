@@ -98,7 +98,7 @@ def column(plots: list[Figure], target: str, axis_label: str) -> dict[str, Any]:
         toolbar_location="above",
         toolbar_options={"logo": None},
     )
-    # `bokeh.embed.json_item` gives the same, but visits every model several times more, which takes twice as long.
+    # `bokeh.embed.json_item` gives the same, but visits every model several times more.
     document = Document(title="")
     document.add_root(layout)
     content = document.to_json(deferred=False)
